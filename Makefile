@@ -1,0 +1,49 @@
+# `make serve` and `make test` need Python 3.11+ and nothing else prepared; what more they need they install or start.
+
+PYTHON ?= python3
+UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
+RUN = $(UV) run --frozen --quiet
+DATABASE ?= sqlite:///retain.db
+
+.PHONY: serve test check generate chaos bench setup test-tools clean help
+
+help: ## What there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+serve: setup ## Open the embedded database, bring it up to date, check it, and say what is next
+	@$(RUN) retain migrate up --database $(DATABASE)
+	@$(RUN) retain verify --database $(DATABASE)
+	@$(RUN) retain about --database $(DATABASE)
+
+test: setup test-tools ## The whole test suite, on SQLite and two PostgreSQL servers
+	$(RUN) pytest -n 3 $(ARGS)
+
+check: setup ## Lint, format, strict types, generated files
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(RUN) python scripts/generate_aio.py --check
+	$(RUN) python scripts/generate_docs.py --check
+
+generate: setup ## Write the generated files again
+	$(RUN) python scripts/generate_aio.py
+	$(RUN) python scripts/generate_docs.py
+
+chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
+	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
+
+bench: setup test-tools ## Measure side by side, print ratios
+	$(RUN) --group bench python -m bench $(ARGS)
+
+setup: .cache/ready
+
+.cache/ready: pyproject.toml uv.lock
+	@command -v uv >/dev/null || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet 'uv>=0.9'; }
+	@$(UV) sync --frozen --quiet --all-extras
+	@mkdir -p .cache && touch .cache/ready
+
+test-tools: ## What the tests need besides Python packages
+	@bash scripts/test_tools.sh
+
+clean: ## Forget everything that was set up or built
+	rm -rf .venv .cache dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,135 @@
+"""The one rule, at the edge, for text, ids and JSON: what is accepted here means the same on every engine.
+
+- **Text** is kept as it is, but for two things no database keeps alike: NUL becomes `␀` (U+2400) and a lone
+  surrogate becomes `�` (U+FFFD). The six characters backslash-u-0000 are ordinary text and stay.
+- **Ids and keys** (sessions, users, agents, state keys …) name things, so nothing in them is changed: blank ones, ones
+  over 512 bytes, and ones with control characters or surrogates are refused.
+- **JSON** is kept as the text it came as, if it came as text (`JsonText`) and the text rule changes nothing in it.
+  Nesting is at most 64 deep, numbers are finite as a double, NaN and Infinity are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from retain.errors import Invalid, TooLarge
+
+MAX_KEY_BYTES = 512
+MAX_DEPTH = 64
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list or dict of these, or JsonText."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class JsonText(str):
+    """Text that already is JSON, to be kept byte for byte."""
+
+
+def key(value: str, field: str) -> str:
+    """An id or key, unchanged, or an error that says what is wrong with it."""
+    if not isinstance(value, str):
+        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
+    if not value or value.isspace():
+        raise Invalid(field=field, problem="must not be blank")
+    if found := _CONTROL.search(value):
+        raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
+    if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
+        raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
+    return value
+
+
+def text(value: str, field: str, limit: int) -> str:
+    """Text with NUL and lone surrogates replaced, at most `limit` bytes of UTF-8."""
+    if not isinstance(value, str):
+        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
+    value = _clean(value)
+    if len(value) * 4 > limit and (size := len(value.encode())) > limit:
+        raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
+    return value
+
+
+def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
+    """A whole number within its bounds."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(field=field, problem=f"must be a whole number, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise Invalid(field=field, problem=f"must be from {least} to {most}, not {value}")
+    return value
+
+
+def amount(value: float, field: str) -> float:
+    """A finite number that is not negative, as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise Invalid(field=field, problem="must be a number from 0 up")
+    return float(value)
+
+
+def dump(value: Json, field: str, limit: int) -> str:
+    """JSON text of a value, at most `limit` bytes; a JsonText is parsed, checked and kept as it is."""
+    if isinstance(value, JsonText):
+        parsed = parse(value, field)
+        cleaned = _check(parsed, field, 0)
+        written = str(value) if cleaned is parsed or cleaned == parsed else _write(cleaned)
+    else:
+        written = _write(_check(value, field, 0))
+    if len(written) * 4 > limit and (size := len(written.encode())) > limit:
+        raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
+    return written
+
+
+def parse(written: str, field: str) -> Any:
+    """The value of JSON text, or an error that says where the text stops being JSON."""
+    try:
+        return json.loads(written, parse_constant=_not_a_number)
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise Invalid(field=field, problem=f"is not valid JSON ({where}); text needs quotes") from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(field=field, problem=f"is not JSON that can be kept ({error})") from None
+
+
+def _not_a_number(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+quote = json.encoder.encode_basestring
+"""Text as a JSON string."""
+_write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _clean(value: str) -> str:
+    if value.isascii():
+        return value.replace("\x00", "␀") if "\x00" in value else value
+    return _SURROGATE.sub("�", value.replace("\x00", "␀"))
+
+
+def _check(value: Any, field: str, depth: int) -> Any:
+    """The value with clean strings, or an error for what JSON or the rule does not allow."""
+    if isinstance(value, str):
+        return _clean(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        try:
+            finite = -float("inf") < float(value) < float("inf")
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise Invalid(field=field, problem="has a number outside the range of a double")
+        return value
+    if depth >= MAX_DEPTH:
+        raise Invalid(field=field, problem=f"is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise Invalid(field=field, problem=f"has a key that is not text: {name!r}")
+        return {_clean(name): _check(item, field, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_check(item, field, depth + 1) for item in value]
+    raise Invalid(field=field, problem=f"has a {type(value).__name__}, which JSON does not know")

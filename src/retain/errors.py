@@ -1,0 +1,197 @@
+"""Everything that can go wrong, as one tree; an error's docstring is its message.
+
+    RetainError
+    ├── Invalid               the caller's input breaks a rule            422
+    │   └── TooLarge          … by its size                               413
+    ├── NotFound              nothing by that name that you may see       404
+    ├── Conflict              right request, wrong moment                 409
+    │   ├── AlreadyExists
+    │   ├── OutOfOrder        `expected_last_seq` did not match
+    │   ├── WrongVersion      `if_version` did not match
+    │   └── KeyReused         an idempotency key came back with other content
+    ├── SettingsError         the configuration cannot be used            500
+    └── StorageError          the database cannot do it                   503
+        ├── Busy              locked, or no connection free: try again
+        ├── Full              the disk is nearly full                     507
+        ├── ReadOnly
+        ├── Unreachable       no such server, no such file, connection lost
+        ├── InDoubt           connection lost while committing
+        ├── ReadTooLong       a reader was stopped so that the log can shrink
+        ├── Corrupt           damaged pages                               500
+        ├── NotOurs           another program's database                  500
+        ├── NetworkDrive      SQLite on a file system that cannot lock    500
+        ├── SchemaTooNew      written by a newer retain                   500
+        └── SchemaTooOld      migrations are waiting                      500
+
+A message names what to do next. `status` is the HTTP status and `exit_code` the exit status of the
+command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+
+class RetainError(Exception):
+    """Something went wrong in retain."""
+
+    status = 500
+    exit_code = 1
+
+    def __init__(self, **details: Any) -> None:
+        self.details = details
+        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
+        super().__init__(template.format(**details))
+
+    def __getattr__(self, name: str) -> Any:
+        """The details of an error are its attributes: `error.field`, `error.limit`."""
+        try:
+            return self.__dict__["details"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def again(self) -> RetainError:
+        """The same error as a new object, for another thread to raise."""
+        return type(self)(**self.details)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.details)
+
+
+def _rebuild(kind: type[RetainError], details: dict[str, Any]) -> RetainError:
+    return kind(**details)
+
+
+class Invalid(RetainError):
+    """{field}: {problem}."""
+
+    status = 422
+    exit_code = 2
+
+
+class TooLarge(Invalid):
+    """{field}: {size} {unit} is over the limit of {limit}."""
+
+    status = 413
+
+
+class NotFound(RetainError):
+    """There is no {what} {id!r} here."""
+
+    status = 404
+    exit_code = 3
+
+
+class Conflict(RetainError):
+    """{problem}."""
+
+    status = 409
+    exit_code = 4
+
+
+class AlreadyExists(Conflict):
+    """There is already a {what} {id!r}; edit it, or choose another name."""
+
+
+class OutOfOrder(Conflict):
+    """The session's last message is {actual}, not {expected} as expected_last_seq says: read what was added,
+    then append again.
+    """
+
+
+class WrongVersion(Conflict):
+    """{what} {id!r} is at version {actual}, not {expected} as if_version says: read it, then try again."""
+
+
+class KeyReused(Conflict):
+    """The idempotency key {key!r} was used in this session for other content: a retry must repeat its
+    request exactly, and a new request needs a new key.
+    """
+
+    status = 422
+
+
+class SettingsError(RetainError):
+    """{where}: {problem}."""
+
+    exit_code = 6
+
+
+class StorageError(RetainError):
+    """The database failed: {problem}."""
+
+    status = 503
+    exit_code = 5
+
+
+class Busy(StorageError):
+    """The database is busy: {problem}. Try again."""
+
+
+class Full(StorageError):
+    """The disk is nearly full: {problem}. Nothing was written and reading still works. Free some space, or run
+    `retain purge --emergency`.
+    """
+
+    status = 507
+
+
+class ReadOnly(StorageError):
+    """The database is read-only: {problem}. Check the permissions of the file and its folder, or the server's
+    role in replication.
+    """
+
+
+class Unreachable(StorageError):
+    """The database cannot be reached: {problem}."""
+
+
+class InDoubt(StorageError):
+    """The connection was lost while committing, so the write may or may not have happened: {problem}. Send it
+    again with the same idempotency key: it will be written once.
+    """
+
+
+class ReadTooLong(StorageError):
+    """This read was stopped because it kept the write-ahead log from shrinking below {limit_mib} MiB. Read in
+    smaller parts, or work on a copy made with `retain backup`.
+    """
+
+
+class Corrupt(StorageError):
+    """The database is damaged: {problem}. Nothing was changed or deleted. Stop all writers, keep the file,
+    and restore a backup (docs/operations.md, "When a file is damaged").
+    """
+
+    status = 500
+
+
+class NotOurs(StorageError):
+    """{path} is not a retain database: {problem}. Point `database` at another file."""
+
+    status = 500
+
+
+class NetworkDrive(StorageError):
+    """{path} is on a {filesystem} file system, where SQLite's locks do not hold and files get damaged. Use a local
+    disk or PostgreSQL (or set sqlite_network_drive to true, at your own risk).
+    """
+
+    status = 500
+
+
+class SchemaTooNew(StorageError):
+    """The database has schema {found} and this retain knows schemas up to {known}: upgrade retain, or point it
+    at another database.
+    """
+
+    status = 500
+
+
+class SchemaTooOld(StorageError):
+    """The database has schema {found} and needs {known}, which this role may not install: run
+    `retain migrate up` with owner_database set to the owner's address.
+    """
+
+    status = 500

@@ -1,0 +1,146 @@
+"""Agents: who speaks, and how: a name, a system prompt, a model, the tools it may use, a colour and an icon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retain import canonical, clock
+from retain.errors import AlreadyExists, Invalid, NotFound, WrongVersion
+from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.storage.database import Transaction
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent as it is set up."""
+
+    name: str
+    prompt: str
+    model: str
+    tools: list[str]
+    color: str
+    icon: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+
+
+def _agent(row: tuple[Any, ...]) -> Agent:
+    name, prompt, model, tools, color, icon, version, created, updated = row
+    return Agent(
+        name, prompt, model, json.loads(tools), color, icon, version, clock.to_datetime(created), clock.to_datetime(updated)
+    )
+
+
+class Agents(Kind):
+    """The agents of a tenant. Memory does not need them to be set up: any name can be an agent's."""
+
+    name = "agents"
+    tables = (Table("agents", order="name"),)
+
+    def add(
+        self, name: str, *, prompt: str = "", model: str = "", tools: Sequence[str] = (), color: str = "", icon: str = ""
+    ) -> Agent:
+        """Set up an agent."""
+        values = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+
+        def work(tx: Transaction) -> Agent:
+            row = tx.one(
+                """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
+                   values (:tenant, :name, :prompt, :model, :tools, :color, :icon, 1, :now, :now)
+                   on conflict do nothing
+                   returning name, prompt, model, tools, color, icon, version, created_at, updated_at""",
+                **values,
+            )
+            if row is None:
+                raise AlreadyExists(what="agent", id=name)
+            return _agent(row)
+
+        return self._write(work)
+
+    def get(self, name: str) -> Agent:
+        """One agent by its name."""
+        canonical.key(name, "name")
+        return self._read(lambda tx: self._get(tx, name))
+
+    def list(self, *, limit: int = 100, after: str | None = None) -> Page[Agent]:
+        """The tenant's agents, by name."""
+        size = self._limit(limit)
+        (start,) = unpack(after, [str]) if after else ("",)
+        rows = self._read(
+            lambda tx: tx.all(
+                """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
+                   where tenant = :tenant and name > :start order by name limit :size""",
+                start=start,
+                size=size + 1,
+            )
+        )
+        return cut([_agent(row) for row in rows], size, lambda agent: [agent.name])
+
+    def edit(
+        self,
+        name: str,
+        *,
+        prompt: str | None = None,
+        model: str | None = None,
+        tools: Sequence[str] | None = None,
+        color: str | None = None,
+        icon: str | None = None,
+        if_version: int | None = None,
+    ) -> Agent:
+        """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
+        changes = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+
+        def work(tx: Transaction) -> Agent:
+            before = self._get(tx, name, lock=True)
+            if if_version not in (None, before.version):
+                raise WrongVersion(what="agent", id=name, actual=before.version, expected=if_version)
+            row = tx.one(
+                """update agents set prompt = coalesce(:prompt, prompt), model = coalesce(:model, model),
+                       tools = coalesce(:tools, tools), color = coalesce(:color, color), icon = coalesce(:icon, icon),
+                       version = version + 1, updated_at = :now
+                   where tenant = :tenant and name = :name
+                   returning name, prompt, model, tools, color, icon, version, created_at, updated_at""",
+                **changes,
+            )
+            assert row is not None
+            return _agent(row)
+
+        return self._write(work)
+
+    def remove(self, name: str) -> None:
+        """Forget how an agent is set up; its conversations stay."""
+        canonical.key(name, "name")
+
+        def work(tx: Transaction) -> None:
+            if not tx.run("delete from agents where tenant = :tenant and name = :name", name=name):
+                raise NotFound(what="agent", id=name)
+
+        self._write(work)
+
+    def _get(self, tx: Transaction, name: str, lock: bool = False) -> Agent:
+        if lock:
+            tx.lock("select 1 from agents where tenant = :tenant and name = :name", name=name)
+        row = tx.one(
+            """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
+               where tenant = :tenant and name = :name""",
+            name=name,
+        )
+        if row is None:
+            raise NotFound(what="agent", id=name)
+        return _agent(row)
+
+    def _values(self, *, name: str, tools: Sequence[str] | None, **texts: str | None) -> dict[str, str | None]:
+        most = self._settings.max_attributes_bytes
+        canonical.key(name, "name")
+        if isinstance(tools, str):
+            raise Invalid(field="tools", problem="must be a list of names, not one text")
+        checked: dict[str, str | None] = {
+            field: None if value is None else canonical.text(value, field, most) for field, value in texts.items()
+        }
+        names = None if tools is None else [canonical.key(tool, "tools") for tool in tools]
+        return {**checked, "name": name, "tools": None if names is None else canonical.dump(names, "tools", most)}

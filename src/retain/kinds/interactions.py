@@ -1,0 +1,208 @@
+"""Interactions: one row for each model call, and the totals a person would look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from retain import canonical, clock, ids
+from retain.errors import Invalid
+from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.storage.database import Row, Transaction
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """One model call."""
+
+    id: str
+    route: str
+    model: str
+    parameters: dict[str, Any]
+    latency_ms: float
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    error: str
+    user: str | None
+    agent: str | None
+    session: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Total:
+    """What the calls of one day, model or route come to; latencies are nearest-rank percentiles in milliseconds."""
+
+    name: str
+    calls: int
+    errors: int
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    p50: float
+    p95: float
+    p99: float
+
+
+def _interaction(row: Row) -> Interaction:
+    id, route, model, parameters, latency, tokens_in, tokens_out, cost, error, user, agent, session, created = row
+    return Interaction(
+        id,
+        route,
+        model,
+        json.loads(parameters),
+        latency,
+        tokens_in,
+        tokens_out,
+        cost,
+        error,
+        user,
+        agent,
+        session,
+        clock.to_datetime(created),
+    )
+
+
+class Interactions(Kind):
+    """The model calls made for the scope's user and agent, or for the whole tenant."""
+
+    name = "interactions"
+    tables = (Table("interactions", order="id", owned="user_id = :user"),)
+
+    def add(
+        self,
+        route: str,
+        model: str,
+        *,
+        latency_ms: float,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
+        cost: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        error: str = "",
+        session: str | None = None,
+    ) -> Interaction:
+        """Record one model call."""
+        values: dict[str, Any] = {
+            "id": ids.uuid7(),
+            "route": canonical.key(route, "route"),
+            "model": canonical.key(model, "model"),
+            "parameters": canonical.dump(parameters or {}, "parameters", self._settings.max_attributes_bytes),
+            "latency_ms": canonical.amount(latency_ms, "latency_ms"),
+            "tokens_in": canonical.whole(tokens_in, "tokens_in"),
+            "tokens_out": canonical.whole(tokens_out, "tokens_out"),
+            "cost": None if cost is None else canonical.amount(cost, "cost"),
+            "error": canonical.text(error, "error", 10_000),
+            "user": self._who.user,
+            "agent": self._who.agent,
+            "session": None if session is None else canonical.key(session, "session"),
+        }
+        if not values["parameters"].lstrip().startswith("{"):
+            raise Invalid(field="parameters", problem="must be a JSON object")
+
+        def work(tx: Transaction) -> Interaction:
+            row = tx.one(
+                """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
+                                             tokens_in, tokens_out, cost, error, created_at)
+                   values (:tenant, :id, :user, :agent, :session, :route, :model, :parameters, :latency_ms,
+                           :tokens_in, :tokens_out, :cost, :error, :now)
+                   returning id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
+                             session_id, created_at""",
+                **values,
+            )
+            assert row is not None
+            return _interaction(row)
+
+        return self._write(work)
+
+    def totals(
+        self,
+        by: Literal["day", "model", "route"] = "day",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        model: str | None = None,
+        route: str | None = None,
+    ) -> list[Total]:
+        """Calls, tokens, cost and latency percentiles per day (in UTC), model or route."""
+        if by not in _TOTALS:
+            raise Invalid(field="by", problem=f"must be one of {', '.join(_TOTALS)}, not {by!r}")
+        rows = self._read(lambda tx: tx.all(_TOTALS[by], **self._filter(since, until, model, route)))
+        totals = [Total(str(name), *rest) for name, *rest in rows]
+        if by != "day":
+            return totals
+        return [_dated(total) for total in totals]
+
+    def _filter(
+        self, since: datetime | None, until: datetime | None, model: str | None, route: str | None
+    ) -> dict[str, Any]:
+        return {
+            "since": 0 if since is None else clock.from_datetime(since, "since"),
+            "until": 2**62 if until is None else clock.from_datetime(until, "until"),
+            "model": model,
+            "route": route,
+            "user": self._who.user,
+            "agent": self._who.agent,
+        }
+
+    def list(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        model: str | None = None,
+        route: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Interaction]:
+        """Model calls, the newest first."""
+        size = self._limit(limit)
+        at, id = unpack(after, [int, str]) if after else (2**62, "")
+        rows = self._read(
+            lambda tx: tx.all(
+                """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
+                          session_id, created_at
+                   from interactions where tenant = :tenant and created_at >= :since and created_at < :until
+                   and coalesce(user_id, '') = coalesce(:user, user_id, '')
+                   and coalesce(agent, '') = coalesce(:agent, agent, '')
+                   and model = coalesce(:model, model) and route = coalesce(:route, route)
+                   and (created_at, id) < (:at, :id) order by created_at desc, id desc limit :size""",
+                **self._filter(since, until, model, route),
+                at=at,
+                id=id,
+                size=size + 1,
+            )
+        )
+        return cut(
+            [_interaction(row) for row in rows], size, lambda call: [clock.from_datetime(call.created_at, "after"), call.id]
+        )
+
+
+def _dated(total: Total) -> Total:
+    day = clock.to_datetime(int(total.name) * clock.DAY).date().isoformat()
+    return Total(day, *list(vars(total).values())[1:])
+
+
+_RANKED = """
+    with calls as (
+        select {bucket} as bucket, latency_ms, tokens_in, tokens_out, cost, error,
+               row_number() over (partition by {bucket} order by latency_ms) as place,
+               count(*) over (partition by {bucket}) as amount
+        from interactions where tenant = :tenant and created_at >= :since and created_at < :until
+        and coalesce(user_id, '') = coalesce(:user, user_id, '') and coalesce(agent, '') = coalesce(:agent, agent, '')
+        and model = coalesce(:model, model) and route = coalesce(:route, route))
+    select bucket, cast(count(*) as {int}), cast(sum(case when error = '' then 0 else 1 end) as {int}),
+           cast(sum(tokens_in) as {int}), cast(sum(tokens_out) as {int}), coalesce(sum(cost), 0.0),
+           max(case when place = (amount * 50 + 99) / 100 then latency_ms end),
+           max(case when place = (amount * 95 + 99) / 100 then latency_ms end),
+           max(case when place = (amount * 99 + 99) / 100 then latency_ms end)
+    from calls group by bucket order by bucket"""
+_TOTALS = {
+    "day": _RANKED.replace("{bucket}", "created_at / 86400000000"),
+    "model": _RANKED.replace("{bucket}", "model"),
+    "route": _RANKED.replace("{bucket}", "route"),
+}

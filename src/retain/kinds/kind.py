@@ -1,0 +1,114 @@
+"""What every kind of memory shares: whose it is, where it is kept, how its lists are paged, how it is checked and erased."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from retain import canonical
+from retain.errors import Invalid, NotFound
+from retain.settings import Settings
+from retain.storage.database import Database, Transaction
+from retain.storage.tables import Check, Table
+
+Record = TypeVar("Record")
+
+__all__ = ["Check", "Kind", "Page", "Table", "Who", "cut", "own_session", "pack", "unpack"]
+
+
+@dataclass(frozen=True)
+class Who:
+    """Whose memory: a tenant, and within it a user and an agent, or all of them where None."""
+
+    tenant: str
+    user: str | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True)
+class Page(Generic[Record]):
+    """Part of a list; `next` is what to pass as `after` for the part that follows, None at the end."""
+
+    items: list[Record]
+    next: str | None = None
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Kind:
+    """A kind of memory, seen from one scope."""
+
+    name: ClassVar[str]
+    tables: ClassVar[tuple[Table, ...]]
+    checks: ClassVar[tuple[Check, ...]] = ()
+
+    def __init__(self, database: Database, who: Who, settings: Settings) -> None:
+        self._database = database
+        self._who = who
+        self._settings = settings
+
+    def _read(self, work: Callable[[Transaction], Record]) -> Record:
+        return self._database.read(self._who.tenant, work)
+
+    def _write(self, work: Callable[[Transaction], Record], *, safe: bool = False) -> Record:
+        return self._database.write(self._who.tenant, work, safe=safe)
+
+    def _user(self) -> str:
+        """The scope's user, which this verb cannot do without."""
+        if self._who.user is None:
+            raise Invalid(field="user", problem="is needed here: memory.scope(user=…), or --user")
+        return self._who.user
+
+    def _agent(self) -> str:
+        """The scope's agent, which this verb cannot do without."""
+        if self._who.agent is None:
+            raise Invalid(field="agent", problem="is needed here: memory.scope(agent=…), or --agent")
+        return self._who.agent
+
+    def _limit(self, limit: int) -> int:
+        return canonical.whole(limit, "limit", 1, self._settings.max_page)
+
+
+def own_session(tx: Transaction, who: Who, session: str) -> int:
+    """The first_seq of a session that the scope may see; any other does not exist."""
+    row = tx.one(
+        """select first_seq from sessions
+           where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
+        session=session,
+        user=who.user,
+    )
+    if row is None:
+        raise NotFound(what="session", id=session)
+    return int(row[0])
+
+
+def cut(records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]) -> Page[Record]:
+    """A page out of `limit + 1` records: the one too many only tells that there is more."""
+    if len(records) <= limit:
+        return Page(records)
+    kept = records[:limit]
+    return Page(kept, pack(cursor(kept[-1])))
+
+
+def pack(values: list[Any]) -> str:
+    """A cursor: opaque to callers, and theirs to hand back."""
+    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def unpack(cursor: str, types: list[type]) -> list[Any]:
+    """The values of a cursor that `pack` made, or an error for one that it did not."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if [type(value) for value in values] == types:
+            return list(values)
+    except (ValueError, TypeError, binascii.Error):
+        pass
+    raise Invalid(field="after", problem="is not a cursor from the page before")

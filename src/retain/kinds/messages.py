@@ -1,0 +1,440 @@
+"""Messages: what was said, in one strict order per session that no clock can change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from retain import canonical, clock, tokens
+from retain.canonical import JsonText
+from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.storage.database import Transaction
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES = get_args(Role)
+Content = str | Mapping[str, Any] | JsonText
+"""Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
+
+_CALLS = {"tool_call", "tool_calls", "tool_use", "tool-call", "function_call"}
+_COLUMNS = ("seq", "role", "content", "author", "tokens", "tokens_in", "tokens_out", "cost", "created_at")
+_INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
+                                   cost, created_at)
+             values (:tenant, :session, :seq, :role, :content, :author, :chatter, :tokens, :tokens_in, :tokens_out,
+                     :cost, :created_at)"""
+_OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
+_IN_ONE_READ = 256
+_FAR = 2**53
+_TOKENS_PER_MESSAGE = 4
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message; `raw` is its content as JSON text, exactly as it is stored."""
+
+    session: str
+    seq: int
+    role: str
+    raw: str
+    author: str | None
+    tokens: int
+    tokens_in: int | None
+    tokens_out: int | None
+    cost: float | None
+    created_at: datetime
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The content as a JSON object."""
+        return json.loads(self.raw)  # type: ignore[no-any-return]
+
+    @property
+    def text(self) -> str:
+        """The content's text, '' where it has none."""
+        found = self.content.get("text")
+        return found if isinstance(found, str) else ""
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """A message to be appended."""
+
+    role: str
+    content: Content
+    author: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost: float | None = None
+    created_at: datetime | None = None
+
+
+class _Seen(Exception):
+    """The idempotency key was used before: undo this try and answer as then."""
+
+
+class Messages(Kind):
+    """The messages of the scope's sessions: append-only, numbered from 1 without a gap."""
+
+    name = "messages"
+    tables = (
+        Table("messages", order="session_id, seq", owned=_OWNED),
+        Table("message_keys", order="session_id, key", owned=_OWNED),
+    )
+    checks = (
+        Check(
+            "messages are numbered without a gap",
+            """select 'session ' || sessions.id || ' begins at ' || cast(first_seq as {text}) || ' and has '
+                   || cast(count(*) as {text}) || ' messages from ' || cast(min(seq) as {text}) || ' to '
+                   || cast(max(seq) as {text})
+               from sessions join messages on messages.tenant = sessions.tenant and messages.session_id = sessions.id
+               where sessions.tenant = :tenant
+               group by sessions.id, first_seq
+               having min(seq) <> first_seq or count(*) <> max(seq) - first_seq + 1""",
+        ),
+        Check(
+            "an idempotency key leads to messages of its session",
+            """select 'key ' || key || ' of session ' || session_id from message_keys
+               where tenant = :tenant and not exists (
+                   select 1 from messages where messages.tenant = :tenant
+                   and messages.session_id = message_keys.session_id and messages.seq = message_keys.last_seq)""",
+        ),
+        Check(
+            "a summary covers no more messages than there are",
+            """select 'session ' || id from sessions
+               where tenant = :tenant and (summarized_count < 0 or summarized_count > (
+                   select coalesce(max(seq), sessions.first_seq - 1) from messages
+                   where messages.tenant = :tenant and messages.session_id = sessions.id))""",
+        ),
+    )
+
+    def append(
+        self,
+        session: str,
+        role: Role,
+        content: Content,
+        *,
+        key: str | None = None,
+        expected_last_seq: int | None = None,
+        author: str | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        cost: float | None = None,
+        created_at: datetime | None = None,
+    ) -> Message:
+        """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
+        row = self._row("", role, content, author, tokens_in, tokens_out, cost, created_at)
+        return self._add(session, [row], key, expected_last_seq)[0]
+
+    def extend(
+        self,
+        session: str,
+        messages: Sequence[NewMessage | Mapping[str, Any]],
+        *,
+        key: str | None = None,
+        expected_last_seq: int | None = None,
+    ) -> list[Message]:
+        """Add several messages at the end, all or none, next to each other."""
+        if not messages:
+            raise Invalid(field="messages", problem="must not be empty")
+        if len(messages) > self._settings.max_batch:
+            raise TooLarge(field="messages", size=len(messages), unit="messages", limit=self._settings.max_batch)
+        rows = [self._row(f"messages[{n}].", **_fields(message, n)) for n, message in enumerate(messages)]
+        return self._add(session, rows, key, expected_last_seq)
+
+    def window(
+        self,
+        session: str,
+        *,
+        last: int | None = None,
+        minutes: float | None = None,
+        tokens: int | None = None,
+        turns_only: bool = False,
+    ) -> list[Message]:
+        """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all.
+
+        With `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
+        """
+        canonical.key(session, "session")
+        if sum(choice is not None for choice in (last, minutes, tokens)) > 1:
+            raise Invalid(field="window", problem="takes one of last, minutes and tokens")
+        if last is not None:
+            canonical.whole(last, "last")
+        if tokens is not None:
+            canonical.whole(tokens, "tokens")
+        if minutes is not None:
+            canonical.amount(minutes, "minutes")
+        chatter = 0 if turns_only else 1
+
+        def work(tx: Transaction) -> list[Message]:
+            first = own_session(tx, self._who, session)
+            if last is None and minutes is None and tokens is None:
+                return _between(tx, session, first, _FAR, chatter)
+            since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
+            return list(_newest(tx, session, chatter, last, since, tokens))[::-1]
+
+        return self._read(work)
+
+    def get(self, session: str, seq: int) -> Message:
+        """One message by its number."""
+        canonical.key(session, "session")
+        canonical.whole(seq, "seq", 1)
+
+        def work(tx: Transaction) -> Message:
+            own_session(tx, self._who, session)
+            found = _between(tx, session, seq, seq, 1)
+            if not found:
+                raise NotFound(what="message", id=seq)
+            return found[0]
+
+        return self._read(work)
+
+    def _add(
+        self, session: str, rows: list[dict[str, Any]], key: str | None, expected_last_seq: int | None
+    ) -> list[Message]:
+        canonical.key(session, "session")
+        if expected_last_seq is not None:
+            canonical.whole(expected_last_seq, "expected_last_seq")
+        if key is None:
+            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
+        canonical.key(key, "key")
+        digest = _digest(rows)
+        try:
+            return self._write(lambda tx: self._add_once(tx, session, rows, expected_last_seq, key, digest), safe=True)
+        except _Seen:
+            return self._read(lambda tx: self._first_answer(tx, session, key, digest))
+
+    def add_rows(
+        self, tx: Transaction, session: str, rows: list[dict[str, Any]], expected_last_seq: int | None = None
+    ) -> list[Message]:
+        """Give the rows the next numbers, under the lock of the session's row, which is held until the commit."""
+        last = self._lock(tx, session)
+        if expected_last_seq not in (None, last):
+            raise OutOfOrder(actual=last, expected=expected_last_seq)
+        for row in rows:
+            last += 1
+            row["session"], row["seq"] = session, last
+            if row["created_at"] is None:
+                row["created_at"] = tx.now
+            elif row["created_at"] < tx.now:  # history brought in from elsewhere
+                tx.run(
+                    """update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at""",
+                    session=session,
+                    at=row["created_at"],
+                )
+        if len(rows) == 1:
+            tx.run(_INSERT, **rows[0])
+        else:
+            tx.many(_INSERT, rows)
+        return [_message(session, [row[name] for name in _COLUMNS]) for row in rows]
+
+    def _add_once(
+        self,
+        tx: Transaction,
+        session: str,
+        rows: list[dict[str, Any]],
+        expected_last_seq: int | None,
+        key: str,
+        digest: str,
+    ) -> list[Message]:
+        """The same, unless the key was used before: the session's lock keeps two of them apart."""
+        last = self._lock(tx, session)
+        added = tx.run(
+            """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
+               values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing""",
+            session=session,
+            key=key,
+            digest=digest,
+            first=last + 1,
+            last=last + len(rows),
+        )
+        if not added:
+            raise _Seen
+        return self.add_rows(tx, session, rows, expected_last_seq)
+
+    def _lock(self, tx: Transaction, session: str) -> int:
+        """Keep other writers out of the session until the commit; the number of its last message, 0 before the first."""
+        tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+        found = tx.one(
+            """select touched_at, coalesce((select max(seq) from messages where tenant = :tenant and session_id = :session),
+                                           first_seq - 1)
+               from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
+            session=session,
+            user=self._who.user,
+        )
+        if found is None:
+            raise NotFound(what="session", id=session)
+        if tx.now - found[0] > clock.MINUTE:
+            tx.run("update sessions set touched_at = :now where tenant = :tenant and id = :session", session=session)
+        return int(found[1])
+
+    def _first_answer(self, tx: Transaction, session: str, key: str, digest: str) -> list[Message]:
+        own_session(tx, self._who, session)
+        row = tx.one(
+            """select digest, first_seq, last_seq from message_keys
+               where tenant = :tenant and session_id = :session and key = :key""",
+            session=session,
+            key=key,
+        )
+        if row is None or row[0] != digest:
+            raise KeyReused(key=key)
+        return _between(tx, session, row[1], row[2], 1)
+
+    def _row(
+        self,
+        where: str,
+        role: str,
+        content: Content,
+        author: str | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        cost: float | None = None,
+        created_at: datetime | None = None,
+    ) -> dict[str, Any]:
+        """A new message, checked, as the values of its row."""
+        if role not in ROLES:
+            raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
+        raw, size, calls_tools = self._content(content, f"{where}content")
+        row = {
+            "role": role,
+            "content": raw,
+            "author": author or (self._who.agent if role == "assistant" else None),
+            "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools)),
+            "tokens": size,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "cost": cost,
+            "created_at": created_at,
+        }
+        for name, check in _OPTIONAL:
+            if row[name] is not None:
+                row[name] = check(row[name], where + name)
+        return row
+
+    def _content(self, content: Content, field: str) -> tuple[str, int, bool]:
+        """Content as JSON text, its estimated tokens, and whether it calls tools."""
+        most = self._settings.max_message_bytes
+        if isinstance(content, str) and not isinstance(content, JsonText):
+            written = canonical.text(content, field, most)
+            raw = f'{{"text":{canonical.quote(written)}}}'
+            if len(raw) * 4 > most and (size := len(raw.encode())) > most:
+                raise TooLarge(field=field, size=size, unit="bytes", limit=most)
+            return raw, tokens.estimate(written) + _TOKENS_PER_MESSAGE, False
+        raw = canonical.dump(content, field, most)
+        value = json.loads(raw)
+        if not isinstance(value, dict):
+            raise Invalid(field=field, problem="must be text or a JSON object")
+        counted = value["text"] if value.keys() == {"text"} and isinstance(value["text"], str) else raw
+        return raw, tokens.estimate(counted) + _TOKENS_PER_MESSAGE, _calls_tools(value)
+
+    def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
+        """Messages from the start of the session, page by page."""
+        canonical.key(session, "session")
+        size = self._limit(limit)
+        (start,) = unpack(after, [int]) if after else (0,)
+
+        def work(tx: Transaction) -> list[Message]:
+            begin = max(own_session(tx, self._who, session), start + 1)
+            return _between(tx, session, begin, begin + size, 1)
+
+        return cut(self._read(work), size, lambda message: [message.seq])
+
+
+_OPTIONAL: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    ("author", canonical.key),
+    ("tokens_in", canonical.whole),
+    ("tokens_out", canonical.whole),
+    ("cost", canonical.amount),
+    ("created_at", clock.from_datetime),
+)
+
+
+def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str, Any]:
+    if isinstance(message, NewMessage):
+        return vars(message)
+    unknown = sorted(message.keys() - NewMessage.__dataclass_fields__.keys())
+    if unknown or not {"role", "content"} <= message.keys():
+        problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a role and a content"
+        raise Invalid(field=f"messages[{place}]", problem=problem)
+    return message
+
+
+def _calls_tools(content: Mapping[str, Any]) -> bool:
+    parts = content.get("parts")
+    kinds = {part.get("type") for part in parts if isinstance(part, dict)} if isinstance(parts, list) else set()
+    return bool(kinds & _CALLS) or any(content.get(name) for name in _CALLS)
+
+
+def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a retry must repeat: everything that the caller sent."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+_make = object.__new__
+_to_datetime = clock.to_datetime
+
+
+def _message(session: str, row: Sequence[Any]) -> Message:
+    """A record of a row; written into its dictionary, because a frozen dataclass's own way takes four times as long."""
+    message = _make(Message)
+    fields = message.__dict__
+    fields["session"] = session
+    (
+        fields["seq"],
+        fields["role"],
+        fields["raw"],
+        fields["author"],
+        fields["tokens"],
+        fields["tokens_in"],
+        fields["tokens_out"],
+        fields["cost"],
+        created,
+    ) = row
+    fields["created_at"] = _to_datetime(created)
+    return message
+
+
+def _between(tx: Transaction, session: str, first: int, last: int, chatter: int) -> list[Message]:
+    rows = tx.all(
+        """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+           where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
+           order by seq""",
+        session=session,
+        first=first,
+        last=last,
+        chatter=chatter,
+    )
+    return [_message(session, row) for row in rows]
+
+
+def _newest(
+    tx: Transaction, session: str, chatter: int, last: int | None, since: int | None, budget: int | None
+) -> Iterator[Message]:
+    """Messages from the newest back, read in parts, until one is too many, too old or too big."""
+    spent = 0
+    left = _FAR if last is None else last
+    upto = _FAR
+    while left > 0:
+        size = min(left, _IN_ONE_READ)
+        rows = tx.all(
+            """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+               where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter
+               order by seq desc limit :size""",
+            session=session,
+            upto=upto,
+            chatter=chatter,
+            size=size,
+        )
+        for row in rows:
+            spent += row[4]
+            if (since is not None and row[8] < since) or (budget is not None and spent > budget):
+                return
+            yield _message(session, row)
+        if len(rows) < size:
+            return
+        left -= size
+        upto = rows[-1][0] - 1

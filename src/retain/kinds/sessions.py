@@ -1,0 +1,245 @@
+"""Sessions: conversation threads, and which one is active for a user and an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retain import canonical, clock, ids
+from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.storage.database import Row, Transaction
+
+
+@dataclass(frozen=True)
+class Session:
+    """A conversation thread; its messages are numbered first_seq..last_seq without a gap."""
+
+    id: str
+    user: str
+    agent: str
+    label: str
+    attributes: dict[str, Any]
+    summary: str
+    summarized_count: int
+    first_seq: int
+    last_seq: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def count(self) -> int:
+        """How many messages there are to read."""
+        return self.last_seq - self.first_seq + 1
+
+
+def _session(row: Row) -> Session:
+    id, user, agent, label, attributes, summary, summarized, first, last, created, updated = row
+    return Session(
+        id,
+        user,
+        agent,
+        label,
+        json.loads(attributes),
+        summary,
+        summarized,
+        first,
+        last,
+        clock.to_datetime(created),
+        clock.to_datetime(updated),
+    )
+
+
+class Sessions(Kind):
+    """The sessions of a tenant, of one user where the scope has one."""
+
+    name = "sessions"
+    tables = (
+        Table("sessions", order="id", owned="user_id = :user"),
+        Table("active_sessions", order="user_id, agent", owned="user_id = :user"),
+    )
+    checks = (
+        Check(
+            "an active session is its user's and agent's own",
+            """select active.user_id || ' / ' || active.agent || ' has active session ' || active.active_session_id
+               from active_sessions active join sessions on sessions.tenant = active.tenant
+               and sessions.id = active.active_session_id
+               where active.tenant = :tenant and (sessions.user_id <> active.user_id or sessions.agent <> active.agent)""",
+        ),
+    )
+
+    def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:
+        """Start a session and make it the active one; `id` may be the client's own."""
+        user, agent = self._user(), self._agent()
+        new = ids.uuid7() if id is None else canonical.key(id, "id")
+        values = self._values(label, attributes or {})
+
+        def work(tx: Transaction) -> Session:
+            if not self._insert(tx, new, user, agent, values):
+                raise AlreadyExists(what="session", id=new)
+            self._activate(tx, new, user, agent)
+            return self._get(tx, new)
+
+        return self._write(work)
+
+    def resume(self, stored_id: str | None = None) -> Session:
+        """The session to go on with (C6): the client's own if it is the active one, else the active one, else a new one."""
+        user, agent = self._user(), self._agent()
+        if stored_id is not None:
+            canonical.key(stored_id, "stored_id")
+
+        def work(tx: Transaction) -> Session:
+            active = self._active_id(tx, user, agent)
+            if active is None:
+                active = ids.uuid7()
+                self._insert(tx, active, user, agent, self._values("", {}))
+                if not self._activate(tx, active, user, agent, only_if_none=True):  # another device was faster
+                    tx.run("delete from sessions where tenant = :tenant and id = :id", id=active)
+                    active = self._active_id(tx, user, agent)
+            else:
+                self._activate(tx, active, user, agent)
+            return self._get(tx, active or "")
+
+        return self._write(work)
+
+    def active(self) -> Session:
+        """The active session of the scope's user and agent."""
+        user, agent = self._user(), self._agent()
+
+        def work(tx: Transaction) -> Session:
+            found = self._active_id(tx, user, agent)
+            if found is None:
+                raise NotFound(what="active session for", id=f"{user} and {agent}")
+            return self._get(tx, found)
+
+        return self._read(work)
+
+    def activate(self, id: str) -> Session:
+        """Go back to a session: make it the active one of its user and agent."""
+        canonical.key(id, "id")
+
+        def work(tx: Transaction) -> Session:
+            session = self._get(tx, id)
+            self._activate(tx, id, session.user, session.agent)
+            return session
+
+        return self._write(work)
+
+    def get(self, id: str) -> Session:
+        """One session by its id."""
+        canonical.key(id, "id")
+        return self._read(lambda tx: self._get(tx, id))
+
+    def list(self, *, limit: int = 100, after: str | None = None) -> Page[Session]:
+        """Sessions, the one that was used last first."""
+        size = self._limit(limit)
+        at, id = unpack(after, [int, str]) if after else (2**62, "")
+        floor, page = (_FLOOR, _PAGE) if self._who.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
+        who = {"agent": self._who.agent} if self._who.user is None else {"agent": self._who.agent, "user": self._who.user}
+
+        def work(tx: Transaction) -> Sequence[Row]:
+            enough = tx.one(floor, **who, at=at - clock.MINUTE, size=size) or (0,)
+            return tx.all(page, **who, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
+
+        rows = self._read(work)
+        return cut([_session(row) for row in rows], size, lambda s: [clock.from_datetime(s.updated_at, "after"), s.id])
+
+    def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
+        """Change the label or the attributes of a session."""
+        canonical.key(id, "id")
+        values = self._values(label, attributes)
+
+        def work(tx: Transaction) -> Session:
+            own_session(tx, self._who, id)
+            tx.run(
+                """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes)
+                   where tenant = :tenant and id = :id""",
+                id=id,
+                **values,
+            )
+            return self._get(tx, id)
+
+        return self._write(work)
+
+    def remove(self, id: str) -> None:
+        """Delete a session with everything in it, at once."""
+        canonical.key(id, "id")
+
+        def work(tx: Transaction) -> None:
+            own_session(tx, self._who, id)
+            tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
+
+        self._write(work)
+
+    def _get(self, tx: Transaction, id: str) -> Session:
+        row = tx.one(
+            _ONE,
+            id=id,
+            user=self._who.user,
+        )
+        if row is None:
+            raise NotFound(what="session", id=id)
+        return _session(row)
+
+    def _insert(self, tx: Transaction, id: str, user: str, agent: str, values: Mapping[str, Any]) -> int:
+        return tx.run(
+            """insert into sessions (tenant, id, user_id, agent, label, attributes, summary, summarized_count,
+                                     first_seq, first_at, touched_at, created_at)
+               values (:tenant, :id, :user, :agent, :label, :attributes, '', 0, 1, :now, :now, :now)
+               on conflict do nothing""",
+            id=id,
+            user=user,
+            agent=agent,
+            **values,
+        )
+
+    def _active_id(self, tx: Transaction, user: str, agent: str) -> str | None:
+        row = tx.one(
+            """select active_session_id from active_sessions
+               where tenant = :tenant and user_id = :user and agent = :agent""",
+            user=user,
+            agent=agent,
+        )
+        return row[0] if row else None
+
+    def _activate(self, tx: Transaction, id: str, user: str, agent: str, *, only_if_none: bool = False) -> int:
+        insert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
+                    values (:tenant, :user, :agent, :id, :now, :now) on conflict do nothing"""
+        upsert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
+                    values (:tenant, :user, :agent, :id, :now, :now)
+                    on conflict (tenant, user_id, agent) do update
+                    set active_session_id = excluded.active_session_id, last_active_at = excluded.last_active_at"""
+        return tx.run(insert if only_if_none else upsert, id=id, user=user, agent=agent)
+
+    def _values(self, label: str | None, attributes: Mapping[str, Any] | None) -> dict[str, str | None]:
+        most = self._settings.max_attributes_bytes
+        if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
+            raise Invalid(field="attributes", problem="must be a JSON object")
+        written = None if attributes is None else canonical.dump(attributes, "attributes", most)
+        if written is not None and not written.lstrip().startswith("{"):
+            raise Invalid(field="attributes", problem="must be a JSON object")
+        return {"label": None if label is None else canonical.text(label, "label", 1000), "attributes": written}
+
+
+# A session with the number and the moment of its last message. The table itself knows its last activity exact to a minute,
+# so a page reads a minute more at each end and sorts what it read; all parts are constants, joined at import.
+_SEEN = """
+    select id, user_id, agent, label, attributes, summary, summarized_count, first_seq,
+           coalesce(last_message.seq, first_seq - 1) as last_seq, sessions.created_at as created_at,
+           case when last_message.created_at > touched_at and last_message.created_at <= touched_at + 60000000
+                then last_message.created_at else touched_at end as updated_at
+    from sessions left join messages last_message
+    on last_message.tenant = sessions.tenant and last_message.session_id = sessions.id
+    and last_message.seq = (select max(seq) from messages where tenant = :tenant and session_id = sessions.id)
+    where sessions.tenant = :tenant """
+_ONE = _SEEN + "and id = :id and user_id = coalesce(:user, user_id)"
+_RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at "
+_NTH = "order by touched_at desc limit 1 offset :size"
+_FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
+_FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
+_CUT = ") seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
+_PAGE = "select * from (" + _SEEN + _RANGE + "and touched_at > :floor" + _CUT
+_PAGE_OF_USER = "select * from (" + _SEEN + "and user_id = :user " + _RANGE + "and touched_at > :floor" + _CUT

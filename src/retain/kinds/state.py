@@ -1,0 +1,181 @@
+"""State: key-value memory of a user, a session or the whole tenant, with expiry, versions and compare-and-set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from retain import canonical, clock
+from retain.canonical import Json
+from retain.errors import Invalid, NotFound, WrongVersion
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.storage.database import Row, Transaction
+
+
+@dataclass(frozen=True)
+class Item:
+    """A key and its value; `raw` is the value as JSON text. `version` counts how often it was set since it was new."""
+
+    area: str
+    key: str
+    raw: str
+    version: int
+    expires_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+    @cached_property
+    def value(self) -> Any:
+        """The value."""
+        return json.loads(self.raw)
+
+
+def _item(row: Row) -> Item:
+    area, key, raw, version, expires, created, updated = row
+    return Item(
+        area, key, raw, version, clock.to_datetime_or_none(expires), clock.to_datetime(created), clock.to_datetime(updated)
+    )
+
+
+class State(Kind):
+    """The state that the scope can see: its user's, its sessions' and its tenant's."""
+
+    name = "state"
+    tables = (
+        Table(
+            "state",
+            order="area, key",
+            owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
+            live="(expires_at is null or expires_at > :now)",
+        ),
+    )
+    checks = (
+        Check(
+            "state names its owner",
+            """select area || ' ' || key from state where tenant = :tenant
+               and area <> coalesce('user:' || user_id, 'session:' || session_id, 'tenant')""",
+        ),
+    )
+
+    def set(
+        self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
+    ) -> Item:
+        """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
+        canonical.key(key, "key")
+        raw = canonical.dump(value, "value", self._settings.max_state_bytes)
+        if if_version is not None:
+            canonical.whole(if_version, "if_version")
+        if ttl is not None:
+            clock.after(0, ttl, "ttl")
+
+        def work(tx: Transaction) -> Item:
+            place = self._place(tx, area)
+            values = {
+                **place, "key": key, "value": raw, "expires": None if ttl is None else clock.after(tx.now, ttl, "ttl")
+            }  # fmt: skip
+            row = tx.one(_SET[None if if_version is None else min(if_version, 1)], **values, version=if_version)
+            if row is None:
+                found = self._find(tx, place["area"], key)
+                actual = 0 if found is None else found.version
+                raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
+            return _item(row)
+
+        return self._write(work)
+
+    def get(self, key: str, *, area: str = "user") -> Item:
+        """The value of a key that has not expired."""
+        canonical.key(key, "key")
+
+        def work(tx: Transaction) -> Item:
+            found = self._find(tx, self._place(tx, area)["area"], key)
+            if found is None:
+                raise NotFound(what="state", id=key)
+            return found
+
+        return self._read(work)
+
+    def list(self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None) -> Page[Item]:
+        """The keys of an area that start with a prefix, in order."""
+        if prefix:
+            canonical.key(prefix, "prefix")
+        size = self._limit(limit)
+        (start,) = unpack(after, [str]) if after else ("",)
+
+        def work(tx: Transaction) -> Sequence[Row]:
+            return tx.all(
+                """select area, key, value, version, expires_at, created_at, updated_at from state
+                   where tenant = :tenant and area = :area and key > :start and key >= :prefix and key < :end
+                   and (expires_at is null or expires_at > :now) order by key limit :size""",
+                area=self._place(tx, area)["area"],
+                start=start,
+                prefix=prefix,
+                end=prefix + "\U0010ffff",
+                size=size + 1,
+            )
+
+        return cut([_item(row) for row in self._read(work)], size, lambda item: [item.key])
+
+    def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
+        """Remove a key; with `if_version`, only that version of it."""
+        canonical.key(key, "key")
+        if if_version is not None:
+            canonical.whole(if_version, "if_version")
+
+        def work(tx: Transaction) -> None:
+            place = self._place(tx, area)["area"]
+            removed = tx.run(
+                """delete from state where tenant = :tenant and area = :area and key = :key
+                   and version = coalesce(:version, version) and (expires_at is null or expires_at > :now)""",
+                area=place,
+                key=key,
+                version=if_version,
+            )
+            if not removed:
+                found = self._find(tx, place, key)
+                if found is None:
+                    raise NotFound(what="state", id=key)
+                raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
+
+        self._write(work)
+
+    def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
+        row = tx.one(
+            """select area, key, value, version, expires_at, created_at, updated_at from state
+               where tenant = :tenant and area = :area and key = :key and (expires_at is null or expires_at > :now)""",
+            area=area,
+            key=key,
+        )
+        return _item(row) if row else None
+
+    def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
+        """An area as it is stored, with the user or session it belongs to."""
+        if area == "tenant":
+            return {"area": "tenant", "user": None, "session": None}
+        if area == "user":
+            user = self._user()
+            return {"area": f"user:{user}", "user": user, "session": None}
+        if area.startswith("session:"):
+            session = canonical.key(area.removeprefix("session:"), "area")
+            own_session(tx, self._who, session)
+            return {"area": area, "user": None, "session": session}
+        raise Invalid(field="area", problem=f"must be user, tenant or session:ID, not {area!r}")
+
+
+# Constants, joined at import: how to set a key over anything, over nothing (if_version=0), or over one version.
+_RETURNING = "returning area, key, value, version, expires_at, created_at, updated_at"
+_INSERT = """insert into state (tenant, area, key, user_id, session_id, value, version, expires_at, created_at, updated_at)
+             values (:tenant, :area, :key, :user, :session, :value, 1, :expires, :now, :now)
+             on conflict (tenant, area, key) do update
+             set value = excluded.value, version = state.version + 1, expires_at = excluded.expires_at,
+                 created_at = case when state.expires_at <= :now then :now else state.created_at end, updated_at = :now """
+_SET = {
+    None: _INSERT + _RETURNING,
+    0: _INSERT + "where state.expires_at <= :now " + _RETURNING,
+    1: """update state set value = :value, version = version + 1, expires_at = :expires, updated_at = :now
+          where tenant = :tenant and area = :area and key = :key and version = :version
+          and (expires_at is null or expires_at > :now) """ + _RETURNING,
+}  # fmt: skip

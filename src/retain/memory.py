@@ -1,0 +1,129 @@
+"""The front door: open a database, say whose memory is meant, and use each kind by its name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Self
+
+from retain import canonical
+from retain.clock import Clock
+from retain.errors import Invalid
+from retain.kinds import KINDS
+from retain.kinds.agents import Agents
+from retain.kinds.interactions import Interactions
+from retain.kinds.kind import Who
+from retain.kinds.messages import Messages
+from retain.kinds.sessions import Sessions
+from retain.kinds.state import State
+from retain.settings import Settings
+from retain.storage import migrate
+from retain.storage.connect import connect
+from retain.storage.copy import Copied, Progress, export, import_
+from retain.storage.database import EVERY_TENANT, Database, Finding
+from retain.storage.erase import Receipt, erase
+from retain.storage.verify import verify
+from retain.work.retention import Purged, purge
+
+TABLES = tuple(table for kind in KINDS for table in kind.tables)
+CHECKS = tuple(check for kind in KINDS for check in kind.checks)
+
+
+class Scope:
+    """Whose memory is meant, and each kind of it as an attribute."""
+
+    def __init__(self, database: Database, who: Who, settings: Settings) -> None:
+        self.who = who
+        self.agents = Agents(database, who, settings)
+        self.sessions = Sessions(database, who, settings)
+        self.messages = Messages(database, who, settings)
+        self.state = State(database, who, settings)
+        self.interactions = Interactions(database, who, settings)
+
+
+class Memory:
+    """One database of memories; safe to share between threads."""
+
+    def __init__(self, database: Database, migrations: list[migrate.Migration], settings: Settings) -> None:
+        self.database = database
+        self.migrations = migrations
+        self.settings = settings
+
+    @classmethod
+    def open(
+        cls,
+        database: str | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        migrate_up: bool = True,
+    ) -> Memory:
+        """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
+        settings = settings or (Settings() if database else Settings.load())
+        if database is not None:
+            settings = replace(settings, database=database)
+        opened, migrations = connect(settings, clock)
+        memory = cls(opened, migrations, settings)
+        try:
+            if migrate_up:
+                migrate.up(opened, migrations)
+        except BaseException:
+            memory.close()
+            raise
+        return memory
+
+    def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> Scope:
+        """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
+        tenant = canonical.key(self.settings.tenant if tenant is None else tenant, "tenant")
+        if tenant == EVERY_TENANT:
+            raise Invalid(field="tenant", problem="must be the name of one tenant")
+        user = None if user is None else canonical.key(user, "user")
+        agent = None if agent is None else canonical.key(agent, "agent")
+        return Scope(self.database, Who(tenant, user, agent), self.settings)
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has written something."""
+        return self.database.tenants()
+
+    def verify(self) -> list[Finding]:
+        """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
+        return verify(self.database, CHECKS)
+
+    def export(
+        self,
+        out: IO[bytes],
+        *,
+        tenants: list[str] | None = None,
+        user: str | None = None,
+        progress: Progress | None = None,
+    ) -> Copied:
+        """Write everything, or some tenants or one user's part of them, as JSON Lines."""
+        return export(self.database, TABLES, out, tenants=tenants, user=user, progress=progress)
+
+    def import_(self, file: IO[bytes], *, progress: Progress | None = None) -> Copied:
+        """Read an export; what is already there stays, and the same file can be read again."""
+        return import_(self.database, TABLES, file, progress=progress)
+
+    def purge(self, *, days: float | None = None, emergency: bool = False, progress: Progress | None = None) -> Purged:
+        """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
+        days = days if days is not None else self.settings.retention_days or None
+        return purge(self.database, days=days, emergency=emergency, progress=progress)
+
+    def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
+        """Remove everything of one user, and say what was removed from where."""
+        who = self.scope(tenant, user).who
+        return erase(self.database, TABLES, who.tenant, user)
+
+    def backup(self, target: Path) -> None:
+        """Write a consistent copy of the database while it is in use."""
+        self.database.backup(target)
+
+    def close(self) -> None:
+        """Let go of the database; whatever was acknowledged is already safe."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,170 @@
+"""Export and import: JSON Lines that come back byte for byte, from any engine into any other.
+
+The first line says what the file is, a `tenant` line starts each tenant, every other line is one row of one table in the
+order of its key, and the last line has the number of rows and the SHA-256 of all lines before it, so that a file that
+was cut off or changed is refused before anything is written. An import adds what is missing, and finds again what it
+already added: it can be repeated after an interruption. A row that is there with other content stops it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import IO, Any
+
+from retain.errors import Conflict, Invalid
+from retain.storage.database import Database, Transaction
+from retain.storage.tables import Table
+
+FORMAT = 1
+_IN_ONE_WRITE = 500
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is, 0 where that is not known."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What an export wrote or an import read: rows by table, and how many of them were new."""
+
+    rows: dict[str, int]
+    new: int
+
+
+def export(
+    database: Database,
+    tables: Sequence[Table],
+    out: IO[bytes],
+    *,
+    tenants: Sequence[str] | None = None,
+    user: str | None = None,
+    progress: Progress | None = None,
+) -> Copied:
+    """Write every row of the tenants (of all, if none are named), each tenant as of one moment."""
+    digest = hashlib.sha256()
+    counts = {table.name: 0 for table in tables}
+
+    def put(line: Mapping[str, Any]) -> None:
+        data = _line(line)
+        digest.update(data)
+        out.write(data)
+
+    put({"retain": FORMAT, "schema": database.version()})
+    for tenant in database.tenants() if tenants is None else tenants:
+        put({"tenant": tenant})
+
+        def work(tx: Transaction) -> None:
+            for table in tables:
+                for row in tx.each(table.select(of_user=user is not None), **({} if user is None else {"user": user})):
+                    put({"table": table.name, "row": {k: v for k, v in row.items() if k != "tenant"}})
+                    counts[table.name] += 1
+                    if progress and sum(counts.values()) % _IN_ONE_WRITE == 0:
+                        progress(sum(counts.values()), 0)
+
+        database.read(tenant, work)
+    total = sum(counts.values())
+    out.write(_line({"end": True, "rows": total, "sha256": digest.hexdigest()}))
+    if progress:
+        progress(total, total)
+    return Copied(counts, total)
+
+
+def import_(database: Database, tables: Sequence[Table], file: IO[bytes], *, progress: Progress | None = None) -> Copied:
+    """Read a whole export into the database."""
+    total = _check(file, database.version())
+    by_name = {table.name: table for table in tables}
+    counts = {table.name: 0 for table in tables}
+    new = 0
+    file.seek(0)
+    tenant = ""
+    for (kind, value), lines in groupby(_lines(file), key=_belongs):
+        if kind == "tenant":
+            tenant = value
+        if kind != "table":
+            continue
+        if value not in by_name:
+            raise Invalid(field="file", problem=f"has a table {value!r} that this retain does not know")
+        rows = (line["row"] for _, line in lines)
+        while batch := list(islice(rows, _IN_ONE_WRITE)):
+            new += database.write(tenant, lambda tx, b=batch, t=by_name[value]: _add(tx, t, b))  # type: ignore[misc]
+            counts[value] += len(batch)
+            if progress:
+                progress(sum(counts.values()), total)
+    return Copied(counts, new)
+
+
+def _add(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Add the rows that are missing; the others must be the same."""
+    columns = tx.columns(table.name)
+    for row in rows:
+        if row.keys() != set(columns) - {"tenant"}:
+            wrong = ", ".join(sorted(row.keys() ^ (set(columns) - {"tenant"})))
+            raise Invalid(field="file", problem=f"has other columns in {table.name} than this database ({wrong})")
+    added = 0
+    for row in rows:
+        if tx.run(table.insert(columns), **row):
+            added += 1
+            continue
+        found = next(iter(tx.each(table.find(), **{name: row[name] for name in table.key})), None)
+        if found is None or {k: v for k, v in found.items() if k != "tenant"} != row:
+            key = " ".join(str(row[name]) for name in table.key)
+            raise Conflict(problem=f"{table.name} {key} is already there with other content; import into an empty database")
+    return added
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    for number, data in enumerate(file, 1):
+        try:
+            line = json.loads(data)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict):
+            raise Invalid(field="file", problem=f"line {number} is not a JSON object")
+        yield number, line
+
+
+def _belongs(numbered: tuple[int, Mapping[str, Any]]) -> tuple[str, str]:
+    """Which run of lines a line belongs to."""
+    number, line = numbered
+    if isinstance(line.get("tenant"), str):
+        return "tenant", line["tenant"]
+    if isinstance(line.get("table"), str) and isinstance(line.get("row"), dict):
+        return "table", line["table"]
+    if "retain" in line or "end" in line:
+        return "frame", ""
+    raise Invalid(field="file", problem=f"line {number} is neither a tenant nor a row")
+
+
+def _check(file: IO[bytes], schema: int) -> int:
+    """Read the file through once: is it an export, whole and unchanged? How many rows it has."""
+    first = file.readline()
+    head = _head(first)
+    if head.get("retain") != FORMAT:
+        raise Invalid(field="file", problem="is not an export of retain (its first line does not say so)")
+    if head.get("schema") != schema:
+        raise Invalid(field="file", problem=f"has schema {head.get('schema')}, and the database has {schema}")
+    digest = hashlib.sha256()
+    last = first
+    for line in file:
+        digest.update(last)
+        last = line
+    end = _head(last)
+    if end.get("end") is not True or not isinstance(end.get("rows"), int):
+        raise Invalid(field="file", problem="is cut off: it has no closing line")
+    if end.get("sha256") != digest.hexdigest():
+        raise Invalid(field="file", problem="was changed after it was written: its checksum does not match")
+    return int(end["rows"])
+
+
+def _head(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

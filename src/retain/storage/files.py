@@ -1,0 +1,50 @@
+"""What the storage asks of the file system: is this disk local, who may read the file, is there a reserve."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2",
+           "beegfs", "orangefs", "ncpfs", "coda", "virtiofs", "vboxsf", "prl_fs", "fuse.sshfs", "fuse.glusterfs",
+           "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.osxfs", "fuse.grpcfuse", "fakeowner"}  # fmt: skip
+
+
+def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """The type of the file system a folder is on, '' where the system does not say."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    wanted = folder.resolve()
+    best, found = -1, ""
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        point = Path(left.split(" ")[4].encode().decode("unicode_escape"))
+        if wanted.is_relative_to(point) and len(point.parts) >= best:
+            best, found = len(point.parts), right.split(" ")[0]
+    return found
+
+
+def is_network(filesystem: str) -> bool:
+    """Whether locks cannot be relied on there."""
+    return filesystem in NETWORK
+
+
+def make_private(path: Path) -> None:
+    """Make sure that the file exists; a new one can be opened by its owner alone (SQLite's side files follow it)."""
+    with suppress(FileExistsError, PermissionError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def make_ballast(path: Path, mebibytes: int) -> None:
+    """Reserve a file that an emergency purge can delete to get room to work; never on a disk that is short already."""
+    size = mebibytes << 20
+    if path.exists() or shutil.disk_usage(path.parent).free < 20 * size:
+        return
+    make_private(path)
+    with suppress(OSError), path.open("wb") as file:
+        for _ in range(mebibytes):
+            file.write(bytes(1 << 20))

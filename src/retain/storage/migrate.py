@@ -1,0 +1,78 @@
+"""Bringing a database's schema to the version that this code knows, one numbered step at a time.
+
+A step is one file with an `-- up` and a `-- down` part. An engine runs it in a transaction of its own, under a lock, and
+only if the database is at the version before it: so any number of processes may start at once, and one that was
+killed in the middle leaves the database at the last whole step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from retain.errors import Invalid, SchemaTooNew
+from retain.storage.database import Database, Step
+
+_NAME = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)(?:\.(?P<engine>\w+))?\.sql")
+_PARTS = re.compile(r"^-- up\n(?P<up>.*)^-- down\n(?P<down>.*)\Z", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered step of the schema, for one engine."""
+
+    number: int
+    name: str
+    up: str
+    down: str
+
+    def step(self, *, up: bool) -> Step:
+        """The step in one direction."""
+        return Step(self.number, self.name, self.up if up else self.down, up)
+
+
+def shipped(engine: str) -> list[Migration]:
+    """The migrations that come with this retain, in order."""
+    found = []
+    for file in resources.files("retain.storage.migrations").iterdir():
+        match = _NAME.fullmatch(file.name)
+        if match and match["engine"] in (None, engine):
+            found.append(read(int(match["number"]), match["name"], file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+def read(number: int, name: str, text: str) -> Migration:
+    """A migration from the text of its file."""
+    parts = _PARTS.search(text)
+    if not parts:
+        raise ValueError(f"migration {number:04} {name} has no '-- up' part followed by a '-- down' part")
+    return Migration(number, name, parts["up"], parts["down"])
+
+
+def check(database: Database, known: Sequence[Migration]) -> int:
+    """The database's version; an error if a newer retain wrote it."""
+    found = database.version()
+    if found > known[-1].number:
+        raise SchemaTooNew(found=found, known=known[-1].number)
+    return found
+
+
+def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
+    """Apply what is missing, up to a version; the migrations that this call applied."""
+    last = known[-1].number if to is None else to
+    if not 0 <= last <= known[-1].number:
+        raise Invalid(field="to", problem=f"must be a version from 0 to {known[-1].number}")
+    found = check(database, known)
+    due = [migration for migration in known if found < migration.number <= last]
+    return [migration for migration in due if database.step(migration.step(up=True))]
+
+
+def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
+    """Take back the newest migrations until the database is at a version; what was undone."""
+    found = check(database, known)
+    if not 0 <= to <= found:
+        raise Invalid(field="to", problem=f"must be a version from 0 to {found}, where the database is now")
+    due = [migration for migration in reversed(known) if to < migration.number <= found]
+    return [migration for migration in due if database.step(migration.step(up=False))]

@@ -1,0 +1,390 @@
+"""SQLite through apsw: one file in WAL mode, one writer that commits for everybody who waits, readers beside it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from retain import clock
+from retain.clock import Clock
+from retain.errors import (
+    Busy,
+    Corrupt,
+    Full,
+    NetworkDrive,
+    RetainError,
+    SettingsError,
+    Unreachable,
+)
+from retain.settings import Settings
+from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transaction, Work, require_tenant
+from retain.storage.files import filesystem_of, is_network, make_ballast, make_private
+from retain.storage.group import GroupCommit, Job
+from retain.storage.sqlite_connection import in_our_words, open_connection
+
+MOST_IDLE_READERS = 16
+OLD_READER_SECONDS = 5.0
+SECONDS_BETWEEN_LOOKS = 0.2
+WORDS = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
+         "{real}": "real", "{blob}": "blob"}  # fmt: skip
+log = logging.getLogger("retain.storage")
+
+
+class SqliteTransaction:
+    """Statements on one connection; the connection's owner begins and commits."""
+
+    __slots__ = ("connection", "now", "tenant")
+
+    def __init__(self, connection: apsw.Connection, tenant: str, now: int) -> None:
+        self.connection = connection
+        self.tenant = tenant
+        self.now = now
+
+    def all(self, sql: str, **values: Any) -> list[Row]:
+        values["tenant"] = self.tenant
+        values["now"] = self.now
+        return self.connection.execute(_ready.get(sql) or _check(sql), values).fetchall()
+
+    def one(self, sql: str, **values: Any) -> Row | None:
+        values["tenant"] = self.tenant
+        values["now"] = self.now
+        rows = self.connection.execute(_ready.get(sql) or _check(sql), values).fetchall()
+        return rows[0] if rows else None
+
+    def run(self, sql: str, **values: Any) -> int:
+        values["tenant"] = self.tenant
+        values["now"] = self.now
+        self.connection.execute(_ready.get(sql) or _check(sql), values)
+        return self.connection.changes()
+
+    def lock(self, sql: str, **values: Any) -> None:
+        """Nothing to do: who writes is alone."""
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        whose = {"tenant": self.tenant, "now": self.now}
+        self.connection.executemany(_ready.get(sql) or _check(sql), [{**row, **whose} for row in rows])
+
+    def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
+        values["tenant"] = self.tenant
+        values["now"] = self.now
+        cursor = self.connection.execute(_ready.get(sql) or _check(sql), values)
+        names: list[str] = []
+        for row in cursor:
+            names = names or [column[0] for column in cursor.description]
+            yield dict(zip(names, row, strict=True))
+
+    def columns(self, table: str) -> list[str]:
+        return [name for (name,) in self.connection.execute("select name from pragma_table_info(?)", (table,))]
+
+
+class SqliteDatabase:
+    """One file in WAL mode, for all threads of this process and beside other processes."""
+
+    _writing: apsw.Connection | None
+    _ask_disk_at: float
+
+    def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None) -> None:
+        self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
+        self.path = path.absolute() if path else Path(self._temporary or "") / "memory.db"
+        self.name = f"sqlite:///{path}" if path else "memory:"
+        self._folder = str(self.path.parent)
+        self._settings = settings
+        self._now = now or clock.now
+        self._closed = False
+        self._start_over()
+        self._check_place()
+        self._writer()
+        _OPEN.add(self)
+        if settings.sqlite_ballast_mib and not self._temporary:
+            make_ballast(self._ballast, settings.sqlite_ballast_mib)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def read(self, tenant: str, work: Work[T]) -> T:
+        return self._with_reader(lambda connection: work(SqliteTransaction(connection, tenant, self._now())))
+
+    def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work in a read transaction; a connection that met trouble is closed, any other is kept for later."""
+        connection = self._idle.pop() if self._idle else self._connect(writing=False)
+        self._reading[id(connection)] = (time.monotonic(), connection)
+        keep = False
+        try:
+            connection.execute("begin")
+            result = work(connection)
+            connection.execute("commit")
+            keep = True
+            return result
+        except apsw.Error as error:
+            raise in_our_words(error, self.path, self._settings) from error
+        except RetainError:
+            connection.execute("rollback")
+            keep = True
+            raise
+        finally:
+            del self._reading[id(connection)]
+            if keep and not self._closed and len(self._idle) < MOST_IDLE_READERS:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False) -> T:
+        return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
+
+    def _commit(self, batch: list[Job]) -> None:
+        """Run the jobs in one transaction: those that fail are undone alone, the rest is committed together."""
+        self._refuse_if_full(batch)
+        connection = self._writer()
+        try:
+            connection.execute("begin immediate")
+            now = self._now()
+            shared = len(batch) > 1
+            for job in batch:
+                if job.error is None:
+                    self._run(connection, job, now, shared)
+            if connection.in_transaction:
+                connection.execute("commit")
+            for job in batch:
+                if job.tenant not in self._known and job.error is None:
+                    self._known.add(job.tenant)
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if isinstance(error, apsw.IOError | apsw.CorruptError):
+                connection.close()  # after a failed fsync nobody knows what its cache is worth
+                self._writing = None
+            if isinstance(error, apsw.Error):
+                raise in_our_words(error, self.path, self._settings) from error
+            raise
+        self._bound_log(connection)
+
+    def _run(self, connection: apsw.Connection, job: Job, now: int, shared: bool) -> None:
+        if shared:
+            connection.execute("savepoint job")
+        try:
+            if job.tenant not in self._known and job.tenant != EVERY_TENANT:
+                sql = "insert into tenants (tenant, created_at) values (?, ?) on conflict do nothing"
+                connection.execute(sql, (job.tenant, now))
+            job.result = job.work(SqliteTransaction(connection, job.tenant, now))
+        except Exception as error:  # it is raised in the thread that waits for this job
+            if not connection.in_transaction:
+                raise  # disk full or I/O error: SQLite has undone the whole batch
+            job.error = error
+            if isinstance(error, apsw.Error):
+                job.error = in_our_words(error, self.path, self._settings)
+            connection.execute("rollback to job" if shared else "rollback")
+        if shared:
+            connection.execute("release job")
+
+    def _writer(self) -> apsw.Connection:
+        writing = self._writing
+        if writing is None:
+            writing = self._writing = self._connect(writing=True)
+        return writing
+
+    def _refuse_if_full(self, batch: list[Job]) -> None:
+        """Fail the jobs that would fill a disk that is nearly full; the disk is asked a few times a second."""
+        if time.monotonic() > self._ask_disk_at:
+            disk = os.statvfs(self._folder)
+            self._free_mib = disk.f_bavail * disk.f_frsize >> 20
+            self._ask_disk_at = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        least = self._settings.sqlite_min_free_mib
+        if self._free_mib < least and not self._temporary:
+            for job in batch:
+                if not job.frees:
+                    job.error = Full(problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB")
+
+    def _bound_log(self, connection: apsw.Connection) -> None:
+        """Keep the write-ahead log short: stop readers that have pinned it for long, then start it over."""
+        self._commits += 1
+        if self._commits % 64 or self._log_mib() < self._settings.sqlite_log_mib:
+            return
+        for started, reader in list(self._reading.values()):
+            if time.monotonic() - started > OLD_READER_SECONDS:
+                reader.interrupt()
+        with suppress(apsw.BusyError):
+            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        if (size := self._log_mib()) >= self._settings.sqlite_log_mib:
+            log.warning("the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it", self.path, size)
+
+    def _log_mib(self) -> int:
+        with suppress(FileNotFoundError):
+            return os.stat(f"{self.path}-wal").st_size >> 20
+        return 0
+
+    # -- operating ---------------------------------------------------------------------------------------------
+
+    def tenants(self) -> list[str]:
+        sql = "select tenant from tenants where :tenant = '*' order by tenant"
+        return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
+
+    def version(self) -> int:
+        return self._with_reader(_version)
+
+    def step(self, wanted: Step) -> bool:
+        return self.write(EVERY_TENANT, lambda tx: _apply(tx, wanted))
+
+    def health(self) -> list[Finding]:
+        loose = self.path.stat().st_mode & 0o077
+        return [
+            *self._with_reader(_damage),
+            Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
+        ]
+
+    def backup(self, target: Path) -> None:
+        if target.exists():
+            raise SettingsError(where=str(target), problem="exists already; a backup never overwrites a file")
+        partial = target.with_name(target.name + ".partial")
+        partial.unlink(missing_ok=True)
+        make_private(partial)
+        with self._spare(writing=False) as copier:
+            copier.execute("vacuum into ?", (str(partial),))
+        with closing(apsw.Connection(str(partial))) as copied:
+            problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
+        if problems != ["ok"]:
+            raise Corrupt(problem="; ".join(problems))
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(target)
+
+    def compact(self, *, emergency: bool = False) -> None:
+        if emergency:
+            self._ballast.unlink(missing_ok=True)
+        with self._spare(writing=True) as connection:
+            connection.execute("pragma incremental_vacuum").fetchall()
+            deadline = time.monotonic() + self._settings.sqlite_busy_seconds
+            while connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]:
+                if time.monotonic() > deadline:
+                    raise Busy(problem="a reader keeps deleted pages in the write-ahead log")
+                time.sleep(0.05)
+
+    def close(self) -> None:
+        self._closed = True
+        _OPEN.discard(self)
+        for connection in [*self._idle, self._writing]:
+            if connection:
+                connection.close()
+        self._idle.clear()
+        self._writing = None
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    # -- connecting --------------------------------------------------------------------------------------------
+
+    @property
+    def _ballast(self) -> Path:
+        return self.path.with_name(self.path.name + "-ballast")
+
+    def _start_over(self) -> None:
+        """Have no connections: at first, and in a forked child, which must not touch its parent's."""
+        self._group = GroupCommit(self._commit)
+        self._writing = None
+        self._idle: deque[apsw.Connection] = deque()
+        self._reading: dict[int, tuple[float, apsw.Connection]] = {}
+        self._known: set[str] = set()
+        self._commits = 0
+        self._ask_disk_at = 0.0
+        self._free_mib = 0
+
+    @contextmanager
+    def _spare(self, *, writing: bool) -> Iterator[apsw.Connection]:
+        """A connection of its own, for work that takes long."""
+        with closing(self._connect(writing=writing)) as connection:
+            try:
+                yield connection
+            except apsw.Error as error:
+                raise in_our_words(error, self.path, self._settings) from error
+
+    def _check_place(self) -> None:
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise Unreachable(problem=f"there is no folder {folder}")
+        if is_network(found := filesystem_of(folder)) and not self._settings.sqlite_network_drive:
+            raise NetworkDrive(path=str(self.path), filesystem=found)
+
+    def _connect(self, *, writing: bool) -> apsw.Connection:
+        if self._closed:
+            raise Unreachable(problem="it was closed")
+        relaxed = bool(self._temporary) or self._settings.sqlite_durability == "normal"
+        return open_connection(self.path, self._settings, writing=writing, relaxed=relaxed)
+
+
+_ready: dict[str, str] = {}
+
+
+def _check(sql: str) -> str:
+    """The statement as SQLite takes it, once it is known to name the tenant."""
+    ready = _ready[sql] = spell(require_tenant(sql))
+    return ready
+
+
+def spell(sql: str) -> str:
+    """The words in braces, as this engine spells them."""
+    for word, meaning in WORDS.items():
+        sql = sql.replace(word, meaning)
+    return sql
+
+
+def _version(connection: apsw.Connection) -> int:
+    if not connection.execute("select 1 from sqlite_master where name = 'retain_schema'").fetchall():
+        return 0
+    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[0]
+    return int(str(found))
+
+
+def _damage(connection: apsw.Connection) -> list[Finding]:
+    damage = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
+    broken = connection.execute("pragma foreign_key_check").fetchall()
+    mode = connection.pragma("journal_mode")
+    return [
+        Finding("pages and indexes are intact", "" if damage == ["ok"] else "; ".join(damage)),
+        Finding("every reference has its row", f"{len(broken)} rows without a parent" if broken else ""),
+        Finding("write-ahead logging is on", "" if mode == "wal" else f"journal_mode is {mode}"),
+    ]
+
+
+def _apply(tx: Transaction, step: Step) -> bool:
+    assert isinstance(tx, SqliteTransaction)
+    connection = tx.connection
+    connection.execute(
+        "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer)"
+    )
+    if _version(connection) != (step.number - 1 if step.up else step.number):
+        return False
+    for _ in connection.execute(spell(step.script)):
+        pass
+    if step.up:
+        connection.execute("insert into retain_schema values (?, ?, ?)", (step.number, step.name, tx.now))
+    else:
+        connection.execute("delete from retain_schema where version = ?", (step.number,))
+    return True
+
+
+def _fastest_folder() -> str | None:
+    memory = Path("/dev") / "shm"
+    return str(memory) if os.access(memory, os.W_OK) else None
+
+
+_OPEN: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
+_ABANDONED: list[apsw.Connection | None] = []
+
+
+def _after_fork() -> None:
+    for database in list(_OPEN):
+        _ABANDONED.extend([*database._idle, database._writing])
+        database._start_over()
+
+
+os.register_at_fork(after_in_child=_after_fork)

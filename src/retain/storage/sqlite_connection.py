@@ -1,0 +1,91 @@
+"""Opening an SQLite file the safe way, waiting for others politely, and putting its errors into our words."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import apsw
+
+from retain.errors import Busy, Corrupt, Full, NotOurs, ReadOnly, ReadTooLong, RetainError, StorageError, Unreachable
+from retain.settings import Settings
+from retain.storage.files import make_private
+
+APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours
+
+
+def open_connection(path: Path, settings: Settings, *, writing: bool, relaxed: bool) -> apsw.Connection:
+    """A connection to the file, which is made if it is missing; `relaxed` gives up surviving a power cut."""
+    make_private(path)
+    try:
+        connection = apsw.Connection(str(path))
+        try:
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else every new value plans its statement anew
+            connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
+            if writing:
+                _claim(connection, path)
+            connection.execute("pragma synchronous = normal" if relaxed else "pragma synchronous = full")
+            connection.execute("pragma foreign_keys = on")
+            connection.execute("pragma secure_delete = on")
+            connection.execute("pragma cache_size = -8192")
+            connection.execute("pragma wal_autocheckpoint = 2000").fetchall()
+            connection.execute("pragma journal_size_limit = 67108864").fetchall()
+            connection.execute("pragma query_only = off" if writing else "pragma query_only = on")
+        except BaseException:
+            connection.close()
+            raise
+    except apsw.Error as error:
+        raise in_our_words(error, path, settings) from error
+    return connection
+
+
+def _claim(connection: apsw.Connection, path: Path) -> None:
+    """Make an empty file ours, and refuse one that belongs to another program."""
+    mark = connection.pragma("application_id")
+    if mark == APPLICATION_ID:
+        return
+    if mark or connection.pragma("schema_version"):
+        raise NotOurs(path=str(path), problem="another program made it")
+    if not os.access(path, os.W_OK):
+        raise ReadOnly(problem=f"{path} may not be written")
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma journal_mode = wal").fetchall()
+    connection.pragma("application_id", APPLICATION_ID)
+
+
+class Patience:
+    """SQLite's busy handler: short random naps, so that processes waiting for one file do not march in step."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since = 0.0
+
+    def __call__(self, attempt: int) -> bool:
+        if attempt == 0:
+            self._since = time.monotonic()
+        if time.monotonic() - self._since > self._seconds:
+            return False
+        time.sleep(random.uniform(0.0002, min(0.02, 0.001 * (attempt + 1))))
+        return True
+
+
+def in_our_words(error: apsw.Error, path: Path, settings: Settings) -> RetainError:
+    """SQLite's errors in our words."""
+    problem = f"{path}: {error}"
+    if isinstance(error, apsw.BusyError):
+        return Busy(problem=f"another process held {path} for over {settings.sqlite_busy_seconds} seconds")
+    if isinstance(error, apsw.FullError):
+        return Full(problem=problem)
+    if isinstance(error, apsw.ReadOnlyError):
+        return ReadOnly(problem=problem)
+    if isinstance(error, apsw.CorruptError):
+        return Corrupt(problem=problem)
+    if isinstance(error, apsw.NotADBError):
+        return NotOurs(path=str(path), problem="it is not an SQLite file")
+    if isinstance(error, apsw.CantOpenError | apsw.PermissionsError | apsw.AuthError | apsw.ConnectionClosedError):
+        return Unreachable(problem=problem)
+    if isinstance(error, apsw.InterruptError):
+        return ReadTooLong(limit_mib=settings.sqlite_log_mib)
+    return StorageError(problem=problem)

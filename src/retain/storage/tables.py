@@ -1,0 +1,60 @@
+"""What storage needs to know of a kind's tables, and statements over any of them, for copying, erasing and checking."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_IDENTIFIER = re.compile(r"[a-z][a-z_]*")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what orders its rows, which belong to the user `:user`, and which have not expired."""
+
+    name: str
+    order: str
+    owned: str = ""
+    live: str = ""
+
+    def select(self, *, of_user: bool) -> str:
+        """All rows that are there to read, of the tenant or of one user in it, in order."""
+        conditions = [self.live] if self.live else []
+        if of_user:
+            conditions.append(self.owned or "1 = 0")
+        return f"select * from {self.name} where {' and '.join(['tenant = :tenant', *conditions])} order by {self.order}"
+
+    def delete(self) -> str:
+        """Remove the rows of one user."""
+        return f"delete from {self.name} where tenant = :tenant and {self.owned}"
+
+    def insert(self, columns: Sequence[str]) -> str:
+        """Add one row, if there is none with its key; the columns are the table's own, from its catalog."""
+        names = [_identifier(column) for column in columns if column != "tenant"]
+        values = ", ".join(f":{name}" for name in names)
+        return f"insert into {self.name} (tenant, {', '.join(names)}) values (:tenant, {values}) on conflict do nothing"
+
+    def find(self) -> str:
+        """The row with a given key."""
+        key = " and ".join(f"{name} = :{name}" for name in self.key)
+        return f"select * from {self.name} where tenant = :tenant and {key}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that, with the tenant, name a row."""
+        return tuple(name.strip() for name in self.order.split(","))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A statement that finds rows only where something is wrong; the first column says what."""
+
+    what: str
+    sql: str
+
+
+def _identifier(name: str) -> str:
+    if not _IDENTIFIER.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a column")
+    return name

@@ -1,0 +1,24 @@
+"""Proving on a live database that what must hold does hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retain.storage.database import Database, Finding
+from retain.storage.tables import Check
+
+_MOST = 20
+
+
+def verify(database: Database, checks: Sequence[Check]) -> list[Finding]:
+    """Every check of the engine and of the kinds, over every tenant; a finding for each, with its problem if it has one."""
+    findings = list(database.health())
+    tenants = database.tenants()
+    for check in checks:
+        wrong: list[str] = []
+        for tenant in tenants:
+            rows = database.read(tenant, lambda tx, sql=check.sql: tx.all(sql))  # type: ignore[misc]
+            wrong += [f"{tenant}: {row[0]}" for row in rows]
+        more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
+        findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))
+    return findings

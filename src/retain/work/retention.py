@@ -1,0 +1,97 @@
+"""Retention: old messages and expired state go, in small batches that no writer has to wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from retain import clock
+from retain.errors import Invalid
+from retain.storage.database import Database, Transaction
+
+MOST_IN_ONE_WRITE = 500
+_PAUSE = 0.002
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Purged:
+    """How much was removed."""
+
+    messages: int
+    state: int
+
+
+def purge(
+    database: Database, *, days: float | None = None, emergency: bool = False, progress: Progress | None = None
+) -> Purged:
+    """Remove messages older than so many days, oldest first, and state that has expired, of every tenant."""
+    if days is not None and (isinstance(days, bool) or not 0 < days < 1_000_000):
+        raise Invalid(field="days", problem="must be a number above 0")
+    if emergency:
+        database.compact(emergency=True)
+    tenants = database.tenants()
+    age = None if days is None else round(days * clock.DAY)
+    total = sum(database.read(tenant, lambda tx: _due(tx, age)) for tenant in tenants)
+    done = {"messages": 0, "state": 0}
+    for tenant in tenants:
+        for what, batch in (("state", _expired), ("messages", _old)):
+            while (removed := database.write(tenant, lambda tx, b=batch: b(tx, age), frees=True)) is not None:  # type: ignore[misc]
+                done[what] += removed
+                if progress:
+                    progress(sum(done.values()), total)
+                time.sleep(_PAUSE)
+    database.compact()
+    return Purged(**done)
+
+
+def _due(tx: Transaction, age: int | None) -> int:
+    """About how many rows there are to remove."""
+    state = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now") or (0,)
+    if age is None:
+        return int(state[0])
+    old = tx.one("select count(*) from messages where tenant = :tenant and created_at < :cutoff", cutoff=tx.now - age)
+    return int(state[0]) + int((old or (0,))[0])
+
+
+def _expired(tx: Transaction, age: int | None) -> int | None:
+    """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
+    removed = tx.run(
+        """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
+               select area, key from state where tenant = :tenant and expires_at <= :now limit :size)""",
+        size=MOST_IN_ONE_WRITE,
+    )
+    return removed or None
+
+
+def _old(tx: Transaction, age: int | None) -> int | None:
+    """A batch of the oldest messages of one session, None when no session has old ones."""
+    if age is None:
+        return None
+    cutoff = tx.now - age
+    session = tx.one(
+        "select id, first_seq from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1",
+        cutoff=cutoff,
+    )
+    if session is None:
+        return None
+    id, first_seq = session
+    tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+    rows = tx.all(
+        "select seq, created_at from messages where tenant = :tenant and session_id = :id order by seq limit :size",
+        id=id,
+        size=MOST_IN_ONE_WRITE + 1,
+    )
+    whole_batch = rows[-1] if len(rows) > MOST_IN_ONE_WRITE else None
+    keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
+    first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, tx.now)
+    removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)
+    tx.run("delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first", id=id, first=first)
+    tx.run(
+        "update sessions set first_seq = :first, first_at = :first_at where tenant = :tenant and id = :id",
+        id=id,
+        first=first,
+        first_at=first_at,
+    )
+    return removed

@@ -1,0 +1,120 @@
+"""What the tests stand on: real files and real servers; each test gets an empty database of its own.
+
+A test that takes `url` or `memory` runs once for each engine. Servers are started once for the whole run.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+from retain import Memory, Scope
+from retain.settings import Settings
+from tests.servers import Kind, PostgresServer, debian_binaries
+
+SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8)
+SERVERS: tuple[Kind, ...] = ("modern", "debian")
+ENGINES = ("sqlite", *SERVERS)
+TEMPLATE = "retain_template"
+_started: dict[str, PostgresServer] = {}
+
+hypothesis_settings.register_profile(
+    "retain", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("retain")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the servers in the main process; workers find them in the environment."""
+    for name in [name for name in os.environ if name.startswith("RETAIN_")]:
+        del os.environ[name]
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    for kind in SERVERS:
+        if kind == "debian" and debian_binaries() is None and not os.environ.get("CI"):
+            continue
+        server = _started[kind] = PostgresServer(kind)
+        url = server.create(TEMPLATE)
+        Memory.open(url, settings=SETTINGS).close()
+        os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop what was started."""
+    for server in _started.values():
+        server.close()
+
+
+def server_url(kind: str, database: str) -> str:
+    """The address of a database on a running server."""
+    port = os.environ.get(f"TEST_POSTGRES_{kind.upper()}")
+    if port is None:
+        pytest.skip("the distribution's PostgreSQL is not installed: run the tests with `make test`")
+    return f"postgresql://postgres@127.0.0.1:{port}/{database}"
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """An empty, migrated database on the modern server."""
+    yield from new_database("modern")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of each engine in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def url(engine: str, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty database on each engine in turn; on a server it is migrated."""
+    if engine == "sqlite":
+        yield f"sqlite:///{tmp_path}/agent.db"
+    else:
+        yield from new_database(engine)
+
+
+def new_database(kind: str, template: str = TEMPLATE) -> Iterator[str]:
+    """A database that is dropped at the end of the test."""
+    import psycopg
+
+    name = f"t_{uuid.uuid4().hex}"
+    admin = server_url(kind, "postgres")
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template}")
+    yield server_url(kind, name)
+    with psycopg.connect(admin, autocommit=True) as connection:
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def open_memory(url: str) -> Iterator[Callable[..., Memory]]:
+    """Open the test's database, as often as wanted, with other settings or another clock."""
+    opened: list[Memory] = []
+
+    def open_it(clock: Callable[[], int] | None = None, **changes: object) -> Memory:
+        opened.append(Memory.open(url, settings=replace(SETTINGS, **changes), clock=clock))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_it
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory]) -> Memory:
+    """The test's database, open."""
+    return open_memory()
+
+
+@pytest.fixture
+def me(memory: Memory) -> Scope:
+    """Ada's memory with the agent scout, of the tenant acme."""
+    return memory.scope("acme", "ada", "scout")

