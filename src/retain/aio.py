@@ -330,6 +330,10 @@ class AsyncMemory:
         """Every tenant that has written something."""
         return await self._hop(self.sync.tenants)
 
+    async def counts(self) -> dict[str, int]:
+        """How many rows each table has, over all tenants."""
+        return await self._hop(self.sync.counts)
+
     async def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
         return await self._hop(self.sync.verify)

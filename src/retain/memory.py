@@ -22,7 +22,7 @@ from retain.storage.connect import connect
 from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Database, Finding
 from retain.storage.erase import Receipt, erase
-from retain.storage.verify import verify
+from retain.storage.verify import count, verify
 from retain.work.retention import Purged, purge
 
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -84,6 +84,10 @@ class Memory:
     def tenants(self) -> list[str]:
         """Every tenant that has written something."""
         return self.database.tenants()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has, over all tenants."""
+        return count(self.database, TABLES)
 
     def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""

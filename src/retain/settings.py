@@ -6,7 +6,10 @@ library alone took a third of a second to import, and does not say where a value
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retain.errors import SettingsError
 
 FILE = "retain.yaml"
+_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^@\s]+(@)")
 
 
 def _setting(default: Any, doc: str, least: float = 0) -> Any:
@@ -75,6 +79,26 @@ class Settings:
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings._with({name: value for name, value in flags.items() if value is not None}, "flag")
+
+    def shown(self, name: str) -> str:
+        """A setting as it may be shown: without the password in an address."""
+        value = getattr(self, name)
+        return _PASSWORD.sub(r"\1***\2", value) if isinstance(value, str) else str(value)
+
+    @staticmethod
+    def example() -> str:
+        """A settings file with every setting at its default, and what it means."""
+        parts = ["# Settings of retain: copy this to retain.yaml and change what you need.\n"]
+        parts += ["# Each can also be set in the environment, as RETAIN_DATABASE for `database`.\n"]
+        for setting in FIELDS:
+            value = setting.default
+            written = value if isinstance(value, str) and value else json.dumps(value)
+            parts += [
+                "\n",
+                *[f"# {line}\n" for line in textwrap.wrap(setting.metadata["doc"], 118)],
+                f"{setting.name}: {written}\n",
+            ]
+        return "".join(parts)
 
     def _with(self, values: Mapping[str, Any], where: str) -> Settings:
         unknown = sorted(values.keys() - set(NAMES))

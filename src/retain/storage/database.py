@@ -90,6 +90,10 @@ class Database(Protocol):
         """Apply one migration in a transaction of its own, under a lock; False if another process did it first."""
         ...
 
+    def script(self, wanted: Step) -> str:
+        """The statements that `step` would run."""
+        ...
+
     def health(self) -> list[Finding]:
         """What the engine itself finds wrong with its files, indexes, locks and rights."""
         ...

@@ -59,20 +59,28 @@ def check(database: Database, known: Sequence[Migration]) -> int:
     return found
 
 
-def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
-    """Apply what is missing, up to a version; the migrations that this call applied."""
+def due_up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
+    """What is missing up to a version, in the order in which to apply it."""
     last = known[-1].number if to is None else to
     if not 0 <= last <= known[-1].number:
         raise Invalid(field="to", problem=f"must be a version from 0 to {known[-1].number}")
     found = check(database, known)
-    due = [migration for migration in known if found < migration.number <= last]
-    return [migration for migration in due if database.step(migration.step(up=True))]
+    return [migration for migration in known if found < migration.number <= last]
 
 
-def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
-    """Take back the newest migrations until the database is at a version; what was undone."""
+def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
+    """What there is above a version, in the order in which to take it back."""
     found = check(database, known)
     if not 0 <= to <= found:
         raise Invalid(field="to", problem=f"must be a version from 0 to {found}, where the database is now")
-    due = [migration for migration in reversed(known) if to < migration.number <= found]
-    return [migration for migration in due if database.step(migration.step(up=False))]
+    return [migration for migration in reversed(known) if to < migration.number <= found]
+
+
+def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
+    """Apply what is missing, up to a version; the migrations that this call applied."""
+    return [migration for migration in due_up(database, known, to) if database.step(migration.step(up=True))]
+
+
+def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
+    """Take back the newest migrations until the database is at a version; what this call took back."""
+    return [migration for migration in due_down(database, known, to) if database.step(migration.step(up=False))]

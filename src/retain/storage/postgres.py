@@ -233,7 +233,7 @@ class PostgresDatabase:
                     with connection.transaction():
                         got = connection.execute("select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
                         if got and got[0]:
-                            return rights.apply(connection, wanted, spell(wanted.script), self._settings)
+                            return self._apply(connection, wanted)
                 except errors.LockNotAvailable as error:
                     if time.monotonic() > deadline:
                         raise Busy(problem=f"a transaction keeps a table from changing ({error})") from error
@@ -242,6 +242,18 @@ class PostgresDatabase:
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
                 time.sleep(random.uniform(0.02, 0.1))
+
+    def _apply(self, connection: Connection, wanted: Step) -> bool:
+        if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(wanted.up):
+            return False
+        if wanted.number == 1 and wanted.up:
+            rights.make_role(connection, self._settings.postgres_role)
+        connection.execute("set local lock_timeout = '2s'")
+        connection.execute(self.script(wanted))
+        return True
+
+    def script(self, wanted: Step) -> str:
+        return rights.script(wanted, spell(wanted.script), self._settings)
 
     def health(self) -> list[Finding]:
         with self._alone(self._url) as connection:

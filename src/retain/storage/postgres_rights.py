@@ -10,23 +10,38 @@ from typing import Any, LiteralString
 
 import psycopg
 from psycopg import errors
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Identifier, Literal
 
 from retain.errors import SettingsError
 from retain.settings import Settings
 from retain.storage.database import Finding, Step
 
-_MINE: LiteralString = "tenant = nullif(current_setting('retain.tenant', true), '')"
-_POLICY = SQL(
-    "alter table {table} enable row level security; alter table {table} force row level security;"
-    "drop policy if exists tenant on {table};"
-    "create policy tenant on {table} using ({using}) with check ({mine})"
-)
-_TABLES = """
-    select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = %s and c.relkind in ('r', 'p') and exists (
-        select 1 from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant' and not a.attisdropped)
-    order by c.relname"""
+_SCRIPT = """-- {number:04} {name}
+create schema if not exists {schema};
+set local search_path = {schema}, public;
+create table if not exists retain_schema (version bigint primary key, name text not null, applied_at bigint);
+{steps}
+{record};
+"""
+_PROTECT = """do $$
+declare found text; mine text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$; seen text;
+begin
+    for found in
+        select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
+        where n.nspname = {schema_text} and c.relkind in ('r', 'p') order by 1
+    loop
+        seen := mine || case when found = 'tenants' then $q$ or current_setting('retain.tenant', true) = '*'$q$ else '' end;
+        execute format('alter table %1$I.%2$I enable row level security', {schema_text}, found);
+        execute format('alter table %1$I.%2$I force row level security', {schema_text}, found);
+        execute format('drop policy if exists tenant on %1$I.%2$I', {schema_text}, found);
+        execute format('create policy tenant on %1$I.%2$I using (%3$s) with check (%4$s)', {schema_text}, found, seen, mine);
+    end loop;
+end $$;"""
+_GRANT = """grant usage on schema {schema} to {role};
+grant select, insert, update, delete on all tables in schema {schema} to {role};
+revoke insert, update, delete on retain_schema from {role};"""
+_NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -45,31 +60,26 @@ def version(connection: Connection, schema: str) -> int:
     return int(row[0]) if row else 0
 
 
-def apply(connection: Connection, step: Step, script: str, settings: Settings) -> bool:
-    """Run one step inside the open transaction, which holds the migration lock; False if it is not its turn."""
-    schema = Identifier(settings.postgres_schema)
-    connection.execute("set local lock_timeout = '2s'")
-    if version(connection, settings.postgres_schema) != (step.number - 1 if step.up else step.number):
-        return False
-    if step.number == 1 and step.up:
-        _make_role(connection, settings.postgres_role)
-        connection.execute(SQL("create schema if not exists {}").format(schema))
-    connection.execute(SQL("set local search_path = {}, public").format(schema))
-    connection.execute(
-        "create table if not exists retain_schema (version bigint primary key, name text not null, applied_at bigint)"
-    )
-    connection.execute(script)
+def script(step: Step, steps: str, settings: Settings) -> str:
+    """Everything that one step runs, with row-level security and grants for every table there is after it."""
+    names = {
+        "schema": quoted(settings.postgres_schema),
+        "schema_text": Literal(settings.postgres_schema).as_string(),
+        "role": quoted(settings.postgres_role) if settings.postgres_role else "",
+    }
+    parts = [steps.strip()]
     if step.up:
-        record = "insert into retain_schema values (%s, %s, (extract(epoch from clock_timestamp()) * 1000000)::bigint)"
-        connection.execute(record, (step.number, step.name))
-        _protect(connection, settings)
-    else:
-        connection.execute("delete from retain_schema where version = %s", (step.number,))
-    return True
+        parts.append(_PROTECT.format(**names))
+        if settings.postgres_role:
+            parts.append(_GRANT.format(**names))
+    record = f"insert into retain_schema values ({step.number}, '{step.name}', {_NOW})"
+    if not step.up:
+        record = f"delete from retain_schema where version = {step.number}"
+    return _SCRIPT.format(number=step.number, name=step.name, steps="\n".join(parts), record=record, **names)
 
 
-def _make_role(connection: Connection, role: str) -> None:
-    """The role that transactions take on; it can log in nowhere and owns nothing."""
+def make_role(connection: Connection, role: str) -> None:
+    """The role that transactions take on, if it is missing; it can log in nowhere and owns nothing."""
     if not role:
         return
     name = Identifier(role)
@@ -81,35 +91,13 @@ def _make_role(connection: Connection, role: str) -> None:
         pass  # another database of this server has just made it
     except errors.InsufficientPrivilege as error:
         problem = (
-            f"the owner may not create the role {role}: let an administrator run `create role {role} nologin; "
-            f"grant {role} to CURRENT_USER_OF_RETAIN`, or set postgres_role to '' to work as the connecting role"
+            f"the owner may not create the role {role}: let an administrator run `create role {role} nologin` and "
+            f"`grant {role} to` the role that retain connects as, or set postgres_role to '' to work as that role itself"
         )
         raise SettingsError(where="postgres_role", problem=problem) from error
-    with connection.transaction():
-        member = connection.execute("select pg_has_role(current_user, %s, 'member')", (role,)).fetchone()
-        if member == (False,):
-            connection.execute(SQL("grant {} to current_user").format(name))
-
-
-def _protect(connection: Connection, settings: Settings) -> None:
-    everything = settings.postgres_schema
-    mine = SQL(_MINE)
-    for (table,) in connection.execute(_TABLES, (everything,)).fetchall():
-        using = SQL("{} or current_setting('retain.tenant', true) = '*'").format(mine) if table == "tenants" else mine
-        connection.execute(_POLICY.format(table=Identifier(everything, table), using=using, mine=mine))
-    if settings.postgres_role:
-        grants = SQL(
-            "grant usage on schema {schema} to {role};"
-            "grant select, insert, update, delete on all tables in schema {schema} to {role};"
-            "revoke insert, update, delete on {version} from {role}"
-        )
-        connection.execute(
-            grants.format(
-                schema=Identifier(everything),
-                role=Identifier(settings.postgres_role),
-                version=Identifier(everything, "retain_schema"),
-            )
-        )
+    member = connection.execute("select pg_has_role(current_user, %s, 'member')", (role,)).fetchone()
+    if member == (False,):
+        connection.execute(SQL("grant {} to current_user").format(name))
 
 
 def findings(connection: Connection, settings: Settings) -> list[Finding]:

@@ -236,6 +236,9 @@ class SqliteDatabase:
     def step(self, wanted: Step) -> bool:
         return self.write(EVERY_TENANT, lambda tx: _apply(tx, wanted))
 
+    def script(self, wanted: Step) -> str:
+        return _script(wanted)
+
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
         return [
@@ -249,7 +252,7 @@ class SqliteDatabase:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
-        with self._spare(writing=False) as copier:
+        with self._spare() as copier:
             copier.execute("vacuum into ?", (str(partial),))
         with closing(apsw.Connection(str(partial))) as copied:
             problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
@@ -262,7 +265,7 @@ class SqliteDatabase:
     def compact(self, *, emergency: bool = False) -> None:
         if emergency:
             self._ballast.unlink(missing_ok=True)
-        with self._spare(writing=True) as connection:
+        with self._spare() as connection:
             connection.execute("pragma incremental_vacuum").fetchall()
             deadline = time.monotonic() + self._settings.sqlite_busy_seconds
             while connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]:
@@ -299,9 +302,9 @@ class SqliteDatabase:
         self._free_mib = 0
 
     @contextmanager
-    def _spare(self, *, writing: bool) -> Iterator[apsw.Connection]:
+    def _spare(self) -> Iterator[apsw.Connection]:
         """A connection of its own, for work that takes long."""
-        with closing(self._connect(writing=writing)) as connection:
+        with closing(self._connect(writing=True)) as connection:
             try:
                 yield connection
             except apsw.Error as error:
@@ -357,19 +360,20 @@ def _damage(connection: apsw.Connection) -> list[Finding]:
 
 def _apply(tx: Transaction, step: Step) -> bool:
     assert isinstance(tx, SqliteTransaction)
-    connection = tx.connection
-    connection.execute(
-        "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer)"
-    )
-    if _version(connection) != (step.number - 1 if step.up else step.number):
+    if _version(tx.connection) != (step.number - 1 if step.up else step.number):
         return False
-    for _ in connection.execute(spell(step.script)):
+    for _ in tx.connection.execute(_script(step)):
         pass
-    if step.up:
-        connection.execute("insert into retain_schema values (?, ?, ?)", (step.number, step.name, tx.now))
-    else:
-        connection.execute("delete from retain_schema where version = ?", (step.number,))
     return True
+
+
+def _script(step: Step) -> str:
+    now = "cast(unixepoch('subsec') * 1000000 as integer)"
+    record = f"insert into retain_schema values ({step.number}, '{step.name}', {now});"
+    if not step.up:
+        record = f"delete from retain_schema where version = {step.number};"
+    table = "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer);"
+    return f"-- {step.number:04} {step.name}\n{table}\n{spell(step.script).strip()}\n{record}\n"
 
 
 def _fastest_folder() -> str | None:

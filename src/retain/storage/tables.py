@@ -25,6 +25,11 @@ class Table:
             conditions.append(self.owned or "1 = 0")
         return f"select * from {self.name} where {' and '.join(['tenant = :tenant', *conditions])} order by {self.order}"
 
+    def count(self) -> str:
+        """How many rows there are to read."""
+        live = f" and {self.live}" if self.live else ""
+        return f"select count(*) from {self.name} where tenant = :tenant{live}"
+
     def delete(self) -> str:
         """Remove the rows of one user."""
         return f"delete from {self.name} where tenant = :tenant and {self.owned}"

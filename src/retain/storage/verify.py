@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retain.storage.database import Database, Finding
-from retain.storage.tables import Check
+from retain.storage.tables import Check, Table
 
 _MOST = 20
+
+
+def count(database: Database, tables: Sequence[Table]) -> dict[str, int]:
+    """How many rows each table has, over every tenant."""
+    counts = {table.name: 0 for table in tables}
+    for tenant in database.tenants():
+        found = database.read(tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables])
+        for table, row in zip(tables, found, strict=True):
+            counts[table.name] += row[0]
+    return counts
 
 
 def verify(database: Database, checks: Sequence[Check]) -> list[Finding]:

@@ -1,0 +1,79 @@
+"""Write the files that come from the code: retain.example.yaml, and the tables in docs/settings.md and docs/cli.md.
+
+python scripts/generate_docs.py            write them
+python scripts/generate_docs.py --check    fail if they are not what would be written
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from retain.faces.ways import WAYS
+from retain.kinds import KINDS
+from retain.settings import FIELDS, Settings
+
+ROOT = Path(__file__).parent.parent
+
+
+def settings_page() -> str:
+    """Every setting in one table."""
+    lines = [
+        "# Settings",
+        "",
+        "Settings come from a YAML file (`retain.yaml` in the current folder, or where `RETAIN_CONFIG` or `--config`",
+        "says), then from the environment, then from flags; the later word wins. An unknown name is an error.",
+        "`retain config show` prints each value and where it came from; `retain config example` prints a file with every",
+        "default.",
+        "",
+        "| setting | environment | default | what it means |",
+        "|---|---|---|---|",
+    ]
+    for setting in FIELDS:
+        default = f"`{setting.default}`" if setting.default != "" else "empty"
+        lines.append(f"| `{setting.name}` | `RETAIN_{setting.name.upper()}` | {default} | {setting.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def commands_page() -> str:
+    """Every verb of every kind, with an example."""
+    lines = [
+        "# The command line",
+        "",
+        "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` say everything; this page is the overview.",
+        "Every command takes `--database`, `--config`, `--tenant`, `--user`, `--agent` and `--json`.",
+        "",
+        "Exit status: 0 done, 1 a check found something, 2 bad input, 3 not found, 4 conflict, 5 the database,",
+        "6 the settings.",
+    ]
+    for kind in KINDS:
+        lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
+        for way in WAYS:
+            if way.kind == kind.name:
+                about = (inspect.getdoc(getattr(kind, way.verb)) or "").split("\n")[0]
+                lines += [f"- **{way.verb}**: {about}", "", f"      {way.example}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+FILES = {
+    ROOT / "retain.example.yaml": Settings.example,
+    ROOT / "docs" / "settings.md": settings_page,
+    ROOT / "docs" / "cli.md": commands_page,
+}
+
+
+def main() -> int:
+    """Write the files, or compare them."""
+    stale = [path for path, make in FILES.items() if not path.exists() or path.read_text(encoding="utf-8") != make()]
+    if "--check" not in sys.argv:
+        for path in stale:
+            path.write_text(FILES[path](), encoding="utf-8")
+        return 0
+    for path in stale:
+        print(f"{path.relative_to(ROOT)} is stale: run `make generate`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

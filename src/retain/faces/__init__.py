@@ -1,0 +1,1 @@
+"""How retain is reached: each face parses, calls and renders, and decides nothing."""

@@ -1,0 +1,248 @@
+"""The command line: every verb of every kind, built from the table of ways and the verbs' own signatures.
+
+Built on argparse, because the library that was tried took longer to import than all else that `retain --help` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from retain import canonical
+from retain.canonical import JsonText
+from retain.errors import Invalid, RetainError
+from retain.faces import operations
+from retain.faces.render import plain, show
+from retain.faces.ways import WAYS, WORDS, Way
+from retain.kinds import KINDS
+from retain.kinds.messages import Content, NewMessage
+from retain.settings import Settings
+
+EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
+4 conflict · 5 the database · 6 the settings"""
+_KINDS = {kind.name: kind for kind in KINDS}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    arguments = parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments) or 0)
+    except RetainError as error:
+        _complain(error, arguments)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        return 0
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="retain",
+        description="Memory for AI agents: conversations, state and telemetry that never lose a write.",
+        epilog=f"Start with:\n  retain sessions resume --user ada --agent scout\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common(top=True)],
+    )
+    top.add_argument("--version", action="version", version=operations.version())
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for kind in _KINDS.values():
+        about = (inspect.getdoc(kind) or "").split("\n")[0]
+        group = commands.add_parser(kind.name, help=about, description=about)
+        verbs = group.add_subparsers(title="commands", metavar="VERB", required=True)
+        for way in WAYS:
+            if way.kind == kind.name:
+                _add_verb(verbs, way)
+    operations.add_to(commands, common())
+    return top
+
+
+def common(*, top: bool = False) -> argparse.ArgumentParser:
+    """The options that every command has; they may stand before the command too, and what stands after it wins."""
+    options = argparse.ArgumentParser(add_help=False, argument_default=None if top else argparse.SUPPRESS)
+    group = options.add_argument_group("whose memory, and where")
+    group.add_argument("--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:")
+    group.add_argument("--config", metavar="FILE", type=Path, help="the settings file (default: retain.yaml, if there)")
+    group.add_argument("--tenant", help="the tenant (default: the setting)")
+    group.add_argument("--user", help="the user; without one, every user of the tenant")
+    group.add_argument("--agent", help="the agent; without one, every agent")
+    no = False if top else argparse.SUPPRESS
+    group.add_argument("--json", action="store_true", default=no, help="print JSON")
+    return options
+
+
+def _add_verb(verbs: Any, way: Way) -> None:
+    method = getattr(_KINDS[way.kind], way.verb)
+    about = inspect.getdoc(method) or ""
+    command = verbs.add_parser(
+        way.verb,
+        help=about.split("\n")[0],
+        description=about,
+        epilog=f"example:\n  {way.example}",
+        parents=[common()],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    hints = get_type_hints(method)
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        _add_parameter(command, parameter, hints[parameter.name])
+    command.set_defaults(run=_call, way=way)
+
+
+def _add_parameter(command: argparse.ArgumentParser, parameter: inspect.Parameter, hint: Any) -> None:
+    """One parameter of a verb as an argument or an option."""
+    hint = _without_none(hint)
+    options: dict[str, Any] = {"help": WORDS[parameter.name].replace("%", "%%")}
+    if get_origin(hint) is Literal:
+        options["choices"] = get_args(hint)
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        flag = "--" + parameter.name.replace("_", "-")
+        if hint is bool:
+            command.add_argument(flag, action="store_true", **options)
+            return
+        if parameter.default is inspect.Parameter.empty:
+            options["required"] = True
+        command.add_argument(flag, metavar=_meta(hint), **options)
+        return
+    if parameter.default is not inspect.Parameter.empty:
+        options["nargs"] = "?"
+    command.add_argument(parameter.name, metavar=parameter.name.upper(), **options)
+    if hint == Content:
+        command.add_argument("--as-json", action="store_true", help="the content is a JSON object, kept as it is")
+
+
+def _call(arguments: argparse.Namespace) -> int:
+    """Call the verb that was asked for, and show what it returns."""
+    way: Way = arguments.way
+    method = getattr(_KINDS[way.kind], way.verb)
+    hints = get_type_hints(method)
+    positional, named = [], {}
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        given = getattr(arguments, parameter.name)
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            if given is not None:
+                named[parameter.name] = _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
+        elif given is not None:
+            positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
+    with operations.open_memory(arguments) as memory:
+        scope = memory.scope(**_whose(arguments, memory.settings))
+        show(getattr(getattr(scope, way.kind), way.verb)(*positional, **named), json_wanted=arguments.json)
+    return 0
+
+
+def _whose(arguments: argparse.Namespace, settings: Settings) -> dict[str, str | None]:
+    """The scope that flags and settings name."""
+    return {
+        "tenant": arguments.tenant,
+        "user": arguments.user if arguments.user is not None else settings.user or None,
+        "agent": arguments.agent if arguments.agent is not None else settings.agent or None,
+    }
+
+
+def _convert(given: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:
+    """A word of the command line in the type that the verb wants."""
+    if hint in (bool, str) or get_origin(hint) is Literal:
+        return given
+    for wanted, convert in _CONVERTERS:
+        if hint == wanted:
+            return convert(given, name, arguments)
+    raise TypeError(f"the command line cannot give a {hint} as {name}")
+
+
+def _number(kind: type) -> Callable[[str, str, argparse.Namespace], Any]:
+    def convert(given: str, name: str, arguments: argparse.Namespace) -> Any:
+        try:
+            return kind(given)
+        except ValueError:
+            wanted = "a whole number" if kind is int else "a number"
+            raise Invalid(field=name, problem=f"must be {wanted}, not {given!r}") from None
+
+    return convert
+
+
+def _moment(given: str, name: str, arguments: argparse.Namespace) -> datetime:
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
+
+
+def _content(given: str, name: str, arguments: argparse.Namespace) -> Content:
+    text = sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n") if given == "-" else given
+    return JsonText(text) if arguments.as_json else text
+
+
+def _messages(given: str, name: str, arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """Messages out of a file: JSON Lines, or one JSON list."""
+    try:
+        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
+        text = data.decode()
+    except OSError as error:
+        raise Invalid(field=name, problem=f"cannot be read from {given}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Invalid(field=name, problem=f"in {given} are not UTF-8 text") from None
+    if text.lstrip().startswith("["):
+        found = canonical.parse(text, name)
+    else:
+        lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        found = [canonical.parse(line, f"{given}, line {n}") for n, line in lines]
+    return [_message(message, name) for message in found]
+
+
+def _message(message: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(message, dict):
+        raise Invalid(field=name, problem=f"must be JSON objects, not {json.dumps(message)[:50]}")
+    if isinstance(message.get("created_at"), str):
+        message["created_at"] = _moment(message["created_at"], "created_at", argparse.Namespace())
+    return message
+
+
+_CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
+    (int, _number(int)),
+    (float, _number(float)),
+    (datetime, _moment),
+    (Content, _content),
+    (Any, lambda given, name, arguments: JsonText(given)),
+    (Mapping[str, Any], lambda given, name, arguments: JsonText(given)),
+    (Sequence[str], lambda given, name, arguments: [word.strip() for word in given.split(",") if word.strip()]),
+    (Sequence[NewMessage | Mapping[str, Any]], _messages),
+)
+
+
+def _without_none(hint: Any) -> Any:
+    """The type of an optional parameter when it is given."""
+    if get_origin(hint) is UnionType and NoneType in get_args(hint):
+        kept = [part for part in get_args(hint) if part is not NoneType]
+        return kept[0] if len(kept) == 1 else Content
+    return hint
+
+
+def _meta(hint: Any) -> str | None:
+    if get_origin(hint) is Literal:
+        return None
+    names = {int: "N", float: "N", str: "TEXT", datetime: "WHEN", Mapping[str, Any]: "JSON", Sequence[str]: "A,B"}
+    return names.get(hint, "VALUE")
+
+
+def _complain(error: RetainError, arguments: argparse.Namespace) -> None:
+    if getattr(arguments, "json", False):
+        details = {name: str(value) for name, value in error.details.items()}
+        body = {"error": type(error).__name__, "message": str(error), "details": details}
+        print(json.dumps(body, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"retain: {plain(str(error))}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

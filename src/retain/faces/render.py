@@ -1,0 +1,120 @@
+"""Records for programs, as JSON, and for people, as tables; and how far long work has come."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from retain.kinds.kind import Page
+from retain.kinds.messages import Message
+from retain.kinds.state import Item
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_COLUMNS = {
+    "Message": ("seq", "role", "author", "created_at", "text"),
+    "Session": ("id", "user", "agent", "label", "count", "updated_at"),
+    "Agent": ("name", "model", "tools", "version", "prompt"),
+    "Item": ("area", "key", "value", "version", "expires_at"),
+    "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
+}
+_SHORT = 100
+
+
+def as_json(value: Any) -> Any:
+    """A record, a page or a list of records, as JSON; content and values appear as what they are, not as text in text."""
+    if isinstance(value, Page):
+        return {"data": as_json(value.items), "next": value.next}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {field.name: as_json(getattr(value, field.name)) for field in fields(value) if field.name != "raw"}
+        if isinstance(value, Message):
+            shown["content"] = value.content
+        if isinstance(value, Item):
+            shown["value"] = value.value
+        return shown
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return {name: as_json(item) for name, item in value.items()}
+    return value
+
+
+def show(value: Any, *, json_wanted: bool) -> None:
+    """Print what a verb returned."""
+    if json_wanted:
+        print(json.dumps(as_json(value), ensure_ascii=False))
+    elif value is None:
+        print("Done.")
+    elif isinstance(value, Page):
+        _table(value.items)
+        if value.next:
+            print(f"There is more: --after {value.next}")
+    elif isinstance(value, list | tuple):
+        _table(value)
+    else:
+        rows = [(name, _cell(item, whole=True)) for name, item in as_json(value).items()]
+        table(("", ""), rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under a head, as wide as the terminal, or whole where there is none."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    shown = Table(box=SIMPLE_HEAD, show_header=any(head), pad_edge=False)
+    for title in head:
+        shown.add_column(title, overflow="fold")
+    for row in rows:
+        shown.add_row(*[Text(plain(cell)) for cell in row])
+    console.print(shown)
+
+
+def plain(text: str) -> str:
+    """Text without what would move the cursor, change colours or turn the line around."""
+    return _CONTROL.sub("�", text)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error while somebody watches; nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _table(records: Sequence[Any]) -> None:
+    if not records:
+        print("Nothing here yet.")
+        return
+    names = _COLUMNS.get(type(records[0]).__name__) or tuple(field.name for field in fields(records[0]))
+    table(names, [[_cell(getattr(record, name)) for name in names] for record in records])
+
+
+def _cell(value: Any, *, whole: bool = False) -> str:
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, dict) and value and all(type(item) is int for item in value.values()):
+        value = ", ".join(f"{number} {name}" for name, number in value.items())  # counts
+    text = value if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False)
+    if whole or len(text) <= _SHORT:
+        return text
+    return text[:_SHORT].replace("\n", " ") + " …"
