@@ -64,7 +64,7 @@ class PostgresTransaction:
         self._cursor = connection.cursor()
         self.tenant = tenant
         self.now = 0
-        self.streamed = False  # rows were handed out one by one: the work cannot be started again
+        self.streams = 0  # with one, rows were handed out one by one: the work cannot be started again
         self.committing = False
 
     def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[Row]:
@@ -89,8 +89,8 @@ class PostgresTransaction:
         self._cursor.executemany(_translate(sql), [{**row, **whose} for row in rows])
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
-        self.streamed = True
-        with self._connection.cursor("each", row_factory=dict_row) as cursor:
+        self.streams += 1
+        with self._connection.cursor(f"each {self.streams}", row_factory=dict_row) as cursor:
             cursor.itersize = 1000
             cursor.execute(_translate(sql), {**values, "tenant": self.tenant, "now": self.now})
             yield from cursor
@@ -169,7 +169,7 @@ class PostgresDatabase:
         except psycopg.Error as error:
             _roll_back(connection)
             passing = isinstance(error, _PASSING) and not isinstance(error, errors.QueryCanceled | errors.DiskFull)
-            if passing and not transaction.streamed:
+            if passing and not transaction.streams:
                 raise _Lost(error, transaction.committing and connection.broken) from error
             raise _in_our_words(error) from error
         except Exception:

@@ -1,0 +1,105 @@
+"""What storage tests share: a database with something of everything in it, and a look at it behind retain's back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+
+from retain import Memory
+from retain.canonical import JsonText
+
+TABLES = ("tenants", "agents", "sessions", "active_sessions", "messages", "message_keys", "state", "interactions")
+WEIRD = (
+    "plain",
+    "",
+    "  \t\r\n ",
+    "quotes ' \" ; -- /* $$ \\ %s %(tenant)s :tenant {0} {key} ${x}",
+    "\\u0000 as six characters, and \x00 itself",
+    "half an emoji \ud83d and a whole one \U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "line separators \u2028 \u2029 \x85, right to left \u202e, e\u0301 against \xe9, a\u0300\u0301\u0302\u0303",
+    "\ufeffmark first, \x01\x1b[31m control, \uffff last",
+    "'); drop table messages; --",
+    '{"table":"messages"}\n{"end":true}',
+    "long " * 2000,
+)
+
+
+class Raw:
+    """One connection past row-level security, tenants and foreign keys, for both engines."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def all(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement, none where it returns none."""
+        cursor = self._connection.execute(sql)
+        if isinstance(cursor, psycopg.Cursor) and cursor.description is None:
+            return []
+        return [tuple(row) for row in cursor.fetchall()]
+
+
+@contextmanager
+def raw(url: str) -> Iterator[Raw]:
+    """Open the database as its administrator would."""
+    if url.startswith("sqlite:///"):
+        connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(10_000)
+        try:
+            yield Raw(connection)
+        finally:
+            connection.close()
+    else:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("set search_path = retain; set session_replication_role = replica")
+            yield Raw(server)
+
+
+def file_of(url: str) -> Path:
+    """The file of an SQLite address."""
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def hashes(url: str, tables: Sequence[str] = TABLES, where: str = "") -> dict[str, tuple[int, str]]:
+    """How many rows each table has, and a hash of all that is in them."""
+    found = {}
+    with raw(url) as database:
+        for table in tables:
+            rows = sorted(repr(row) for row in database.all(f"select * from {table} {where}"))
+            found[table] = (len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest())
+    return found
+
+
+def fill(
+    memory: Memory, tenant: str = "acme", users: Sequence[str] = ("ada", "bob"), tables: Sequence[str] = TABLES
+) -> None:
+    """Something of everything, weird text in every column that takes text."""
+    memory.scope(tenant).agents.add(
+        f"cook of {tenant}", prompt=WEIRD[3], model=WEIRD[5], tools=["a", "'b"], icon="\U0001f9d1"
+    )
+    for user in users:
+        me = memory.scope(tenant, user, "scout")
+        session = f"{tenant} {user} 1"
+        me.sessions.add(f"{tenant} {user} 0", label="empty")
+        me.sessions.add(session, label="':tenant' %s", attributes={"deep": [[{"x": None}]], "%": 1e300, "": -0.0})
+        me.messages.extend(session, [{"role": "user", "content": text} for text in WEIRD], key=f"batch ' {user}")
+        me.messages.append(session, "assistant", JsonText('{ "b": 1e2, "a" :0.10, "b": 2 }'), key="kept as it came")
+        me.messages.append(
+            session, "tool", {"text": "t"}, author="'me", tokens_in=2**53, tokens_out=0, cost=0.1 + 0.2,
+            created_at=datetime(2001, 2, 3, 4, 5, 6, 7, UTC),
+        )  # fmt: skip
+        if "state" in tables:
+            for n, text in enumerate(WEIRD):
+                me.state.set(f"key {n}", {text: [text]})
+            me.state.set("Schlüssel '", 12345678901234567890, ttl=1e9)
+            me.state.set("of the session", WEIRD[4], area=f"session:{session}")
+            memory.scope(tenant, user).state.set(f"of the tenant, by {user}", [], area="tenant")
+        if "interactions" in tables:
+            for n in range(3):
+                me.interactions.add("chat'", "m", latency_ms=0.1 * n, cost=1e-7 * n, error=WEIRD[n], session=session)

@@ -1,0 +1,282 @@
+"""Group commit alone: who writes for whom, and that nobody is ever left waiting.
+
+The commit here is a plain function, because that is the seam: what a commit does is the engine's business.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from retain.errors import Busy, StorageError
+from retain.storage import group
+from retain.storage.database import Work
+from retain.storage.group import GroupCommit, Job
+
+PATIENCE = 30
+
+
+def run(batch: list[Job]) -> None:
+    """Run each job's work, as an engine does: an error belongs to its job."""
+    for job in batch:
+        try:
+            job.result = job.work(None)  # type: ignore[arg-type]
+        except Exception as error:
+            job.error = error
+
+
+class Desk:
+    """A commit that can be held up, and remembers the batches it was given."""
+
+    def __init__(self, commit: Callable[[list[Job]], None] = run) -> None:
+        self.open = threading.Event()
+        self.busy = threading.Event()
+        self.batches: list[list[Job]] = []
+        self._inner = commit
+        self.group = GroupCommit(self._commit)
+
+    def _commit(self, batch: list[Job]) -> None:
+        self.batches.append(batch)
+        self.busy.set()
+        assert self.open.wait(PATIENCE)
+        self._inner(batch)
+
+    def submit(self, work: Work[Any]) -> Any:
+        return self.group.submit(Job("acme", work))
+
+    def wait_for_queue(self, length: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while len(self.group._queue) < length:
+            assert time.monotonic() < deadline, f"{len(self.group._queue)} of {length} are waiting"
+            time.sleep(0.001)
+
+
+class Asker(threading.Thread):
+    """A thread that submits one piece of work and keeps what came of it."""
+
+    def __init__(self, desk: Desk, work: Work[Any]) -> None:
+        super().__init__(daemon=True)
+        self.desk, self.work = desk, work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self.desk.submit(self.work)
+        except BaseException as error:
+            self.error = error
+
+    def done(self) -> Asker:
+        self.join(PATIENCE)
+        assert not self.is_alive(), "this thread was left waiting"
+        return self
+
+
+def crowd(desk: Desk, works: list[Work[Any]]) -> tuple[Asker, list[Asker]]:
+    """A leader that is held up in its commit, and the others queued behind it one after the other."""
+    leader = Asker(desk, lambda _: "leader")
+    assert desk.busy.wait(PATIENCE)
+    others = []
+    for work in works:
+        others.append(Asker(desk, work))
+        desk.wait_for_queue(len(others))
+    return leader, others
+
+
+def raising(error: BaseException) -> Work[Any]:
+    def work(_: object) -> None:
+        raise error
+
+    return work
+
+
+def test_a_lone_writer_writes_in_its_own_thread() -> None:
+    seen: list[int] = []
+
+    def commit(batch: list[Job]) -> None:
+        seen.append(threading.get_ident())
+        run(batch)
+
+    assert GroupCommit(commit).submit(Job("acme", lambda _: "result")) == "result"
+    assert seen == [threading.get_ident()]
+
+
+def test_whoever_waits_shares_the_next_commit_in_the_order_of_asking() -> None:
+    desk = Desk()
+    order: list[int] = []
+    leader, others = crowd(desk, [lambda _, n=n: order.append(n) or n for n in range(40)])  # type: ignore[misc,func-returns-value]
+    desk.open.set()
+    assert leader.done().result == "leader"
+    assert [asker.done().result for asker in others] == list(range(40))
+    assert order == list(range(40))
+    assert [len(batch) for batch in desk.batches] == [1, 40]
+
+
+def test_a_batch_has_an_upper_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "MOST_TOGETHER", 8)
+    desk = Desk()
+    _, others = crowd(desk, [lambda _, n=n: n for n in range(20)])  # type: ignore[misc]
+    desk.open.set()
+    assert [asker.done().result for asker in others] == list(range(20))
+    assert [len(batch) for batch in desk.batches] == [1, 8, 8, 4]
+
+
+def test_results_reach_the_thread_that_asked() -> None:
+    """64 threads, 50 questions each: every answer is the asker's own, and batches really form."""
+    sizes: list[int] = []
+
+    def commit(batch: list[Job]) -> None:
+        sizes.append(len(batch))
+        time.sleep(0.001)  # a commit takes its time
+        run(batch)
+
+    shared = GroupCommit(commit)
+    wrong: list[object] = []
+
+    def ask(thread: int) -> None:
+        for n in range(50):
+            if (got := shared.submit(Job("acme", lambda _, n=n: (thread, n)))) != (thread, n):  # type: ignore[misc]
+                wrong.append(got)
+
+    threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not wrong
+    assert sum(sizes) == 64 * 50
+    assert max(sizes) > 1
+    assert len(sizes) < 64 * 50 / 4
+
+
+def test_an_exception_reaches_its_owner_alone() -> None:
+    desk = Desk()
+    mine = ValueError("mine")
+    _, others = crowd(desk, [lambda _: 1, raising(mine), lambda _: 3])
+    desk.open.set()
+    assert [asker.done().result for asker in others] == [1, None, 3]
+    assert [asker.error for asker in others] == [None, mine, None]
+
+
+def test_a_commit_that_fails_fails_for_everybody_in_it_and_nobody_else() -> None:
+    def commit(batch: list[Job]) -> None:
+        if len(batch) > 1:
+            raise Busy(problem="the disk is slow")
+        run(batch)
+
+    desk = Desk(commit)
+    leader, others = crowd(desk, [lambda _, n=n: n for n in range(5)])  # type: ignore[misc]
+    desk.open.set()
+    assert leader.done().result == "leader"
+    errors = [asker.done().error for asker in others]
+    assert all(isinstance(error, Busy) and "slow" in str(error) for error in errors)
+    assert len({id(error) for error in errors}) == 5, "each thread raises an object of its own"
+    assert desk.submit(lambda _: "next") == "next"
+
+
+def test_a_failed_commit_leaves_a_jobs_own_error_alone() -> None:
+    own = ValueError("own")
+
+    def commit(batch: list[Job]) -> None:
+        run(batch)
+        raise Busy(problem="then the commit failed")
+
+    with pytest.raises(ValueError, match="own"):
+        GroupCommit(commit).submit(Job("acme", raising(own)))
+
+
+@pytest.mark.parametrize("blow", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+def test_an_interrupted_writer_frees_everybody(blow: BaseException) -> None:
+    """The leader gets the interruption itself; those it wrote for learn that nothing was committed."""
+
+    def commit(batch: list[Job]) -> None:
+        if len(batch) > 1:
+            raise blow
+        run(batch)
+
+    desk = Desk(commit)
+    _, others = crowd(desk, [lambda _, n=n: n for n in range(6)])  # type: ignore[misc]
+    desk.open.set()
+    errors = [asker.done().error for asker in others]
+    assert [error for error in errors if error is blow] == [blow], "one of them was writing"
+    rest = [error for error in errors if error is not blow]
+    assert all(isinstance(error, StorageError) and "interrupted" in str(error) for error in rest)
+    assert len(rest) == 5
+    assert desk.submit(lambda _: "goes on") == "goes on"
+
+
+def interrupt_while_waiting(desk: Desk, when: Callable[[], None]) -> None:
+    """Submit from the main thread, which a signal interrupts in the middle of its wait."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    main = threading.get_ident()
+
+    def press() -> None:
+        desk.wait_for_queue(1)
+        when()
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    presser = threading.Thread(target=press, daemon=True)
+    presser.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            desk.submit(lambda _: "never")
+    finally:
+        presser.join(PATIENCE)
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ctrl_c_while_waiting_leaves_the_queue_and_strands_nobody() -> None:
+    desk = Desk()
+    leader = Asker(desk, lambda _: "leader")
+    assert desk.busy.wait(PATIENCE)
+    behind: list[Asker] = []
+
+    def queue_behind() -> None:
+        behind.extend(Asker(desk, lambda _, n=n: n) for n in range(4))  # type: ignore[misc]
+        desk.wait_for_queue(5)
+
+    interrupt_while_waiting(desk, queue_behind)
+    desk.open.set()
+    assert leader.done().result == "leader"
+    assert sorted(asker.done().result for asker in behind) == [0, 1, 2, 3]
+    assert "never" not in [job.result for batch in desk.batches for job in batch]
+    assert desk.submit(lambda _: "goes on") == "goes on"
+
+
+def test_a_turn_that_was_given_to_somebody_who_leaves_is_passed_on() -> None:
+    """The leader hands over in the same moment in which the next in line is interrupted."""
+    desk = Desk()
+    shared = desk.group
+    interrupted, other = Job("acme", lambda _: "left"), Job("acme", lambda _: "stays")
+
+    class Interrupted:
+        """A lock whose waiting is interrupted just after its turn has come."""
+
+        def acquire(self) -> None:
+            interrupted.leads = True
+            raise KeyboardInterrupt
+
+    shared._busy = True
+    other.wake = threading.Lock()
+    other.wake.acquire()
+    interrupted.wake = Interrupted()  # type: ignore[assignment]
+    shared._queue.extend([interrupted, other])
+    with pytest.raises(KeyboardInterrupt):
+        shared._wait(interrupted)
+    assert list(shared._queue) == [other]
+    assert other.leads
+    assert other.wake.acquire(timeout=PATIENCE), "the next in line was woken"
+    desk.open.set()
+    shared._lead(other)
+    assert other.outcome() == "stays"
+    assert desk.submit(lambda _: "goes on") == "goes on"
