@@ -1,0 +1,95 @@
+"""`python -m bench`: run the benchmarks, print their tables, and on demand write them into a document."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import apsw
+from rich.console import Console
+from rich.table import Table as Drawn
+
+from bench.harness import Plan, Table, duration, fsync_seconds, planned
+from retain.storage.files import filesystem_of
+
+QUESTIONS = ("append", "window", "threads", "others", "purge", "cli")
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side, print ratios.")
+    parser.add_argument("--quick", action="store_true", help="about a minute: enough to see that a number is not far off")
+    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question; may be given more than once")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables between FILE's markers")
+    parser.add_argument("--folder", type=Path, help="where the databases are made: the disk that is measured")
+    chosen = parser.parse_args()
+    out = Console(width=None if sys.stdout.isatty() else 160)
+    err = Console(stderr=True)
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        err.print(f"[dim]{time.monotonic() - began:6.1f} s  {what}[/dim]", highlight=False)
+
+    sections: dict[str, str] = {}
+    with planned(chosen.quick, chosen.folder, say) as plan:
+        about = machine(plan)
+        out.print(about, highlight=False)
+        sections["machine"] = about + "\n"
+        for name in chosen.only or QUESTIONS:
+            say(name)
+            tables = []
+            for table in importlib.import_module(f"bench.{name}").run(plan):
+                draw(out, table)
+                tables.append(table.markdown())
+            sections[name] = "\n".join(tables)
+    if chosen.markdown:
+        write(chosen.markdown, sections)
+        say(f"wrote {chosen.markdown}")
+    return 0
+
+
+def machine(plan: Plan) -> str:
+    """What was measured on."""
+    cost = fsync_seconds(plan.folder)
+    return (
+        f"{time.strftime('%Y-%m-%d')}, {'quick' if plan.quick else 'full'} run: {os.cpu_count()} cores ({platform.machine()}), "
+        f"{platform.system()}, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{filesystem_of(plan.folder)}, an fdatasync of one page takes {duration(statistics.median(cost))} "
+        f"(95 %: {duration(statistics.quantiles(cost, n=20)[-1])}); load {os.getloadavg()[0]:.1f} at the start."
+    )
+
+
+def draw(out: Console, table: Table) -> None:
+    """The table for a person at a terminal."""
+    drawn = Drawn(title=table.title, caption=table.about, title_justify="left", caption_justify="left")
+    for place, column in enumerate(table.columns):
+        drawn.add_column(column, justify="left" if place == 0 else "right")
+    for row in table.rows:
+        colour = {"met": "green", "not met": "red"}
+        drawn.add_row(*(f"[{colour[cell]}]{cell}[/]" if cell in colour else cell for cell in row))
+    out.print(drawn)
+
+
+def write(file: Path, sections: dict[str, str]) -> None:
+    """Put each section between its markers, `<!-- bench: NAME -->` and `<!-- end: NAME -->`; other text stays."""
+    text = file.read_text(encoding="utf-8")
+    for name, body in sections.items():
+        begin, end = f"<!-- bench: {name} -->", f"<!-- end: {name} -->"
+        text = re.sub(
+            f"{re.escape(begin)}.*?{re.escape(end)}",
+            lambda _, whole=f"{begin}\n{body}{end}": whole,  # type: ignore[misc]
+            text,
+            flags=re.DOTALL,
+        )
+    file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

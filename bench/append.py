@@ -1,0 +1,96 @@
+"""Appending one message, durably, by one thread: what does retain add to the insert and the commit themselves?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from bench import straight
+from bench.harness import RATIO_COLUMNS, SESSION, TEXT, Plan, Table, Target, race, versus
+from retain import NewMessage, Scope
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Both engines."""
+    yield sqlite(plan)
+    yield postgres(plan)
+
+
+def sqlite(plan: Plan) -> Table:
+    """Each contender on a file of its own, in the steady state."""
+    folder = plan.place()
+    scopes = {name: plan.open(f"sqlite:///{folder}/{name}.db") for name in ("retain", "keyed", "insert", "correct")}
+    plan.say("warming up until every write-ahead log has wrapped")
+    for name, me in scopes.items():
+        fill_log(me, folder / f"{name}.db")
+    if found := straight.differences(folder / "insert.db"):
+        raise RuntimeError(f"not the same pragmas: {', '.join(found)}")
+    for name in ("insert", "correct"):
+        plan.memory_of(scopes[name]).close()
+    me, keyed = scopes["retain"], scopes["keyed"]
+    keys = iter(range(10**9))
+    with (
+        closing(straight.connect(folder / "insert.db")) as bare,
+        closing(straight.connect(folder / "correct.db")) as correct,
+    ):
+        taken = race(
+            plan.much(1000, 100),
+            20,
+            {
+                "retain": lambda: me.messages.append(SESSION, "user", TEXT),
+                "keyed": lambda: keyed.messages.append(SESSION, "user", TEXT, key=f"request {next(keys)}"),
+                "insert": straight.insert(bare),
+                "correct": straight.correct(correct),
+            },
+        )
+    return Table(
+        "Append of one message, SQLite",
+        "One thread, `synchronous = full`, against the same statements straight on apsw with the same tables and pragmas.",
+        RATIO_COLUMNS,
+        [
+            versus("begin, insert, commit", taken["retain"], taken["insert"], Target(at_most=1.5)),
+            versus("begin, find the next number, insert, commit", taken["retain"], taken["correct"]),
+            versus("retain with an idempotency key, against begin, insert, commit", taken["keyed"], taken["insert"]),
+        ],
+    )
+
+
+def fill_log(me: Scope, path: Path) -> None:
+    """Write until the write-ahead log starts over: while the file still grows, every fsync costs more."""
+    log = path.with_name(path.name + "-wal")
+
+    def restarts() -> int:
+        with log.open("rb") as file:
+            return int.from_bytes(file.read(16)[12:])
+
+    me.messages.append(SESSION, "user", TEXT)
+    before = restarts()
+    while restarts() == before:
+        me.messages.extend(SESSION, [NewMessage("user", TEXT * 4)] * 500)
+
+
+def postgres(plan: Plan) -> Table:
+    """Each contender on a database of its own."""
+    me = plan.open(plan.postgres("append_retain"))
+    urls = [plan.postgres(f"append_{name}") for name in ("insert", "correct")]
+    for url in urls:
+        plan.memory_of(plan.open(url)).close()
+    with straight.connect_postgres(urls[0]) as bare, straight.connect_postgres(urls[1]) as correct:
+        contenders = {
+            "retain": lambda: me.messages.append(SESSION, "user", TEXT),
+            "insert": straight.insert_postgres(bare),
+            "correct": straight.correct_postgres(correct),
+        }
+        race(5, 20, contenders)  # statements are prepared, pages are warm
+        taken = race(plan.much(400, 40), 20, contenders)
+    return Table(
+        "Append of one message, PostgreSQL",
+        "One thread, `synchronous_commit = on`, server on the same machine, against plain psycopg on the same tables (as a "
+        "superuser, for whom row-level security is off).",
+        RATIO_COLUMNS,
+        [
+            versus("insert, commit", taken["retain"], taken["insert"]),
+            versus("lock the session, find the next number, insert, commit", taken["retain"], taken["correct"]),
+        ],
+    )

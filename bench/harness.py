@@ -1,0 +1,184 @@
+"""What every benchmark shares: taking turns, medians with their spread, and tables of ratios.
+
+Whatever is compared takes turns in many short rounds on the same disk, so that a busy moment of the machine meets all of
+them. A ratio is taken inside each round, and its median and quartiles over the rounds are shown. Nothing here asserts anything.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from retain import Memory, Scope, Settings
+from retain.clock import Clock
+from tests.servers import PostgresServer
+
+WHO = ("acme", "ada", "scout")
+SESSION = "b7e2c0de-0000-4000-8000-000000000001"
+TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, and a table if there is one. " * 2
+Series = list[float]
+
+
+@dataclass
+class Plan:
+    """How much to measure, and where."""
+
+    quick: bool
+    folder: Path
+    say: Callable[[str], None]
+    _server: PostgresServer | None = None
+    _opened: list[Memory] = field(default_factory=list)
+
+    def much(self, full: int, quick: int) -> int:
+        """How many: of a careful run, or of a quick one."""
+        return quick if self.quick else full
+
+    def place(self) -> Path:
+        """A new folder for files."""
+        return Path(tempfile.mkdtemp(dir=self.folder))
+
+    def open(self, url: str, clock: Clock | None = None) -> Scope:
+        """A memory with one session, its scope; closed at the end."""
+        memory = Memory.open(url, settings=Settings(sqlite_ballast_mib=0), clock=clock)
+        self._opened.append(memory)
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        return me
+
+    def memory_of(self, me: Scope) -> Memory:
+        """The memory that a scope was opened from."""
+        return next(memory for memory in self._opened if memory.database is me.messages._database)
+
+    def postgres(self, name: str) -> str:
+        """The address of a new database; the server is started when it is first needed."""
+        if self._server is None:
+            self.say("starting PostgreSQL")
+            self._server = PostgresServer("modern")
+        return self._server.create(name)
+
+    def close(self) -> None:
+        """Let go of everything that was opened."""
+        for memory in self._opened:
+            memory.close()
+        self._opened.clear()
+        if self._server:
+            self._server.close()
+            self._server = None
+
+
+def race(rounds: int, calls: int, contenders: Mapping[str, Callable[[], object]]) -> dict[str, Series]:
+    """Seconds per call, of each contender in each round; who begins changes from round to round."""
+    names = list(contenders)
+    taken: dict[str, Series] = {name: [] for name in names}
+    for turn in range(rounds):
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            call = contenders[name]
+            began = time.perf_counter()
+            for _ in range(calls):
+                call()
+            taken[name].append((time.perf_counter() - began) / calls)
+    return taken
+
+
+@dataclass(frozen=True)
+class Target:
+    """What was promised for a ratio."""
+
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def __str__(self) -> str:
+        return f"at most {self.at_most:g}" if self.at_most is not None else f"at least {self.at_least:g}"
+
+    def verdict(self, ratio: float) -> str:
+        """Whether the ratio keeps the promise."""
+        met = ratio <= self.at_most if self.at_most is not None else ratio >= (self.at_least or 0)
+        return "met" if met else "not met"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One answer: a title, a line of explanation, and rows of text."""
+
+    title: str
+    about: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        """The table for a document."""
+        lines = [self.columns, ["---"] * len(self.columns), *self.rows]
+        return f"**{self.title}.** {self.about}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+RATIO_COLUMNS = ("what", "retain", "compared with", "ratio", "quartiles", "target", "")
+
+
+def versus(
+    what: str,
+    ours: Series,
+    theirs: Series,
+    target: Target | None = None,
+    *,
+    show: Callable[[float], str] | None = None,
+    turned: bool = False,
+) -> list[str]:
+    """A row of RATIO_COLUMNS: ours to theirs, or with `turned` theirs to ours (how many times faster we are)."""
+    show = show or duration
+    ratios = [b / a if turned else a / b for a, b in zip(ours, theirs, strict=True)]
+    middle = statistics.median(ratios)
+    low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (middle, middle, middle)
+    return [
+        what,
+        show(statistics.median(ours)),
+        show(statistics.median(theirs)),
+        f"{middle:.2f}",
+        f"{low:.2f}–{high:.2f}",
+        str(target or ""),
+        target.verdict(middle) if target else "",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Seconds, as a person would write them."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
+
+
+def rate(per_second: float) -> str:
+    """So many per second."""
+    return f"{per_second:,.0f}/s"
+
+
+def fsync_seconds(folder: Path, times: int = 200) -> Series:
+    """What it costs here to get one overwritten page to the disk, again and again."""
+    taken = []
+    with (folder / "fsync").open("wb", buffering=0) as file:
+        file.write(bytes(1 << 20))
+        os.fsync(file.fileno())
+        for turn in range(times):
+            file.seek(turn % 256 * 4096)
+            file.write(os.urandom(4096))
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - began)
+    return taken
+
+
+@contextmanager
+def planned(quick: bool, folder: Path | None, say: Callable[[str], None]) -> Iterator[Plan]:
+    """A plan with a folder of its own, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as place:
+        plan = Plan(quick, Path(place), say)
+        try:
+            yield plan
+        finally:
+            plan.close()

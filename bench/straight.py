@@ -1,0 +1,137 @@
+"""The same work written straight on the drivers, without retain: same tables, same pragmas, same durability.
+
+`insert` is the least that could be called an append: the number is given from outside and nothing is checked.
+`correct` is what a program must do when it is not alone: find the session's next number inside the transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+
+from bench.harness import SESSION, TEXT, WHO
+from retain import Settings
+from retain.storage.sqlite_connection import open_connection
+
+RAW = '{"text":"' + TEXT + '"}'
+COLUMNS = "tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out, cost, created_at"
+READ = "seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at"
+PRAGMAS = {
+    "synchronous": 2,
+    "foreign_keys": 1,
+    "secure_delete": 1,
+    "cache_size": -8192,
+    "wal_autocheckpoint": 2000,
+    "journal_size_limit": 67108864,
+}
+INSERT = f"insert into messages ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+NEXT = "select coalesce(max(seq), 0) + 1 from messages where tenant = ? and session_id = ?"
+WINDOW = f"""select {READ} from messages where tenant = ? and session_id = ? and seq <= ? and chatter <= ?
+             order by seq desc limit ?"""
+
+
+def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
+    """A connection with the pragmas that retain uses, to a file whose tables retain made."""
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    connection.set_busy_timeout(int(busy_seconds * 1000))
+    for name, value in PRAGMAS.items():
+        connection.execute(f"pragma {name} = {value}").fetchall()
+    return connection
+
+
+def differences(path: Path) -> list[str]:
+    """In which pragmas a straight connection differs from retain's own: a comparison is only fair if in none."""
+    ours, straight = open_connection(path, Settings(), writing=True, relaxed=False), connect(path)
+    try:
+        names = [*PRAGMAS, "journal_mode", "page_size", "auto_vacuum", "temp_store", "mmap_size", "locking_mode"]
+        return [name for name in names if ours.pragma(name) != straight.pragma(name)]
+    finally:
+        ours.close()
+        straight.close()
+
+
+def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
+    """A row, as retain would write it."""
+    return (WHO[0], session, seq, "user", RAW, None, 0, 60, None, None, None, time.time_ns() // 1000)
+
+
+def last_seq(connection: apsw.Connection) -> int:
+    """The number of the session's last message."""
+    return int(str(connection.execute(NEXT, (WHO[0], SESSION)).fetchall()[0][0])) - 1
+
+
+def insert(connection: apsw.Connection) -> Callable[[], None]:
+    """Begin, insert, commit; the number counts up outside the database."""
+    execute = connection.execute
+    seq = last_seq(connection)
+
+    def append() -> None:
+        nonlocal seq
+        seq += 1
+        execute("begin immediate")
+        execute(INSERT, values(seq))
+        execute("commit")
+
+    return append
+
+
+def correct(connection: apsw.Connection, session: str = SESSION) -> Callable[[], None]:
+    """Begin, find the next number, insert, commit; undone when it fails."""
+    execute = connection.execute
+
+    def append() -> None:
+        execute("begin immediate")
+        try:
+            ((seq,),) = execute(NEXT, (WHO[0], session)).fetchall()
+            execute(INSERT, values(int(str(seq)), session))
+            execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                execute("rollback")
+            raise
+
+    return append
+
+
+def connect_postgres(url: str) -> psycopg.Connection[Any]:
+    """A connection as psycopg makes it, to tables that retain made."""
+    return psycopg.connect(url, options="-c search_path=retain")
+
+
+def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
+    """Insert, commit; the number counts up outside the database."""
+    sql = INSERT.replace("?", "%s")
+    row = connection.execute(NEXT.replace("?", "%s"), (WHO[0], SESSION)).fetchone()
+    seq = int(row[0]) - 1 if row else 0
+
+    def append() -> None:
+        nonlocal seq
+        seq += 1
+        connection.execute(sql, values(seq))
+        connection.commit()
+
+    return append
+
+
+def correct_postgres(connection: psycopg.Connection[Any], session: str = SESSION) -> Callable[[], None]:
+    """Lock the session's row, find the next number, insert, commit."""
+    sql, next_number = INSERT.replace("?", "%s"), NEXT.replace("?", "%s")
+    lock = "select 1 from sessions where tenant = %s and id = %s for no key update"
+
+    def append() -> None:
+        try:
+            connection.execute(lock, (WHO[0], session))
+            row = connection.execute(next_number, (WHO[0], session)).fetchone()
+            connection.execute(sql, values(int(row[0]) if row else 1, session))
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+
+    return append

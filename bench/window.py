@@ -1,0 +1,152 @@
+"""Reading windows: what do records cost over the bare select, and does a long conversation cost more than a short one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import psycopg
+
+from bench import straight
+from bench.harness import RATIO_COLUMNS, SESSION, TEXT, WHO, Plan, Table, Target, duration, race, versus
+from retain import NewMessage, Scope, clock
+
+SMALL = 100
+FAR = 2**53
+
+
+class Hand:
+    """A clock that is moved by hand, so that the last 20 messages of every session are half an hour younger than the rest."""
+
+    def __init__(self) -> None:
+        self.time = clock.now()
+
+    def __call__(self) -> int:
+        return self.time
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """SQLite and its size, then PostgreSQL."""
+    yield from sqlite(plan)
+    yield from postgres(plan)
+
+
+def sqlite(plan: Plan) -> Iterator[Table]:
+    """A short and a long session, each in a file of its own, so that even the depth of the tree differs."""
+    large = plan.much(1_000_000, 200_000)
+    folder = plan.place()
+    hand = Hand()
+    short = plan.open(f"sqlite:///{folder}/short.db", hand)
+    long = plan.open(f"sqlite:///{folder}/long.db", hand)
+    with closing(straight.connect(folder / "short.db")) as bare, closing(straight.connect(folder / "long.db")) as sizes:
+
+        def size() -> int:
+            return int(str(sizes.pragma("page_count"))) * int(str(sizes.pragma("page_size")))
+
+        growth = grow(plan, long, large - 20, size)
+        fill(short, SMALL - 20)
+        hand.time += 30 * clock.MINUTE
+        for me in (short, long):
+            fill(me, 20)
+        taken = race(
+            plan.much(2000, 100),
+            20,
+            {
+                **windows(short, long),
+                "bare": lambda: bare.execute(straight.WINDOW, (WHO[0], SESSION, FAR, 1, 20)).fetchall(),
+            },
+        )
+    yield compared("SQLite", "apsw", taken, large, Target(at_most=2.5))
+    yield growth
+
+
+def postgres(plan: Plan) -> Iterator[Table]:
+    """The same in two databases of one server."""
+    large = plan.much(200_000, 20_000)
+    urls = [plan.postgres(name) for name in ("window_short", "window_long")]
+    hand = Hand()
+    short, long = (plan.open(url, hand) for url in urls)
+    with (
+        psycopg.connect(urls[0], autocommit=True, options="-c search_path=retain") as bare,
+        psycopg.connect(urls[1], autocommit=True) as sizes,
+    ):
+
+        def size() -> int:
+            sql = (
+                "select sum(pg_total_relation_size(oid))::bigint from pg_class where relname = 'messages' and relkind = 'r'"
+            )
+            row = sizes.execute(sql).fetchone()
+            return int(row[0]) if row else 0
+
+        growth = grow(plan, long, large - 20, size)
+        fill(short, SMALL - 20)
+        hand.time += 30 * clock.MINUTE
+        for me in (short, long):
+            fill(me, 20)
+        sizes.execute("vacuum analyze")
+        sql = straight.WINDOW.replace("?", "%s")
+        contenders = {
+            **windows(short, long),
+            "bare": lambda: bare.execute(sql, (WHO[0], SESSION, FAR, 1, 20)).fetchall(),
+        }
+        race(5, 10, contenders)
+        taken = race(plan.much(400, 40), 10, contenders)
+    yield compared("PostgreSQL", "psycopg", taken, large, None)
+    yield growth
+
+
+def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
+    """Every kind of window that is compared."""
+    tokens = 20 * long.messages.get(SESSION, 1).tokens
+    return {
+        "short": lambda: short.messages.window(SESSION, last=20),
+        "long": lambda: long.messages.window(SESSION, last=20),
+        "short turns": lambda: short.messages.window(SESSION, last=20, turns_only=True),
+        "long turns": lambda: long.messages.window(SESSION, last=20, turns_only=True),
+        "short tokens": lambda: short.messages.window(SESSION, tokens=tokens),
+        "long tokens": lambda: long.messages.window(SESSION, tokens=tokens),
+        "short minutes": lambda: short.messages.window(SESSION, minutes=15),
+        "long minutes": lambda: long.messages.window(SESSION, minutes=15),
+    }
+
+
+def compared(engine: str, driver: str, taken: dict[str, list[float]], large: int, records: Target | None) -> Table:
+    """The rows that both engines share."""
+    same = Target(at_most=1.3)
+    rows = [versus(f"last 20 as records, against the bare select on {driver}", taken["short"], taken["bare"], records)]
+    for name, what in (("", "last 20"), (" turns", "last 20 turns"), (" tokens", "20 messages by tokens"),
+                       (" minutes", "20 messages by minutes")):  # fmt: skip
+        rows.append(versus(f"{what}: {large:,} messages against {SMALL}", taken[f"long{name}"], taken[f"short{name}"], same))
+    return Table(
+        f"A window of 20, {engine}",
+        "The bare select is one statement outside any transaction; a window also proves that the session is the scope's own.",
+        RATIO_COLUMNS,
+        rows,
+    )
+
+
+def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
+    """Fill a session, and note on the way how many bytes a message takes."""
+    plan.say(f"writing {upto:,} messages")
+    empty = size()
+    rows, count = [], 0
+    for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < upto - 1000] + [upto]:
+        seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})["fill"][0]  # type: ignore[misc]
+        each = seconds / (stop - count)
+        count = stop
+        rows.append([f"{count:,}", f"{(size() - empty) / count:.0f}", duration(each)])
+    engine = "PostgreSQL" if plan.memory_of(me).settings.database.startswith("postgresql") else "SQLite"
+    return Table(
+        f"Bytes of a message, {engine}",
+        f"A session as it grows; each message holds {len(TEXT)} characters; written 1,000 at a time.",
+        ("messages", "bytes each", "time each"),
+        rows,
+    )
+
+
+def fill(me: Scope, count: int) -> None:
+    """Append so many messages, many at a time."""
+    while count > 0:
+        size = min(count, 1000)
+        me.messages.extend(SESSION, [NewMessage("user", TEXT)] * size)
+        count -= size
