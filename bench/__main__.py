@@ -59,8 +59,8 @@ def machine(plan: Plan) -> str:
     """What was measured on."""
     cost = fsync_seconds(plan.folder)
     return (
-        f"{time.strftime('%Y-%m-%d')}, {'quick' if plan.quick else 'full'} run: {os.cpu_count()} cores ({platform.machine()}), "
-        f"{platform.system()}, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{time.strftime('%Y-%m-%d')}, {'quick' if plan.quick else 'full'} run: {os.cpu_count()} cores, "
+        f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
         f"{filesystem_of(plan.folder)}, an fdatasync of one page takes {duration(statistics.median(cost))} "
         f"(95 %: {duration(statistics.quantiles(cost, n=20)[-1])}); load {os.getloadavg()[0]:.1f} at the start."
     )

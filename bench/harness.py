@@ -1,7 +1,7 @@
 """What every benchmark shares: taking turns, medians with their spread, and tables of ratios.
 
 Whatever is compared takes turns in many short rounds on the same disk, so that a busy moment of the machine meets all of
-them. A ratio is taken inside each round, and its median and quartiles over the rounds are shown. Nothing here asserts anything.
+them. A ratio is taken inside each round, and its median and quartiles over the rounds are shown. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers import PostgresServer
+
 from retain import Memory, Scope, Settings
 from retain.clock import Clock
-from tests.servers import PostgresServer
 
 WHO = ("acme", "ada", "scout")
 SESSION = "b7e2c0de-0000-4000-8000-000000000001"

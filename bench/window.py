@@ -16,12 +16,13 @@ FAR = 2**53
 
 
 class Hand:
-    """A clock that is moved by hand, so that the last 20 messages of every session are half an hour younger than the rest."""
+    """A clock that is moved by hand, so that the last 20 messages of every session are younger than the rest."""
 
     def __init__(self) -> None:
         self.time = clock.now()
 
     def __call__(self) -> int:
+        """The time."""
         return self.time
 
 
@@ -72,9 +73,7 @@ def postgres(plan: Plan) -> Iterator[Table]:
     ):
 
         def size() -> int:
-            sql = (
-                "select sum(pg_total_relation_size(oid))::bigint from pg_class where relname = 'messages' and relkind = 'r'"
-            )
+            sql = "select pg_total_relation_size('retain.messages')"
             row = sizes.execute(sql).fetchone()
             return int(row[0]) if row else 0
 
@@ -119,7 +118,7 @@ def compared(engine: str, driver: str, taken: dict[str, list[float]], large: int
         rows.append(versus(f"{what}: {large:,} messages against {SMALL}", taken[f"long{name}"], taken[f"short{name}"], same))
     return Table(
         f"A window of 20, {engine}",
-        "The bare select is one statement outside any transaction; a window also proves that the session is the scope's own.",
+        "The bare select is one statement outside any transaction; a window also proves that the session is the caller's.",
         RATIO_COLUMNS,
         rows,
     )
