@@ -1,0 +1,1 @@
+"""Crashes, power cuts, full disks and crowds: proof that an acknowledged write is never lost."""

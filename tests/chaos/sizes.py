@@ -1,0 +1,22 @@
+"""How much of the programme runs: a sample with every `pytest`, all of it with CHAOS=full (`make chaos`)."""
+
+from __future__ import annotations
+
+import os
+
+FULL = os.environ.get("CHAOS") == "full"
+
+KILLS = 200 if FULL else 20
+KILLED_WRITER_SECONDS = 0.5 if FULL else 0.25  # the longest a writer lives before it is killed
+INTERRUPTS = 30 if FULL else 4
+POWER_CUTS = 250 if FULL else 20
+POWER_MESSAGES = 400 if FULL else 150
+SERVER_CRASHES = 10 if FULL else 1  # of each kind
+SERVER_TERMINATIONS = 100 if FULL else 5
+CROWD_WRITES = 150 if FULL else 10  # by each of 64 threads
+CROWD_RUNS = 3 if FULL else 1
+PROCESS_WRITES = 500 if FULL else 40  # by each of 8 processes
+STARTS = 10 if FULL else 1  # rounds of 16 processes
+FAULT_NUMBERS = tuple(range(1, 41)) if FULL else (2, 7)
+LOCK_SECONDS = 12.0 if FULL else 2.0
+READER_ROUNDS = 40 if FULL else 8

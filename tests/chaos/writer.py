@@ -1,0 +1,123 @@
+"""The writer processes that the tests kill, interrupt and starve: `python -m tests.chaos.writer '{"url": …}'`.
+
+Several threads append with keys and note each step in a log that survives them: one `write` call to a file that is only
+appended to, which the kernel completes whole even if the process is killed in the next instruction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retain import Memory, Scope, Settings
+from retain.errors import RetainError
+
+ROOT = Path(__file__).resolve().parents[2]
+SESSION = "s"
+WHO = ("acme", "ada", "scout")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a writer process is to do."""
+
+    url: str
+    log: str
+    name: str
+    threads: int = 4
+    writes: int = 1_000_000  # by each thread
+    size: int = 40  # of each payload
+    settings: dict[str, Any] = field(default_factory=dict)
+    retry: list[str] = field(default_factory=list)  # payloads of an earlier writer, sent again with their keys
+    go: str = ""  # a file to wait for before opening
+    tries: int = 1  # of one append, with the same key, after an error that is a promised one
+    pause: float = 0.0  # between tries
+
+
+class Log:
+    """Lines that outlive the process."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(self, verb: str, payload: str, rest: object = "-") -> None:
+        """One step, with its time."""
+        line = f"{verb} {time.monotonic():.9f} {payload} {str(rest).replace(chr(10), ' ')}\n"
+        os.write(self._file, line.encode())
+
+
+def start(job: Job, *prefix: str, **env: str) -> subprocess.Popen[bytes]:
+    """Start a writer process, under another program such as strace where one is named."""
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-m", "tests.chaos.writer", json.dumps(asdict(job))],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def append(me: Scope, log: Log, payload: str, job: Job) -> None:
+    """Append one payload under its own key, and note what was said."""
+    log.note("invoke", payload)
+    for attempt in range(job.tries):
+        try:
+            message = me.messages.append(SESSION, "user", payload, key=payload)
+        except RetainError as error:
+            log.note("info", payload, type(error).__name__)
+            if attempt + 1 < job.tries:
+                time.sleep(job.pause)
+        except Exception as error:
+            log.note("untyped", payload, repr(error))
+            return
+        else:
+            log.note("ok", payload, message.seq)
+            return
+
+
+def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> None:
+    """What one thread does."""
+    for payload in job.retry[thread :: job.threads]:
+        append(me, log, payload, job)
+    for number in range(job.writes):
+        if stop.is_set():
+            return
+        append(me, log, f"{job.name}-{thread}-{number}".ljust(job.size, "."), job)
+
+
+def main() -> None:
+    """Open, write until done or told to stop, close."""
+    job = Job(**json.loads(sys.argv[1]))
+    while job.go and not os.path.exists(job.go):
+        time.sleep(0.001)
+    log = Log(job.log)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with Memory.open(job.url, settings=Settings(sqlite_ballast_mib=0, **job.settings)) as memory:
+        me = memory.scope(*WHO)
+        try:
+            me.sessions.add(SESSION)
+        except RetainError as error:
+            if type(error).__name__ != "AlreadyExists":
+                log.note("error", job.name, repr(error))
+        threads = [threading.Thread(target=write, args=(me, log, job, n, stop)) for n in range(1, job.threads)]
+        for thread in threads:
+            thread.start()
+        try:
+            write(me, log, job, 0, stop)
+        except KeyboardInterrupt:
+            stop.set()
+        for thread in threads:
+            thread.join()
+    log.note("done", job.name)
+
+
+if __name__ == "__main__":
+    main()
