@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from retain.errors import SettingsError
+
+_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # how the mount table writes spaces and backslashes
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2",
            "beegfs", "orangefs", "ncpfs", "coda", "virtiofs", "vboxsf", "prl_fs", "fuse.sshfs", "fuse.glusterfs",
            "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.osxfs", "fuse.grpcfuse", "fakeowner"}  # fmt: skip
@@ -15,16 +19,16 @@ NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "gluster
 def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """The type of the file system a folder is on, '' where the system does not say."""
     try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = mounts.read_bytes().splitlines()
     except OSError:
         return ""
     wanted = folder.resolve()
     best, found = -1, ""
     for line in lines:
-        left, _, right = line.partition(" - ")
-        point = Path(left.split(" ")[4].encode().decode("unicode_escape"))
+        left, _, right = line.partition(b" - ")
+        point = Path(os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), left.split(b" ")[4])))
         if wanted.is_relative_to(point) and len(point.parts) >= best:
-            best, found = len(point.parts), right.split(" ")[0]
+            best, found = len(point.parts), right.split(b" ")[0].decode()
     return found
 
 
@@ -37,6 +41,14 @@ def make_private(path: Path) -> None:
     """Make sure that the file exists; a new one can be opened by its owner alone (SQLite's side files follow it)."""
     with suppress(FileExistsError, PermissionError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def check_target(path: Path) -> None:
+    """Refuse to write a backup over a file, or into a folder that is not there."""
+    if path.exists():
+        raise SettingsError(where=str(path), problem="exists already; a backup never overwrites a file")
+    if not path.absolute().parent.is_dir():
+        raise SettingsError(where=str(path), problem="its folder does not exist")
 
 
 def make_ballast(path: Path, mebibytes: int) -> None:

@@ -38,6 +38,7 @@ from retain.errors import (
 from retain.settings import Settings
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
+from retain.storage.files import check_target
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
          "{real}": "double precision", "{blob}": "bytea"}  # fmt: skip
@@ -260,8 +261,7 @@ class PostgresDatabase:
             return rights.findings(connection, self._settings)
 
     def backup(self, target: Path) -> None:
-        if target.exists():
-            raise SettingsError(where=str(target), problem="exists already; a backup never overwrites a file")
+        check_target(target)
         parts = conninfo.conninfo_to_dict(self._owner_url)
         names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
         env = {**os.environ, **{names[k]: str(v) for k, v in parts.items() if k in names}}

@@ -24,12 +24,11 @@ from retain.errors import (
     Full,
     NetworkDrive,
     RetainError,
-    SettingsError,
     Unreachable,
 )
 from retain.settings import Settings
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transaction, Work, require_tenant
-from retain.storage.files import filesystem_of, is_network, make_ballast, make_private
+from retain.storage.files import check_target, filesystem_of, is_network, make_ballast, make_private
 from retain.storage.group import GroupCommit, Job
 from retain.storage.sqlite_connection import in_our_words, open_connection
 
@@ -96,7 +95,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None) -> None:
         self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
-        self.path = path.absolute() if path else Path(self._temporary or "") / "memory.db"
+        self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
         self._folder = str(self.path.parent)
         self._settings = settings
@@ -145,8 +144,8 @@ class SqliteDatabase:
 
     def _commit(self, batch: list[Job]) -> None:
         """Run the jobs in one transaction: those that fail are undone alone, the rest is committed together."""
-        self._refuse_if_full(batch)
         connection = self._writer()
+        self._refuse_if_full(batch)
         try:
             connection.execute("begin immediate")
             now = self._now()
@@ -197,7 +196,10 @@ class SqliteDatabase:
     def _refuse_if_full(self, batch: list[Job]) -> None:
         """Fail the jobs that would fill a disk that is nearly full; the disk is asked a few times a second."""
         if time.monotonic() > self._ask_disk_at:
-            disk = os.statvfs(self._folder)
+            try:
+                disk = os.statvfs(self._folder)
+            except OSError as error:
+                raise Unreachable(problem=str(error)) from error
             self._free_mib = disk.f_bavail * disk.f_frsize >> 20
             self._ask_disk_at = time.monotonic() + SECONDS_BETWEEN_LOOKS
         least = self._settings.sqlite_min_free_mib
@@ -247,8 +249,7 @@ class SqliteDatabase:
         ]
 
     def backup(self, target: Path) -> None:
-        if target.exists():
-            raise SettingsError(where=str(target), problem="exists already; a backup never overwrites a file")
+        check_target(target)
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)

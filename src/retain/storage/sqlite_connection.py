@@ -45,6 +45,8 @@ def _claim(connection: apsw.Connection, path: Path) -> None:
     """Make an empty file ours, and refuse one that belongs to another program."""
     mark = connection.pragma("application_id")
     if mark == APPLICATION_ID:
+        if connection.pragma("journal_mode") != "wal":  # a copy made by `vacuum into` or another tool
+            connection.execute("pragma journal_mode = wal").fetchall()
         return
     if mark or connection.pragma("schema_version"):
         raise NotOurs(path=str(path), problem="another program made it")
