@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from retain.errors import RetainError, StorageError
@@ -20,14 +22,13 @@ MOST_TOGETHER = 256
 class Job:
     """One piece of work that waits to be written, and later its result or error."""
 
-    __slots__ = ("error", "frees", "leads", "result", "tenant", "wake", "work")
+    __slots__ = ("error", "frees", "result", "tenant", "wake", "work")
 
     def __init__(self, tenant: str, work: Work[Any], frees: bool = False) -> None:
         self.tenant = tenant
         self.work = work
         self.frees = frees
         self.wake: threading.Lock | None = None
-        self.leads = False
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -46,65 +47,80 @@ class Job:
 
 
 class GroupCommit:
-    """A queue of jobs and the rule for whose turn it is to write them; `commit` writes a batch."""
+    """A queue of jobs and the rule for whose turn it is to write them; `commit` writes a batch.
+
+    Ctrl-C may strike between any two lines. So whose turn it is is one name, set in one step, and whoever is interrupted
+    with it settles what it had taken on and gives it away.
+    """
 
     def __init__(self, commit: Callable[[list[Job]], None]) -> None:
         self._commit = commit
         self._gate = threading.Lock()
         self._queue: deque[Job] = deque()
-        self._busy = False
+        self._leader: Job | None = None
+        self._batch: list[Job] = []
+        self._settled = False
 
     def submit(self, job: Job) -> Any:
         """Return the job's result once it is committed."""
-        with self._gate:
-            self._queue.append(job)
-            leads = not self._busy
-            self._busy = True
-            if not leads:
-                job.wake = threading.Lock()
-                job.wake.acquire()
-        if leads or self._wait(job):
-            self._lead(job)
-        return job.outcome()
-
-    def _wait(self, job: Job) -> bool:
-        """Sleep until the job is done (False) or its turn has come to write for the others (True)."""
-        assert job.wake is not None
         try:
-            job.wake.acquire()
-        except BaseException:  # Ctrl-C while waiting: leave the queue, or pass on a turn that was just given
             with self._gate:
-                gone = not job.leads and job in self._queue
-                if gone:
-                    self._queue.remove(job)
-            if job.leads:
-                self._pass_on(leaving=job)
+                if self._leader is None:
+                    self._leader = job
+                else:
+                    job.wake = threading.Lock()
+                    job.wake.acquire()
+                self._queue.append(job)
+            if job.wake:
+                job.wake.acquire()  # until the job is done, or its turn has come to write for the others
+            if self._leader is job:
+                self._lead(job)
+        except BaseException as error:
+            self._leave(job, error)
             raise
-        return job.leads
+        return job.outcome()
 
     def _lead(self, mine: Job) -> None:
         with self._gate:
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_TOGETHER))]
+            self._settled = False
+            self._batch = batch = list(islice(self._queue, MOST_TOGETHER))
+            for _ in batch:
+                self._queue.popleft()
         try:
             self._commit(batch)
-        except BaseException as error:  # nobody who waits may be left waiting; re-raised for the leader below
+        except Exception as error:  # everybody in the batch gets it, the leader too
             for job in batch:
                 job.fail(error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            for job in batch:
-                if job is not mine and job.wake:
-                    job.wake.release()
-            self._pass_on()
+        self._settled = True
+        self._hand_over(mine)
 
-    def _pass_on(self, leaving: Job | None = None) -> None:
+    def _hand_over(self, mine: Job) -> None:
+        """Wake the owners of the batch, and whoever is next; doing it twice does no harm."""
         with self._gate:
-            if leaving and leaving in self._queue:
-                self._queue.remove(leaving)
-            self._busy = bool(self._queue)
-            if self._queue:
-                first = self._queue[0]
-                first.leads = True
-                assert first.wake is not None
-                first.wake.release()
+            for job in self._batch:
+                if job is not mine:
+                    _wake(job)
+            self._batch = []
+            self._leader = self._queue[0] if self._queue else None
+            if self._leader:
+                _wake(self._leader)
+
+    def _leave(self, job: Job, error: BaseException) -> None:
+        """The job's thread was interrupted: take it out of the queue, and give away its turn if it had it."""
+        with self._gate:
+            mine = self._leader is job
+            for gone in [job, *self._batch] if mine else [job]:
+                with suppress(ValueError):
+                    self._queue.remove(gone)
+            for waiting in self._batch if mine and not self._settled else []:
+                waiting.fail(error)
+            if not mine and self._leader:
+                _wake(self._leader)  # in case this thread was just about to
+        if mine:
+            self._hand_over(job)
+
+
+def _wake(job: Job) -> None:
+    if job.wake:
+        with suppress(RuntimeError):  # it is awake
+            job.wake.release()
