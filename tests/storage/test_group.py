@@ -5,10 +5,13 @@ The commit here is a plain function, because that is the seam: what a commit doe
 
 from __future__ import annotations
 
+import linecache
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -18,7 +21,7 @@ from retain.storage import group
 from retain.storage.database import Work
 from retain.storage.group import GroupCommit, Job
 
-PATIENCE = 30
+PATIENCE = 20
 
 
 def run(batch: list[Job]) -> None:
@@ -253,30 +256,59 @@ def test_ctrl_c_while_waiting_leaves_the_queue_and_strands_nobody() -> None:
     assert desk.submit(lambda _: "goes on") == "goes on"
 
 
-def test_a_turn_that_was_given_to_somebody_who_leaves_is_passed_on() -> None:
-    """The leader hands over in the same moment in which the next in line is interrupted."""
-    desk = Desk()
-    shared = desk.group
-    interrupted, other = Job("acme", lambda _: "left"), Job("acme", lambda _: "stays")
+class Struck(Asker):
+    """An asker that Ctrl-C strikes before the n-th line that it runs in the module under test.
 
-    class Interrupted:
-        """A lock whose waiting is interrupted just after its turn has come."""
+    Lines with `with` are left out: they come up again on leaving the block, in a moment in which Python takes no signals.
+    """
 
-        def acquire(self) -> None:
-            interrupted.leads = True
-            raise KeyboardInterrupt
+    def __init__(self, desk: Desk, line: int) -> None:
+        self.line, self.lines = line, 0
+        super().__init__(desk, lambda _: "victim")
 
-    shared._busy = True
-    other.wake = threading.Lock()
-    other.wake.acquire()
-    interrupted.wake = Interrupted()  # type: ignore[assignment]
-    shared._queue.extend([interrupted, other])
-    with pytest.raises(KeyboardInterrupt):
-        shared._wait(interrupted)
-    assert list(shared._queue) == [other]
-    assert other.leads
-    assert other.wake.acquire(timeout=PATIENCE), "the next in line was woken"
-    desk.open.set()
-    shared._lead(other)
-    assert other.outcome() == "stays"
-    assert desk.submit(lambda _: "goes on") == "goes on"
+    def run(self) -> None:
+        sys.settrace(self._trace)
+        super().run()
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename != group.__file__:
+            return None
+        if event == "line" and "with " not in linecache.getline(group.__file__, frame.f_lineno):
+            self.lines += 1
+            if self.lines == self.line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._trace
+
+    def gone_or(self, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.is_alive() and not ready():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+
+@pytest.mark.parametrize("leads", [False, True], ids=["as a follower", "as the leader"])
+def test_ctrl_c_before_any_line_strands_nobody(leads: bool) -> None:
+    """The interrupted thread goes; everybody else gets an answer, and the next one can write."""
+    for line in range(1, 1000):
+        desk = Desk()
+        first = None if leads else Asker(desk, lambda _: "leader")
+        if first:
+            assert desk.busy.wait(PATIENCE)
+        victim = Struck(desk, line)
+        victim.gone_or(desk.busy.is_set if leads else lambda desk=desk: bool(desk.group._queue))  # type: ignore[misc]
+        others = [Asker(desk, lambda _, n=n: n) for n in range(3)]  # type: ignore[misc]
+        desk.wait_for_queue(2)
+        desk.open.set()
+        if first:
+            assert first.done().result == "leader"
+        for n, other in enumerate(others):
+            assert other.done().result == n or isinstance(other.error, StorageError), line
+        assert desk.submit(lambda _: "goes on") == "goes on"
+        victim.done()
+        if victim.lines < line:
+            assert victim.result == "victim"
+            assert line > 10, "it was struck at more than ten lines"
+            return
+        assert isinstance(victim.error, KeyboardInterrupt)
+    pytest.fail("it never got through")

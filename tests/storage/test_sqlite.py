@@ -1,0 +1,419 @@
+"""SQLite: the settings that safety depends on are really in force, and the file is kept where and how it must be."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import apsw
+import pytest
+
+from retain import Memory
+from retain.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, SettingsError, Unreachable
+from retain.storage import sqlite
+from retain.storage.files import filesystem_of, is_network
+from retain.storage.sqlite import SqliteDatabase
+from retain.storage.sqlite_connection import APPLICATION_ID, Patience, open_connection
+from tests.conftest import SETTINGS
+from tests.storage.behind import fill
+
+
+def address(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where the test's database goes."""
+    return tmp_path / "agent.db"
+
+
+def say(memory: Memory, text: str = "hello", session: str = "s") -> int:
+    """Append one message; its number."""
+    me = memory.scope("acme", "ada", "scout")
+    try:
+        return me.messages.append(session, "user", text).seq
+    except NotFound:
+        me.sessions.add(session)
+        return me.messages.append(session, "user", text).seq
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# -- settings that are in force ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("durability", "expected"), [("full", 2), ("normal", 1)])
+def test_every_connection_has_the_settings_that_safety_depends_on(file: Path, durability: str, expected: int) -> None:
+    """P1: full durability is `synchronous = full`, on the writer and on every reader."""
+    settings = replace(SETTINGS, sqlite_durability=durability)  # type: ignore[arg-type]
+    with Memory.open(address(file), settings=settings) as memory:
+        say(memory)
+        database = memory.database
+        assert isinstance(database, SqliteDatabase)
+        assert database._idle
+        for connection in (database._writer(), *database._idle):
+            assert connection.pragma("journal_mode") == "wal"
+            assert connection.pragma("synchronous") == expected
+            assert connection.pragma("foreign_keys") == 1
+            assert connection.pragma("secure_delete") == 1
+            assert connection.pragma("mmap_size") in (0, None)
+            assert connection.pragma("query_only") == (0 if connection is database._writing else 1)
+
+
+def test_full_durability_is_the_default(file: Path) -> None:
+    with Memory.open(address(file)) as memory:
+        assert memory.settings.sqlite_durability == "full"
+
+
+def test_the_bundled_library_has_no_wal_reset_race() -> None:
+    """SQLite 3.7.0 to 3.51.2 can damage a WAL file that two connections write; Debian's own is one of them."""
+    assert tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) >= (3, 51, 3)
+
+
+def test_the_file_is_marked_as_ours_and_another_programs_is_refused(file: Path, tmp_path: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS):
+        pass
+    assert apsw.Connection(str(file)).pragma("application_id") == APPLICATION_ID
+    other = tmp_path / "other.db"
+    connection = apsw.Connection(str(other))
+    connection.execute("create table notes (text)")
+    connection.close()
+    before = other.read_bytes()
+    with pytest.raises(NotOurs, match="another program"):
+        Memory.open(address(other), settings=SETTINGS)
+    assert other.read_bytes() == before
+    (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 100)
+    with pytest.raises(NotOurs):
+        Memory.open(address(tmp_path / "text.db"), settings=SETTINGS)
+
+
+def test_waiting_for_another_process_ends() -> None:
+    assert Patience(0.0)(0) in (True, False)
+    patience = Patience(0.05)
+    tries = 0
+    while patience(tries):
+        tries += 1
+        assert tries < 10_000
+    assert tries > 0
+
+
+def test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else(file: Path) -> None:
+    """B10: a lock is no damage; the file is untouched and writing goes on when the lock is gone."""
+    with Memory.open(address(file), settings=replace(SETTINGS, sqlite_busy_seconds=0.2)) as memory:
+        say(memory)
+        other = apsw.Connection(str(file))
+        other.execute("begin immediate")
+        with pytest.raises(Busy, match="another process"):
+            say(memory)
+        assert [m.seq for m in memory.scope("acme").messages.window("s")] == [1]
+        other.execute("rollback")
+        other.close()
+        assert say(memory) == 2
+
+
+# -- who may read the file -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(file: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with Memory.open(address(file), settings=replace(SETTINGS, sqlite_ballast_mib=1)) as memory:
+            say(memory)
+            memory.backup(file.with_name("backup.db"))
+            found = {path.name: mode(path) for path in file.parent.iterdir()}
+    finally:
+        os.umask(before)
+    names = {"agent.db", "agent.db-wal", "agent.db-shm", "agent.db-ballast", "backup.db"}
+    assert found == dict.fromkeys(names, 0o600)
+
+
+def test_the_reserve_is_made_once_and_given_up_in_an_emergency(file: Path) -> None:
+    ballast = file.with_name("agent.db-ballast")
+    settings = replace(SETTINGS, sqlite_ballast_mib=2)
+    with Memory.open(address(file), settings=settings) as memory:
+        assert ballast.stat().st_size == 2 << 20
+        assert ballast.stat().st_blocks * 512 >= 2 << 20, "a file with holes reserves nothing"
+        memory.purge(emergency=True)
+        assert not ballast.exists()
+        say(memory)
+    with Memory.open(address(file), settings=settings):
+        assert ballast.exists()
+    Memory.open("memory:", settings=settings).close()
+
+
+def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        say(memory)
+    with Memory.open(address(file), settings=replace(SETTINGS, sqlite_min_free_mib=1 << 40)) as memory:
+        with pytest.raises(Full, match="MiB"):
+            say(memory)
+        assert len(memory.scope("acme").messages.window("s")) == 1
+        assert memory.erase("ada", tenant="acme").removed["messages"] == 1
+
+
+# -- where the file is ---------------------------------------------------------------------------------------------
+
+MOUNTS = """22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+23 22 0:21 / /proc rw - proc proc rw
+40 22 0:50 / /mnt/share rw - nfs4 server:/share rw
+41 40 0:51 / /mnt/share/local rw - xfs /dev/sdb rw
+42 22 0:52 / /mnt/two\\040words rw,nosuid master:2 - cifs //server/two rw
+43 22 0:53 / /mnt/Büro rw - nfs server:/b rw
+44 22 0:54 / /mnt/back\\134slash rw - 9p share rw
+45 22 0:55 / /mnt/over rw - ext4 /dev/sdc rw
+46 22 0:56 / /mnt/over rw - fuse.sshfs me@server: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("/home/ada", "ext4"),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/share/deep/er", "nfs4"),
+        ("/mnt/shared", "ext4"),
+        ("/mnt/share/local/x", "xfs"),
+        ("/mnt/two words/x", "cifs"),
+        ("/mnt/Büro/x", "nfs"),
+        ("/mnt/back\\slash", "9p"),
+        ("/mnt/over/x", "fuse.sshfs"),
+    ],
+)
+def test_the_file_system_of_a_folder_is_read_from_the_mount_table(tmp_path: Path, folder: str, expected: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS, encoding="utf-8")
+    assert filesystem_of(Path(folder), mounts) == expected
+    assert is_network(expected) is (expected not in ("ext4", "xfs"))
+
+
+def test_where_the_system_does_not_say_nothing_is_refused(tmp_path: Path) -> None:
+    assert filesystem_of(tmp_path, tmp_path / "no such file") == ""
+    assert not is_network("")
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that the mount table calls a network drive."""
+    share = tmp_path / "share"
+    share.mkdir()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {share} rw - nfs4 server:/ rw\n", encoding="utf-8")
+    monkeypatch.setattr(sqlite, "filesystem_of", partial(filesystem_of, mounts=mounts))
+    return share
+
+
+def test_a_file_on_a_network_drive_is_refused(network: Path, tmp_path: Path) -> None:
+    """B38: SQLite's locks do not hold there; nothing is created, not even through a link on a local disk."""
+    with pytest.raises(NetworkDrive, match="nfs4"):
+        Memory.open(address(network / "agent.db"), settings=SETTINGS)
+    (tmp_path / "folder").symlink_to(network)
+    (tmp_path / "link.db").symlink_to(network / "agent.db")
+    for path in (tmp_path / "folder" / "agent.db", tmp_path / "link.db"):
+        with pytest.raises(NetworkDrive):
+            Memory.open(address(path), settings=SETTINGS)
+    assert list(network.iterdir()) == []
+    Memory.open(address(tmp_path / "local.db"), settings=SETTINGS).close()
+
+
+def test_whoever_insists_may_use_a_network_drive(network: Path) -> None:
+    with Memory.open(address(network / "agent.db"), settings=replace(SETTINGS, sqlite_network_drive=True)) as memory:
+        assert say(memory) == 1
+
+
+def test_relative_and_linked_paths_are_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B38: one file has one set of logs, however it is named; and a changed directory changes nothing."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "agent.db")
+    monkeypatch.chdir(tmp_path / "real")
+    addresses = [
+        "sqlite:///agent.db",
+        "sqlite:///../alias/agent.db",
+        "sqlite:///../link.db",
+        address(tmp_path / "real/agent.db"),
+    ]
+    memories = [Memory.open(url, settings=SETTINGS) for url in addresses]
+    monkeypatch.chdir(tmp_path)
+    for n, memory in enumerate(memories, 1):
+        assert say(memory) == n
+    assert {memory.database.path for memory in memories if isinstance(memory.database, SqliteDatabase)} == {
+        tmp_path.resolve() / "real" / "agent.db"
+    }
+    for memory in memories:
+        assert len(memory.scope("acme").messages.window("s")) == 4
+        assert all(finding.ok for finding in memory.verify())
+        memory.close()
+    assert {path.name for path in tmp_path.rglob("*")} == {"real", "alias", "link.db", "agent.db"}
+
+
+def test_a_missing_folder_is_unreachable_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="no folder"):
+        Memory.open(address(tmp_path / "nowhere" / "agent.db"), settings=SETTINGS)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- one process, several of everything ----------------------------------------------------------------------------
+
+
+def test_two_memories_on_one_file_share_it(file: Path) -> None:
+    one, two = (Memory.open(address(file), settings=SETTINGS) for _ in range(2))
+    say(one)
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda n: say((one, two)[n % 2], f"m{n}"), range(100)))
+    assert sorted(numbers) == list(range(2, 102))
+    assert one.scope("acme").messages.window("s") == two.scope("acme").messages.window("s")
+    one.close()
+    assert say(two) == 102
+    two.close()
+
+
+def test_a_memory_database_leaves_nothing_behind() -> None:
+    memory = Memory.open("memory:", settings=SETTINGS)
+    database = memory.database
+    assert isinstance(database, SqliteDatabase)
+    fill(memory)
+    assert all(finding.ok for finding in memory.verify())
+    folder = database.path.parent
+    assert mode(folder) == 0o700
+    memory.close()
+    assert not folder.exists()
+    database._ask_disk_at = 0.0
+    for call in (lambda: say(memory), lambda: memory.scope("acme").sessions.list(), memory.tenants):
+        with pytest.raises(Unreachable):
+            call()
+    with Memory.open("memory:", settings=SETTINGS) as one, Memory.open("memory:", settings=SETTINGS) as two:
+        say(one)
+        assert two.tenants() == []
+
+
+def test_closing_while_others_read_and_write_gives_them_a_typed_error(file: Path) -> None:
+    memory = Memory.open(address(file), settings=SETTINGS)
+    say(memory)
+    failures: list[BaseException] = []
+
+    def use(n: int) -> None:
+        try:
+            while True:
+                say(memory) if n % 2 else memory.scope("acme").messages.window("s", last=3)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=use, args=(n,), daemon=True) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    memory.close()
+    for thread in threads:
+        thread.join(30)
+    assert [type(error) for error in failures] == [Unreachable] * 6, failures
+    with Memory.open(address(file), settings=SETTINGS) as again:
+        assert all(finding.ok for finding in again.verify())
+
+
+# -- backup --------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_consistent_while_writers_write(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        fill(memory)
+        say(memory)
+        stop = threading.Event()
+        acknowledged: list[int] = []
+
+        def write() -> None:
+            while not stop.is_set():
+                acknowledged.append(say(memory, "x" * 500))
+
+        with ThreadPoolExecutor(4) as pool:
+            writers = [pool.submit(write) for _ in range(4)]
+            while len(acknowledged) < 50:
+                time.sleep(0.005)
+            copies = []
+            for n in range(3):
+                before = len(acknowledged)
+                memory.backup(file.with_name(f"backup{n}.db"))
+                copies.append((before, file.with_name(f"backup{n}.db")))
+            stop.set()
+            for writer in writers:
+                writer.result(30)
+        for before, copy in copies:
+            with Memory.open(address(copy), settings=SETTINGS) as copied:
+                assert [finding for finding in copied.verify() if not finding.ok] == []
+                found = [message.seq for message in copied.scope("acme").messages.window("s")]
+                assert found == list(range(1, len(found) + 1))
+                assert before <= len(found)
+                assert copied.scope("acme").sessions.get("acme ada 1").label == "':tenant' %s"
+                assert say(copied) == len(found) + 1
+        assert not list(file.parent.glob("*.partial"))
+
+
+def test_a_backup_never_overwrites(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        target = file.with_name("precious")
+        target.write_text("mine")
+        with pytest.raises(SettingsError, match="exists already"):
+            memory.backup(target)
+        with pytest.raises(SettingsError, match="exists already"):
+            memory.backup(file)
+        assert target.read_text() == "mine"
+
+
+def test_a_backup_into_a_missing_folder_says_so(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(SettingsError, match="folder"):
+        memory.backup(file.parent / "nowhere" / "backup.db")
+
+
+# -- growth --------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B30: the twenty-thousandth message costs what the thousandth did, within a tenth (100,000 with CHAOS=full)."""
+    many = 100_000 if os.environ.get("CHAOS") == "full" else 20_000
+
+    def size(count: int) -> float:
+        path = file.with_name(f"{count}.db")
+        with Memory.open(address(path), settings=replace(SETTINGS, sqlite_durability="normal")) as memory:
+            memory.scope("acme", "ada", "scout").sessions.add("s")
+            memory.database.compact()
+            empty = path.stat().st_size
+            me = memory.scope("acme", "ada", "scout")
+            for start in range(0, count, 500):
+                me.messages.extend(
+                    "s", [{"role": "user", "content": f"{n:08} " + "x" * 300} for n in range(start, start + 500)]
+                )
+            memory.database.compact()
+            assert memory.scope("acme").sessions.get("s").last_seq == count
+            return (path.stat().st_size - empty) / count
+
+    few, lots = size(1_000), size(many)
+    assert abs(lots / few - 1) < 0.1, (few, lots)
+    assert lots < 3 * 310
+
+
+def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        say(memory)
+        reader = open_connection(file, SETTINGS, writing=False, relaxed=False)
+        reader.execute("begin")
+        assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
+        for n in range(2, 30):
+            assert say(memory) == n
+        assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
+        reader.close()
+
+
+@pytest.mark.parametrize("call", [lambda m: m.scope("*"), lambda m: m.scope(""), lambda m: m.erase("ada", tenant="*")])
+def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory], object]) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(Invalid, match="tenant"):
+        call(memory)
