@@ -13,7 +13,12 @@ help: ## What there is to make
 serve: setup ## Open the embedded database, bring it up to date, check it, and say what is next
 	@$(RUN) retain migrate up --database $(DATABASE)
 	@$(RUN) retain verify --database $(DATABASE)
-	@$(RUN) retain about --database $(DATABASE)
+	@$(RUN) retain status --database $(DATABASE)
+	@echo 'The database is ready. This version has no server yet; talk to it from Python (README.md) or from here:'
+	@echo
+	@echo '    .venv/bin/retain sessions add hello --user ada --agent scout --database $(DATABASE)'
+	@echo '    .venv/bin/retain messages append hello user "Remember me." --database $(DATABASE)'
+	@echo '    .venv/bin/retain messages window hello --database $(DATABASE)'
 
 test: setup test-tools ## The whole test suite, on SQLite and two PostgreSQL servers
 	$(RUN) pytest -n 3 $(ARGS)

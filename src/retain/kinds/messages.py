@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -27,6 +27,12 @@ _INSERT = """insert into messages (tenant, session_id, seq, role, content, autho
                                    cost, created_at)
              values (:tenant, :session, :seq, :role, :content, :author, :chatter, :tokens, :tokens_in, :tokens_out,
                      :cost, :created_at)"""
+_UP = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+         where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
+         order by seq"""
+_DOWN = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+           where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter
+           order by seq desc limit :size"""
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _FAR = 2**53
@@ -103,13 +109,6 @@ class Messages(Kind):
                    select 1 from messages where messages.tenant = :tenant
                    and messages.session_id = message_keys.session_id and messages.seq = message_keys.last_seq)""",
         ),
-        Check(
-            "a summary covers no more messages than there are",
-            """select 'session ' || id from sessions
-               where tenant = :tenant and (summarized_count < 0 or summarized_count > (
-                   select coalesce(max(seq), sessions.first_seq - 1) from messages
-                   where messages.tenant = :tenant and messages.session_id = sessions.id))""",
-        ),
     )
 
     def append(
@@ -162,10 +161,9 @@ class Messages(Kind):
         canonical.key(session, "session")
         if sum(choice is not None for choice in (last, minutes, tokens)) > 1:
             raise Invalid(field="window", problem="takes one of last, minutes and tokens")
-        if last is not None:
-            canonical.whole(last, "last")
-        if tokens is not None:
-            canonical.whole(tokens, "tokens")
+        for name, number in (("last", last), ("tokens", tokens)):
+            if number is not None:
+                canonical.whole(number, name)
         if minutes is not None:
             canonical.amount(minutes, "minutes")
         chatter = 0 if turns_only else 1
@@ -204,57 +202,58 @@ class Messages(Kind):
         canonical.key(key, "key")
         digest = _digest(rows)
         try:
-            return self._write(lambda tx: self._add_once(tx, session, rows, expected_last_seq, key, digest), safe=True)
+            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, digest)), safe=True)
         except _Seen:
             return self._read(lambda tx: self._first_answer(tx, session, key, digest))
 
     def add_rows(
-        self, tx: Transaction, session: str, rows: list[dict[str, Any]], expected_last_seq: int | None = None
-    ) -> list[Message]:
-        """Give the rows the next numbers, under the lock of the session's row, which is held until the commit."""
-        last = self._lock(tx, session)
-        if expected_last_seq not in (None, last):
-            raise OutOfOrder(actual=last, expected=expected_last_seq)
-        for row in rows:
-            last += 1
-            row["session"], row["seq"] = session, last
-            if row["created_at"] is None:
-                row["created_at"] = tx.now
-            elif row["created_at"] < tx.now:  # history brought in from elsewhere
-                tx.run(
-                    """update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at""",
-                    session=session,
-                    at=row["created_at"],
-                )
-        if len(rows) == 1:
-            tx.run(_INSERT, **rows[0])
-        else:
-            tx.many(_INSERT, rows)
-        return [_message(session, [row[name] for name in _COLUMNS]) for row in rows]
-
-    def _add_once(
         self,
         tx: Transaction,
         session: str,
         rows: list[dict[str, Any]],
-        expected_last_seq: int | None,
-        key: str,
-        digest: str,
+        expected_last_seq: int | None = None,
+        once: tuple[str, str] | None = None,
     ) -> list[Message]:
-        """The same, unless the key was used before: the session's lock keeps two of them apart."""
+        """Give the rows the next numbers, under the lock of the session's row, which is held until the commit."""
         last = self._lock(tx, session)
+        if once:
+            self._remember(tx, session, once, last + 1, last + len(rows))
+        if expected_last_seq not in (None, last):
+            raise OutOfOrder(actual=last, expected=expected_last_seq)
+        now = tx.now
+        values = [{**row, "session": session, "seq": last + n} for n, row in enumerate(rows, 1)]
+        for value in values:
+            if value["created_at"] is None:
+                value["created_at"] = now
+            elif value["created_at"] < now:
+                self._reach_back(tx, session, value["created_at"])
+        if len(values) == 1:
+            tx.run(_INSERT, **values[0])
+        else:
+            tx.many(_INSERT, values)
+        return [_message(session, [value[name] for name in _COLUMNS]) for value in values]
+
+    def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
+        """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
         added = tx.run(
             """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing""",
             session=session,
-            key=key,
-            digest=digest,
-            first=last + 1,
-            last=last + len(rows),
+            key=once[0],
+            digest=once[1],
+            first=first,
+            last=last,
         )
         if not added:
             raise _Seen
-        return self.add_rows(tx, session, rows, expected_last_seq)
+
+    def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
+        """Note that a session has history from before it was made, for retention to find."""
+        tx.run(
+            "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at",
+            session=session,
+            at=at,
+        )
 
     def _lock(self, tx: Transaction, session: str) -> int:
         """Keep other writers out of the session until the commit; the number of its last message, 0 before the first."""
@@ -285,35 +284,26 @@ class Messages(Kind):
         return _between(tx, session, row[1], row[2], 1)
 
     def _row(
-        self,
-        where: str,
-        role: str,
-        content: Content,
-        author: str | None = None,
-        tokens_in: int | None = None,
-        tokens_out: int | None = None,
-        cost: float | None = None,
-        created_at: datetime | None = None,
-    ) -> dict[str, Any]:
+        self, where: str, role: str, content: Content, author: str | None = None, tokens_in: int | None = None,
+        tokens_out: int | None = None, cost: float | None = None, created_at: datetime | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """A new message, checked, as the values of its row."""
         if role not in ROLES:
             raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
         raw, size, calls_tools = self._content(content, f"{where}content")
-        row = {
+        if author is None and role == "assistant":
+            author = self._who.agent
+        return {
             "role": role,
             "content": raw,
-            "author": author or (self._who.agent if role == "assistant" else None),
+            "author": None if author is None else canonical.key(author, where + "author"),
             "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools)),
             "tokens": size,
-            "tokens_in": tokens_in,
-            "tokens_out": tokens_out,
-            "cost": cost,
-            "created_at": created_at,
+            "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
+            "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
+            "cost": None if cost is None else canonical.amount(cost, where + "cost"),
+            "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
         }
-        for name, check in _OPTIONAL:
-            if row[name] is not None:
-                row[name] = check(row[name], where + name)
-        return row
 
     def _content(self, content: Content, field: str) -> tuple[str, int, bool]:
         """Content as JSON text, its estimated tokens, and whether it calls tools."""
@@ -344,15 +334,6 @@ class Messages(Kind):
         return cut(self._read(work), size, lambda message: [message.seq])
 
 
-_OPTIONAL: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
-    ("author", canonical.key),
-    ("tokens_in", canonical.whole),
-    ("tokens_out", canonical.whole),
-    ("cost", canonical.amount),
-    ("created_at", clock.from_datetime),
-)
-
-
 def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str, Any]:
     if isinstance(message, NewMessage):
         return vars(message)
@@ -375,39 +356,22 @@ def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 _make = object.__new__
-_to_datetime = clock.to_datetime
+_set = object.__setattr__
 
 
 def _message(session: str, row: Sequence[Any]) -> Message:
     """A record of a row; written into its dictionary, because a frozen dataclass's own way takes four times as long."""
+    seq, role, raw, author, size, tokens_in, tokens_out, cost, created = row
     message = _make(Message)
-    fields = message.__dict__
-    fields["session"] = session
-    (
-        fields["seq"],
-        fields["role"],
-        fields["raw"],
-        fields["author"],
-        fields["tokens"],
-        fields["tokens_in"],
-        fields["tokens_out"],
-        fields["cost"],
-        created,
-    ) = row
-    fields["created_at"] = _to_datetime(created)
+    _set(message, "__dict__", {
+        "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size, "tokens_in": tokens_in,
+        "tokens_out": tokens_out, "cost": cost, "created_at": clock.to_datetime(created),
+    })  # fmt: skip
     return message
 
 
 def _between(tx: Transaction, session: str, first: int, last: int, chatter: int) -> list[Message]:
-    rows = tx.all(
-        """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
-           where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
-           order by seq""",
-        session=session,
-        first=first,
-        last=last,
-        chatter=chatter,
-    )
+    rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter)
     return [_message(session, row) for row in rows]
 
 
@@ -420,15 +384,7 @@ def _newest(
     upto = _FAR
     while left > 0:
         size = min(left, _IN_ONE_READ)
-        rows = tx.all(
-            """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
-               where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter
-               order by seq desc limit :size""",
-            session=session,
-            upto=upto,
-            chatter=chatter,
-            size=size,
-        )
+        rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
         for row in rows:
             spent += row[4]
             if (since is not None and row[8] < since) or (budget is not None and spent > budget):

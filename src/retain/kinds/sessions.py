@@ -69,6 +69,13 @@ class Sessions(Kind):
                and sessions.id = active.active_session_id
                where active.tenant = :tenant and (sessions.user_id <> active.user_id or sessions.agent <> active.agent)""",
         ),
+        Check(
+            "a summary covers no more messages than there are",
+            """select 'session ' || id from sessions
+               where tenant = :tenant and (summarized_count < 0 or summarized_count > (
+                   select coalesce(max(seq), sessions.first_seq - 1) from messages
+                   where messages.tenant = :tenant and messages.session_id = sessions.id))""",
+        ),
     )
 
     def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:

@@ -227,6 +227,7 @@ class PostgresDatabase:
             return rights.version(connection, self._settings.postgres_schema)
 
     def step(self, wanted: Step) -> bool:
+        self._known.clear()  # the table of tenants may go or come back empty
         deadline = time.monotonic() + MIGRATION_SECONDS
         with self._alone(self._owner_url) as connection:
             while True:

@@ -6,7 +6,7 @@ without a tenant in the transaction there are no rows, and with one there are on
 
 from __future__ import annotations
 
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 from psycopg import errors
@@ -100,67 +100,37 @@ def make_role(connection: Connection, role: str) -> None:
         connection.execute(SQL("grant {} to current_user").format(name))
 
 
+_TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
+_CHECKS = {
+    "row-level security is forced on every table": f"""
+        select c.relname from {_TABLES} join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
+        where not (c.relrowsecurity and c.relforcerowsecurity and exists (
+            select 1 from pg_policy p where p.polrelid = c.oid and p.polqual is not null and p.polwithcheck is not null))""",
+    "the working role cannot go round it": """
+        select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
+        where rolname = coalesce(nullif(%(role)s, ''), current_user) and (rolsuper or rolbypassrls)""",
+    "the working role owns no table": f"""
+        select c.relname from {_TABLES} join pg_roles r on r.oid = c.relowner
+        where r.rolname = coalesce(nullif(%(role)s, ''), current_user)""",
+    "no view or function goes round it": """
+        select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = %(schema)s and p.prosecdef
+        union all
+        select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = %(schema)s and c.relkind = 'v'
+        and not coalesce(c.reloptions::text like '%%security_invoker=true%%', false)""",
+    "every index is valid": """
+        select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
+        join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = %(schema)s and not (i.indisvalid and i.indisready)""",
+    "a commit waits for the disk": """
+        select name || ' is ' || setting from pg_settings
+        where setting = 'off' and name in ('fsync', 'synchronous_commit', 'full_page_writes')""",
+}
+
+
 def findings(connection: Connection, settings: Settings) -> list[Finding]:
     """What is wrong with isolation, indexes and durability on this server."""
-    schema, role = settings.postgres_schema, settings.postgres_role
-
-    def names(sql: LiteralString, values: tuple[Any, ...]) -> str:
-        return ", ".join(str(row[0]) for row in connection.execute(sql, values).fetchall())
-
-    working = connection.execute("select coalesce(nullif(%s, ''), current_user)", (role,)).fetchone() or (role,)
-    return [
-        Finding(
-            "row-level security is forced on every table",
-            names(
-                "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-                " join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'"
-                " where n.nspname = %s and c.relkind in ('r', 'p') and not (c.relrowsecurity and c.relforcerowsecurity"
-                " and exists (select 1 from pg_policy p where p.polrelid = c.oid and p.polqual is not null"
-                " and p.polwithcheck is not null))",
-                (schema,),
-            ),
-        ),
-        Finding(
-            "the working role cannot go round it",
-            names(
-                "select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles"
-                " where rolname = %s and (rolsuper or rolbypassrls)",
-                working,
-            ),
-        ),
-        Finding(
-            "the working role owns no table",
-            names(
-                "select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-                " join pg_roles r on r.oid = c.relowner where n.nspname = %s and c.relkind in ('r', 'p') and r.rolname = %s",
-                (schema, *working),
-            ),
-        ),
-        Finding(
-            "no view or function goes round it",
-            names(
-                "select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-                " where n.nspname = %s and p.prosecdef union all"
-                " select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and"
-                " c.relkind = 'v' and not coalesce(c.reloptions::text like '%%security_invoker=true%%', false)",
-                (schema, schema),
-            ),
-        ),
-        Finding(
-            "every index is valid",
-            names(
-                "select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid"
-                " join pg_namespace n on n.oid = c.relnamespace"
-                " where n.nspname = %s and not (i.indisvalid and i.indisready)",
-                (schema,),
-            ),
-        ),
-        Finding(
-            "a commit waits for the disk",
-            names(
-                "select name || ' is ' || setting from pg_settings where setting = 'off'"
-                " and name in ('fsync', 'synchronous_commit', 'full_page_writes')",
-                (),
-            ),
-        ),
-    ]
+    named = {"schema": settings.postgres_schema, "role": settings.postgres_role}
+    found = {check: connection.execute(sql, named).fetchall() for check, sql in _CHECKS.items()}
+    return [Finding(check, ", ".join(str(row[0]) for row in rows)) for check, rows in found.items()]

@@ -236,6 +236,7 @@ class SqliteDatabase:
         return self._with_reader(_version)
 
     def step(self, wanted: Step) -> bool:
+        self._known.clear()  # the table of tenants may go or come back empty
         return self.write(EVERY_TENANT, lambda tx: _apply(tx, wanted))
 
     def script(self, wanted: Step) -> str:

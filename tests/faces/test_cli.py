@@ -1,0 +1,226 @@
+"""The command line, run as a person runs it: a process, its output and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.faces.ways import WAYS
+from tests.conftest import SETTINGS
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(url: str, tmp_path: Path) -> Run:
+    """Run `retain …` in an empty folder, on each engine."""
+    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0", "PYTHONUTF8": "1"}
+
+    def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "retain.faces.cli", *shlex.split(command.removeprefix("retain "))]
+        return subprocess.run(
+            words, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path, env={**env, **more}
+        )
+
+    return run_it
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """The JSON that a command printed."""
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "modern"])
+def test_every_example_works(run: Run, tmp_path: Path) -> None:
+    """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
+    (tmp_path / "turns.jsonl").write_text(
+        '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
+    )
+    last = {"agents remove", "sessions remove", "state remove"}
+    for way in sorted(WAYS, key=lambda way: way.command in last):
+        done = run(way.example)
+        assert done.returncode == 0, f"{way.example}: {done.stderr}"
+        assert done.stdout.strip()
+        assert not done.stderr
+
+
+def test_a_conversation(run: Run) -> None:
+    """What is written by one process is read by the next, exactly."""
+    session = answer(run("retain sessions resume --user ada --agent scout --json"))
+    assert answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"] == session["id"]
+    first = answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json'))
+    assert answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json')) == first
+    assert first["content"] == {"text": "Grüß Gott 👋"}
+    run(f"retain messages append {session['id']} assistant -", stdin="two\nlines\n")
+    run(f'retain messages append {session["id"]} tool \'{{"a": 1.0, "b": 1e2}}\' --as-json')
+    window = run(f"retain messages window {session['id']} --last 5 --json")
+    assert [message["content"] for message in json.loads(window.stdout)] == [
+        {"text": "Grüß Gott 👋"},
+        {"text": "two\nlines"},
+        {"a": 1.0, "b": 1e2},
+    ]
+    page = answer(run(f"retain messages list {session['id']} --limit 2 --json"))
+    rest = answer(run(f"retain messages list {session['id']} --limit 2 --after {page['next']} --json"))
+    assert [m["seq"] for m in [*page["data"], *rest["data"]]] == [1, 2, 3]  # type: ignore[misc]
+    assert rest["next"] is None
+    shown = run(f"retain messages window {session['id']}")
+    assert "Grüß Gott" in shown.stdout
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize(
+    ("command", "status", "says"),
+    [
+        ("retain sessions get nothing", 3, "no session 'nothing'"),
+        ("retain messages window nothing", 3, "no session 'nothing'"),
+        ("retain state get nothing --user ada", 3, "no state 'nothing'"),
+        ("retain sessions resume --agent scout", 2, "user: is needed"),
+        ("retain sessions add '' --user ada --agent scout", 2, "id: must not be blank"),
+        ("retain sessions list --limit 0", 2, "limit: must be from 1"),
+        ("retain sessions list --limit ten", 2, "limit: must be a whole number"),
+        ("retain sessions list --after nonsense", 2, "after: is not a cursor"),
+        ("retain state set theme dark --user ada", 2, "value: is not valid JSON"),
+        ("retain state set theme 1 --user ada --ttl -1", 2, "ttl: must be"),
+        ("retain state set theme 1 --user ada --if-version 7", 4, "version 0, not 7"),
+        ("retain messages append s poet hello", 2, "invalid choice: 'poet'"),
+        ("retain messages append s user hello --created-at 2026-01-01T00:00:00", 2, "has no time zone"),
+        ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
+        ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
+        ("retain status --database oracle://x", 6, "cannot open an address"),
+        ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
+        ("retain status --config missing.yaml", 6, "there is no such file"),
+        ("retain import missing.jsonl", 2, "file: cannot be read"),
+        ("retain erase --yes", 2, "user: is needed"),
+        ("retain erase --user ada", 6, "add --yes"),
+        ("retain migrate down --to 9 --yes", 2, "to: must be a version"),
+        ("retain purge --days -1", 2, "days: must be"),
+        ("retain nonsense", 2, "invalid choice"),
+    ],
+)
+def test_errors_say_what_to_do_and_have_their_status(run: Run, command: str, status: int, says: str) -> None:
+    done = run(command)
+    assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+    assert not done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
+    done = run("retain sessions get nothing --json")
+    assert json.loads(done.stderr) == {
+        "error": "NotFound",
+        "message": "There is no session 'nothing' here.",
+        "details": {"what": "session", "id": "nothing"},
+    }
+
+
+def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
+    """migrate, verify, status, export, import, purge, erase, config, one after the other."""
+    assert answer(run("retain migrate up --json"))["version"] == 3
+    run("retain sessions add s --user ada --agent scout")
+    run("retain messages append s user hello")
+    assert answer(run("retain status --json"))["rows"]["messages"] == 1  # type: ignore[index]
+    verified = answer(run("retain verify --json"))
+    assert verified["ok"] is True
+    assert len(verified["checks"]) > 5  # type: ignore[arg-type]
+    assert "All" in run("retain verify").stdout
+    assert answer(run("retain export all.jsonl --json"))["rows"]["messages"] == 1  # type: ignore[index]
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o077 == 0
+    assert run("retain export -").stdout.encode() == (tmp_path / "all.jsonl").read_bytes()
+    again = answer(run("retain import all.jsonl --json"))
+    assert again["new"] == 0
+    copy = "retain import all.jsonl --json --database sqlite:///copy.db"
+    assert answer(run(copy))["new"] == 3
+    assert answer(run("retain purge --days 1 --json")) == {"messages": 0, "state": 0}
+    receipt = answer(run("retain erase --user ada --yes --json"))
+    assert receipt["removed"]["messages"] == 1  # type: ignore[index]
+    assert run("retain sessions get s").returncode == 3
+    shown = answer(run("retain config show --json"))
+    assert shown["database"]["from"] == "RETAIN_DATABASE"  # type: ignore[index]
+    if engine == "sqlite":
+        assert answer(run("retain backup copy-of-it.db --json"))["bytes"]
+        assert run("retain backup copy-of-it.db").returncode == 6
+
+
+def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
+    """`--sql` runs nothing, and what it prints is what runs."""
+    run("retain migrate up")
+    run("retain migrate down --to 1 --yes")
+    printed = run("retain migrate up --sql").stdout
+    assert "create table state" in printed
+    assert "create table interactions" in printed
+    assert "create table messages" not in printed
+    assert answer(run("retain migrate status --json"))["version"] == 1
+    with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
+        assert printed.startswith(memory.database.script(memory.migrations[1].step(up=True)))
+    assert "0003 interactions applied" in run("retain migrate up").stdout
+    assert "drop table interactions" in run("retain migrate down --sql").stdout
+    assert answer(run("retain migrate status --json"))["version"] == 3
+
+
+def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        session = me.sessions.resume()
+        me.messages.extend(session.id, [{"role": "user", "content": str(n)} for n in range(3)])
+        memory.database.write("default", lambda tx: tx.run("delete from messages where tenant = :tenant and seq = 2"))
+    done = run("retain verify")
+    assert done.returncode == 1
+    assert "1 of" in done.stdout
+    assert session.id in done.stdout
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_settings_come_from_file_environment_and_flags(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "retain.yaml").write_text("tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n")
+    run("retain sessions add s")
+    assert answer(run("retain sessions active --json"))["user"] == "ada"
+    assert answer(run("retain sessions list --json --user bob"))["data"] == []
+    assert answer(run("retain --tenant other sessions list --json"))["data"] == []
+    shown = answer(run("retain config show --json", RETAIN_RETENTION_DAYS="9"))
+    assert shown["retention_days"] == {"value": "9", "from": "RETAIN_RETENTION_DAYS"}
+    assert shown["user"]["from"].endswith("retain.yaml")  # type: ignore[index]
+    assert run("retain config show", RETAIN_NONSENSE="1").returncode == 6
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_password_is_never_shown(run: Run) -> None:
+    secret = "postgresql://ada:hunter2@127.0.0.1:1/x"
+    for command in ("retain config show", "retain config show --json", "retain status"):
+        done = run(command, RETAIN_DATABASE=secret)
+        assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_stored_text_cannot_drive_the_terminal(run: Run) -> None:
+    run("retain sessions add s --user ada --agent scout")
+    run("retain messages append s user -", stdin="\x1b[2J\x1b]0;owned\x07 \u202e evil")
+    shown = run("retain messages window s").stdout
+    assert "evil" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
+    env = {**os.environ, "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}
+    retain = f"{sys.executable} -m retain.faces.cli"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {retain} config example | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=env,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,166 @@
+"""The house stays as it was drawn: floors, rooms, where SQL and engines may be named, sizes, and faces that miss nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retain.faces.ways import WAYS, WORDS
+from retain.kinds import KINDS
+from retain.memory import Memory, Scope
+
+PACKAGE = Path(__file__).parent.parent / "src" / "retain"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FLOORS = (
+    {"errors", "ids", "clock", "tokens", "canonical", "settings", "models", "testing"},
+    {"storage"},
+    {"search"},
+    {"kinds"},
+    {"context", "work"},
+    {"memory"},
+    {"aio", "chat"},
+    {"faces", "adapters", "__init__"},
+)
+GENERATED = {"aio.py"}
+MOST_LINES = 400
+MOST_LINES_OF_A_FUNCTION = 50
+
+
+def name(path: Path) -> str:
+    """A path as it reads in a failure."""
+    return str(path.relative_to(PACKAGE))
+
+
+def room(parts: tuple[str, ...]) -> str:
+    """The room, or the file on the ground floor, that a module belongs to."""
+    return parts[0].removesuffix(".py")
+
+
+def floor(where: str) -> int:
+    """How high a room lies."""
+    return next(height for height, rooms in enumerate(FLOORS) if where in rooms)
+
+
+def own_imports(tree: ast.AST) -> list[tuple[str, ast.stmt]]:
+    """The modules of retain that a syntax tree imports, as `kinds.messages`."""
+    found: list[tuple[str, ast.stmt]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            if node.module == "retain":
+                found += [(alias.name, node) for alias in node.names]
+            elif (node.module or "").startswith("retain."):
+                found.append(((node.module or "").removeprefix("retain."), node))
+        elif isinstance(node, ast.Import):
+            found += [(alias.name.removeprefix("retain."), node) for alias in node.names if alias.name.startswith("retain.")]
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_file_imports_its_own_floor_or_a_lower_one(path: Path) -> None:
+    here = room(path.relative_to(PACKAGE).parts)
+    for module, _ in own_imports(ast.parse(path.read_text())):
+        assert floor(room(tuple(module.split(".")))) <= floor(here), f"{here} imports {module}, which lies higher"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "kinds").glob("*.py")), ids=name)
+def test_kinds_do_not_import_each_other(path: Path) -> None:
+    imported = {module for module, _ in own_imports(ast.parse(path.read_text())) if module.startswith("kinds")}
+    assert path.name == "__init__.py" or imported <= {"kinds.kind"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_no_import_of_our_own_inside_a_function(path: Path) -> None:
+    """But for the engine that needs an optional library."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = {module for module, _ in own_imports(node)}
+            assert inside <= ({"storage.postgres"} if name(path) == "storage/connect.py" else set())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_engines_are_named_only_where_they_live(path: Path) -> None:
+    """A third engine must be a file, not a hunt."""
+    if path.name.startswith(("sqlite", "postgres")) or name(path) in ("storage/connect.py", "settings.py"):
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        used = [getattr(node, field, None) for field in ("id", "attr", "module", "name")]
+        for word in ("sqlite", "postgres", "apsw", "psycopg"):
+            assert not any(word in text.lower() for text in used if isinstance(text, str)), ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name not in GENERATED], ids=name)
+def test_files_and_functions_stay_small(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= MOST_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= MOST_LINES_OF_A_FUNCTION, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_opens_with_why_it_exists(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_nothing_stored_is_ever_run(path: Path) -> None:
+    """B26: no pickle, no eval, no dynamic import, no yaml.load."""
+    tree = ast.parse(path.read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    assert not imported & {"pickle", "marshal", "shelve", "dill"}
+    assert not called & {"eval", "exec", "__import__", "importlib.import_module", "yaml.load", "compile"}
+
+
+def verbs(kind: type) -> set[str]:
+    """What can be asked of a kind: its public methods that need no open transaction."""
+    found = inspect.getmembers(kind, inspect.isfunction)
+    return {n for n, method in found if not n.startswith("_") and "tx" not in inspect.signature(method).parameters}
+
+
+def test_every_verb_of_every_kind_has_a_way() -> None:
+    assert {(way.kind, way.verb) for way in WAYS} == {(kind.name, verb) for kind in KINDS for verb in verbs(kind)}
+    assert len(WAYS) == len({way.command for way in WAYS})
+
+
+def test_every_parameter_is_explained_and_no_other() -> None:
+    used = {
+        parameter
+        for kind in KINDS
+        for verb in verbs(kind)
+        for parameter in list(inspect.signature(getattr(kind, verb)).parameters)[1:]
+    }
+    assert used == set(WORDS)
+
+
+def test_a_scope_has_every_kind() -> None:
+    with Memory.open("memory:") as memory:
+        scope: Scope = memory.scope()
+        assert {type(value) for value in vars(scope).values()} >= set(KINDS)
+        assert all(hasattr(scope, kind.name) for kind in KINDS)
+
+
+def test_importing_retain_imports_no_server_and_no_model() -> None:
+    script = "import retain, sys; print(*sorted({module.partition('.')[0] for module in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy = {
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "mcp",
+        "pydantic",
+        "httpx",
+        "numpy",
+        "onnxruntime",
+        "psycopg",
+        "rich",
+        "yaml",
+    }
+    assert not heavy & set(done.stdout.split())

@@ -1,0 +1,71 @@
+"""The documentation is complete and true: links lead somewhere, examples run, generated pages are fresh."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retain import Memory, errors
+from retain.settings import NAMES
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{target} is missing"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_named_files_exist(page: Path) -> None:
+    for target in re.findall(r"`((?:tests|src|docs|scripts|bench)/[\w/]+(?:\.\w+)?)`", page.read_text(encoding="utf-8")):
+        assert (ROOT / target).exists(), f"{target} is missing"
+
+
+@pytest.mark.parametrize("script", ["generate_aio.py", "generate_docs.py"])
+def test_generated_files_are_fresh(script: str) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_setting_is_documented() -> None:
+    for page in ("docs/settings.md", "retain.example.yaml"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert all(setting in text for setting in NAMES)
+
+
+def test_every_error_stands_in_the_tree() -> None:
+    tree = errors.__doc__ or ""
+    for found in vars(errors).values():
+        if isinstance(found, type) and issubclass(found, errors.RetainError):
+            assert found.__name__ in tree
+
+
+def test_the_readme_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(code) == 1
+    subprocess.run([sys.executable, "-c", code[0]], check=True, cwd=tmp_path)
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db") as memory:
+        me = memory.scope(user="ada", agent="scout")
+        assert [message.seq for message in me.messages.window(me.sessions.active().id)] == [1, 2]
+
+
+def test_the_readme_shows_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make serve" in readme
+    assert "make test" in readme
