@@ -52,6 +52,7 @@ class History:
     appends: dict[str, Append] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)  # promised ones, that clients met and dealt with
     _gate: threading.Lock = field(default_factory=threading.Lock)
 
     def invoke(self, payload: str, at: float | None = None) -> None:

@@ -9,7 +9,7 @@ FULL = os.environ.get("CHAOS") == "full"
 KILLS = 200 if FULL else 20
 KILLED_WRITER_SECONDS = 0.5 if FULL else 0.25  # the longest a writer lives before it is killed
 INTERRUPTS = 30 if FULL else 4
-POWER_CUTS = 250 if FULL else 20
+POWER_CUTS = 500 if FULL else 20
 POWER_MESSAGES = 400 if FULL else 150
 SERVER_CRASHES = 10 if FULL else 1  # of each kind
 SERVER_TERMINATIONS = 100 if FULL else 5

@@ -1,0 +1,41 @@
+"""Many at once on one session: threads of one process, and processes on one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from retain import Memory
+from tests.chaos import sizes
+from tests.chaos.crowd import Crowd
+from tests.chaos.history import History, from_log, messages_of
+from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.conftest import SETTINGS
+
+
+def test_64_threads_on_one_session_tell_a_true_story(memory: Memory) -> None:
+    """P4, H1: gap-free and in the order of asking, while four readers never see anything but a beginning of it."""
+    me = memory.scope(*WHO)
+    me.sessions.add(SESSION)
+    history = History()
+    for run in range(sizes.CROWD_RUNS):
+        with Crowd(me, history, writers=64, readers=4, writes=sizes.CROWD_WRITES, name=f"r{run}") as crowd:
+            crowd.finish()
+    assert len(history.of("ok")) == 64 * sizes.CROWD_WRITES * sizes.CROWD_RUNS
+    assert history.errors == []
+    assert len(history.reads) > 4
+    assert history.problems(messages_of(me, SESSION)) == []
+
+
+def test_8_processes_on_one_file_write_all_they_were_told_to(tmp_path: Path) -> None:
+    """B6, H4: every write of every process is there, in one order, and none of them was ever told to come back later."""
+    url, log, go = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log", tmp_path / "go"
+    jobs = [Job(url, str(log), f"p{n}", threads=2, writes=sizes.PROCESS_WRITES // 2, go=str(go)) for n in range(8)]
+    writers = [start(job) for job in jobs]
+    go.touch()
+    assert [writer.wait(240) for writer in writers] == [0] * 8
+    assert log.read_text().count("\ninfo ") == 0, "a writer got an error"
+    history = from_log(log)
+    assert len(history.of("ok")) == 8 * (sizes.PROCESS_WRITES // 2) * 2
+    with Memory.open(url, settings=SETTINGS) as memory:
+        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert [finding for finding in memory.verify() if not finding.ok] == []

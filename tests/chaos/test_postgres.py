@@ -1,0 +1,90 @@
+"""PostgreSQL taken away during load (F3): connections cut, the server crashed, its main process killed.
+
+The clients are threads of this process on one Memory, which must go on working afterwards as if nothing had happened. Three
+of four write with keys: they may have to try again, and never learn less than "yes". The others write without: for them
+alone the answer may be "nobody knows" (InDoubt), and any other error means that nothing was written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from retain import Memory
+from tests.chaos import sizes
+from tests.chaos.crowd import Crowd
+from tests.chaos.history import History, messages_of
+from tests.chaos.writer import SESSION, WHO
+from tests.conftest import SETTINGS
+from tests.servers import PostgresServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server of our own, to be broken."""
+    server = PostgresServer("modern")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def crashing(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Memory]:
+    """An empty database on it."""
+    name = f"crash_{abs(hash(request.node.name))}"
+    url = server.create(name)
+    with Memory.open(url, settings=replace(SETTINGS, postgres_wait_seconds=30.0)) as memory:
+        memory.scope(*WHO).sessions.add(SESSION)
+        yield memory
+
+
+def terminate(server: PostgresServer) -> None:
+    """Cut every connection but our own."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where pid <> pg_backend_pid() and backend_type = 'client backend'"
+        )
+
+
+def crash(server: PostgresServer) -> None:
+    """Stop it at once, as a crash does, and start it again."""
+    server.stop("immediate")
+    server.start()
+
+
+def kill(server: PostgresServer) -> None:
+    """Kill -9 of the main process; its children go when they notice, and until then a new one refuses to start."""
+    server.kill()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return server.start()
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    ("blow", "times"),
+    [(terminate, sizes.SERVER_TERMINATIONS), (crash, sizes.SERVER_CRASHES), (kill, sizes.SERVER_CRASHES)],
+    ids=["connections cut", "immediate shutdown", "kill -9"],
+)
+def test_a_server_that_is_taken_away_loses_nothing(
+    server: PostgresServer, crashing: Memory, blow: Callable[[PostgresServer], None], times: int
+) -> None:
+    """P1, P2, P4, F3: every acknowledged message once and in order, none twice, and the same Memory goes on."""
+    me, history = crashing.scope(*WHO), History()
+    with Crowd(me, history, writers=12, readers=2, keyed=lambda writer: writer % 4 != 0) as crowd:
+        for _ in range(times):
+            crowd.wait_for(60)
+            blow(server)
+        crowd.wait_for(60)
+    assert len(history.of("ok")) >= 60 * (times + 1)
+    assert history.problems(messages_of(me, SESSION)) == []
+    assert [finding for finding in crashing.verify() if not finding.ok] == []
+    assert me.messages.append(SESSION, "user", "and on").seq == len(messages_of(me, SESSION))

@@ -1,0 +1,85 @@
+"""Power cuts on SQLite (F2, P1): with full durability nothing acknowledged is lost; without it, at most the end is."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.errors import NotFound
+from tests.chaos import sizes
+from tests.chaos.power import SESSION, WHO, Cut, Disk, Event, cuts
+from tests.chaos.writer import ROOT
+from tests.conftest import SETTINGS
+
+
+def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
+    """What a workload in a process of its own wrote, and when it was told that it was safe."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.chaos.power", str(folder), durability, str(sizes.POWER_MESSAGES), str(seed)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=200)
+    return [Event(*parts) for parts in pickle.loads((folder / "recording").read_bytes())]
+
+
+def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
+    """What retain finds in the files that the cut left; they must be whole, and must take another message."""
+    folder.mkdir()
+    for name, content in cut.files.items():
+        (folder / name).write_bytes(content)
+    with Memory.open(f"sqlite:///{folder}/agent.db", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
+        try:
+            messages = [(message.seq, message.text.rstrip(".")) for message in me.messages.window(SESSION)]
+        except NotFound:
+            me.sessions.add(SESSION)
+            messages = []
+        assert me.messages.append(SESSION, "user", "after the cut").seq == len(messages) + 1
+    return messages
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_a_power_cut(tmp_path: Path, durability: str) -> None:
+    """full: 0 acknowledged lost, 0 corrupt. normal: 0 corrupt, and what is lost is the end of the list, nothing in it."""
+    seed = random.randrange(1_000_000)
+    events = recorded(tmp_path / "original", durability, seed)
+    chance = random.Random(seed)
+    places = [chance.randrange(len(events) + 1) for _ in range(sizes.POWER_CUTS)]
+    whole = {event.name: event.offset for event in events if event.what == "ack"}
+    lost = 0
+    for number, cut in enumerate(cuts(events, places, chance)):
+        where = f"{durability}, seed {seed}, cut at {cut.place}"
+        found = found_after(cut, tmp_path / str(number))
+        assert [seq for seq, _ in found] == list(range(1, len(found) + 1)), where
+        assert all(whole[payload] == seq and payload in cut.invoked for seq, payload in found), where
+        missing = [payload for payload, seq in cut.acknowledged.items() if seq > len(found)]
+        assert durability != "full" or missing == [], where
+        lost += len(missing)
+    checkpoints = [event for event in events if event.what == "sync" and event.name == "agent.db"]
+    assert len(checkpoints) > 3, "the workload was meant to meet checkpoints"
+    if durability == "normal" and sizes.FULL:
+        assert lost, "the simulation keeps everything: it proves nothing about full durability"
+
+
+def test_the_simulated_disk_keeps_what_was_synced_and_loses_or_tears_the_rest() -> None:
+    """The simulation itself: without this, a disk that never loses anything would pass."""
+    chance = random.Random(1)
+    images = set()
+    for _ in range(200):
+        disk = Disk()
+        for event in (
+            Event("write", "f", 0, b"a" * 1024),
+            Event("sync", "f"),
+            Event("write", "f", 512, b"b" * 1024),
+        ):
+            disk.apply(event)
+        image = disk.after_a_cut(chance)
+        assert image is not None
+        assert image[:512] == b"a" * 512
+        images.add(image[512:].replace(b"\x00", b""))
+    assert {b"a" * 512, b"b" * 1024, b"b" * 512, b"a" * 512 + b"b" * 512} <= images
