@@ -46,6 +46,7 @@ KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval":
              "tcp_user_timeout": 15_000}  # fmt: skip
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
+MOST_BEGINS = 1000
 _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -114,14 +115,16 @@ class PostgresDatabase:
     """One PostgreSQL database, for all threads of this process."""
 
     def __init__(self, url: str, settings: Settings, now: Clock | None = None) -> None:
+        parts = _parts(url, "database")
+        _parts(settings.owner_database, "owner_database")
         self._url = conninfo.make_conninfo(url, **{k: v for k, v in KEEPALIVE.items() if k not in url})
         self._settings = settings
         self._clock = now
-        parts = conninfo.conninfo_to_dict(url)
         self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         self._owner_url = settings.owner_database or url
         self._set_up = self._setting_up()
         self._known: set[str] = set()
+        self._begins: dict[tuple[str, str], str] = {}
         with self._alone(self._url) as connection:  # says what is wrong with the address, where a pool would only wait
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
             self._prepares = connection.info.backend_pid == real  # a pooler in between hands out numbers of its own
@@ -186,18 +189,24 @@ class PostgresDatabase:
         try:
             return self._pool.getconn(timeout=self._settings.postgres_wait_seconds)
         except PoolTimeout:
-            problem = f"no connection within {self._settings.postgres_wait_seconds} seconds"
-            if self._pool.get_stats().get("pool_size"):
-                problem += f", all {self._settings.postgres_pool} are in use (postgres_pool)"
-            raise Busy(problem=problem) from None
+            with self._alone(self._url):  # raises Unreachable, with the reason, if the server is gone
+                waited, most = self._settings.postgres_wait_seconds, self._settings.postgres_pool
+                problem = f"no connection within {waited} seconds, all {most} are in use (postgres_pool)"
+                raise Busy(problem=problem) from None
         except PoolClosed:
             raise Unreachable(problem="it was closed") from None
 
     def _begin(self, connection: Connection, begin: str, tenant: str) -> int:
         """Open a transaction for the tenant, in one round trip; the database's clock."""
-        name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
-        script = SQL("{}; select {}, set_config('retain.tenant', {}, true), set_config('application_name', {}, true)")
-        cursor = connection.execute(script.format(SQL(begin), self._set_up, Literal(tenant), Literal(name)))
+        script = self._begins.get((begin, tenant))
+        if script is None:
+            name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
+            parts = SQL("{}; select {}, set_config('retain.tenant', {}, true), set_config('application_name', {}, true)")
+            script = parts.format(SQL(begin), self._set_up, Literal(tenant), Literal(name)).as_string()
+            if len(self._begins) >= MOST_BEGINS:
+                self._begins.clear()
+            self._begins[begin, tenant] = script
+        cursor = connection.execute(script)
         cursor.nextset()
         row = cursor.fetchone()
         assert row is not None
@@ -236,7 +245,7 @@ class PostgresDatabase:
                         got = connection.execute("select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
                         if got and got[0]:
                             return self._apply(connection, wanted)
-                except errors.LockNotAvailable as error:
+                except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                     if time.monotonic() > deadline:
                         raise Busy(problem=f"a transaction keeps a table from changing ({error})") from error
                 except errors.InsufficientPrivilege as error:
@@ -304,6 +313,15 @@ class PostgresDatabase:
                 yield connection
         except psycopg.Error as error:
             raise _in_our_words(error) from error
+
+
+def _parts(url: str, setting: str) -> dict[str, Any]:
+    """What an address says; the driver's own words for what is wrong with it repeat the password."""
+    try:
+        return conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        problem = "cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %xx for special characters"
+        raise SettingsError(where=setting, problem=problem) from None
 
 
 def _roll_back(connection: Connection) -> None:

@@ -1,0 +1,525 @@
+"""PostgreSQL: isolation that the database enforces, roles that can do no more than they must, a pool that recovers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from retain import AsyncMemory, Memory, clock
+from retain.errors import Busy, RetainError, SchemaTooOld, SettingsError, StorageError, Unreachable
+from retain.storage import migrate
+from retain.storage.database import Transaction
+from tests.conftest import SERVERS, SETTINGS, new_database
+from tests.servers import debian_binaries, free_port, modern_binaries
+from tests.storage.behind import fill, raw
+
+PATIENCE = 30
+ROLE = SETTINGS.postgres_role
+
+
+@pytest.fixture(params=SERVERS)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Only the servers."""
+    return str(request.param)
+
+
+def as_user(url: str, user: str, **more: str) -> str:
+    """The same database for another role."""
+    parts = conninfo_to_dict(url) | {"user": user} | more
+    password = f":{parts['password']}" if "password" in parts else ""
+    return f"postgresql://{parts['user']}{password}@{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+
+@pytest.fixture
+def roles(url: str) -> Iterator[Callable[[str], str]]:
+    """Make roles that may log in; they are dropped afterwards."""
+    made: list[str] = []
+
+    def make(options: str) -> str:
+        name = f"r_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute(f"create role {name} login {options}")
+        made.append(name)
+        return name
+
+    yield make
+    with psycopg.connect(url, autocommit=True) as admin:
+        for name in made:
+            admin.execute(f"drop owned by {name} cascade")
+            admin.execute(f"drop role {name}")
+
+
+def idle_in_transaction(url: str) -> int:
+    """How many connections to this database sit in a transaction and do nothing."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'"
+        ).fetchone()
+    return int((row or (0,))[0])
+
+
+# -- row-level security --------------------------------------------------------------------------------------------
+
+
+def test_every_table_with_a_tenant_is_under_forced_security(memory: Memory, url: str) -> None:
+    """P11, the meta-test: nobody can add a table and forget it, because this asks the catalog."""
+    with raw(url) as database:
+        tables = database.all(
+            """select c.relname, c.relrowsecurity, c.relforcerowsecurity, r.rolname, c.oid::bigint from pg_class c
+               join pg_namespace n on n.oid = c.relnamespace join pg_roles r on r.oid = c.relowner
+               where n.nspname = 'retain' and c.relkind in ('r', 'p') order by 1"""
+        )
+        assert {name for name, *_ in tables} > {"messages", "sessions", "state", "tenants"}
+        for name, enabled, forced, owner, oid in tables:
+            assert owner != ROLE
+            columns = [column for (column,) in database.all(f"select attname from pg_attribute where attrelid = {oid}")]
+            if "tenant" not in columns:
+                assert name == "retain_schema"
+                continue
+            assert (enabled, forced) == (True, True), name
+            policies = database.all(
+                f"""select polpermissive, polcmd, polroles::text, pg_get_expr(polqual, polrelid),
+                           pg_get_expr(polwithcheck, polrelid) from pg_policy where polrelid = {oid}"""
+            )
+            assert len(policies) == 1, name
+            _, command, whom, using, check = policies[0]
+            assert (command, whom) == ("*", "{0}"), "for every command and every role"
+            mine = "(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))"
+            assert check == mine
+            assert (using == mine) is (name != "tenants")
+            keys = database.all(
+                f"""select (select attname from pg_attribute where attrelid = {oid} and attnum = indkey[0])
+                    from pg_index where indrelid = {oid} and indisunique"""
+            )
+            assert keys
+            assert set(keys) == {("tenant",)}, "a unique key without the tenant tells about others"
+        assert database.all("select proname from pg_proc where pronamespace = 'retain'::regnamespace and prosecdef") == []
+        assert (
+            database.all("select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind = 'v'") == []
+        )
+
+
+def test_the_working_role_has_no_way_round(memory: Memory, url: str) -> None:
+    with raw(url) as database:
+        rights = "rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication"
+        assert database.all(f"select {rights} from pg_roles where rolname = '{ROLE}'") == [(False,) * 6]
+        assert database.all(f"select 1 from pg_auth_members where member = '{ROLE}'::regrole") == []
+        allowed = database.all(
+            f"""select distinct privilege_type from information_schema.role_table_grants
+                where grantee = '{ROLE}' and table_schema = 'retain' order by 1"""
+        )
+        assert allowed == [("DELETE",), ("INSERT",), ("SELECT",), ("UPDATE",)]
+        assert database.all(
+            f"""select privilege_type from information_schema.role_table_grants
+                where grantee = '{ROLE}' and table_name = 'retain_schema'"""
+        ) == [("SELECT",)]
+
+
+def test_without_a_tenant_there_are_no_rows(memory: Memory, url: str) -> None:
+    """It fails closed: no setting, an empty setting and a foreign one all see nothing."""
+    fill(memory)
+    tables = ["tenants", "agents", "sessions", "messages", "message_keys", "state", "interactions"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        for tenant in (None, "", "nobody"):
+            with connection.transaction():
+                connection.execute(f"set local role {ROLE}")
+                if tenant is not None:
+                    connection.execute("select set_config('retain.tenant', %s, true)", (tenant,))
+                for table in tables:
+                    assert connection.execute(f"select count(*) from retain.{table}").fetchone() == (0,)
+                    assert connection.execute(f"update retain.{table} set tenant = tenant").rowcount == 0
+                    assert connection.execute(f"delete from retain.{table}").rowcount == 0
+        with connection.transaction():
+            connection.execute(f"set local role {ROLE}")
+            connection.execute("select set_config('retain.tenant', '*', true)")
+            assert connection.execute("select tenant from retain.tenants").fetchall() == [("acme",)]
+            for table in tables[1:]:
+                assert connection.execute(f"select count(*) from retain.{table}").fetchone() == (0,)
+            assert connection.execute("delete from retain.tenants where false").rowcount == 0
+
+
+def test_a_row_of_another_tenant_cannot_be_written(memory: Memory, url: str) -> None:
+    fill(memory)
+    fill(memory, "other")
+
+    def work(sql: str) -> Callable[[Transaction], object]:
+        return lambda tx: tx.run(sql)
+
+    for sql in (
+        "insert into tenants (tenant, created_at) select 'new', 1 where :tenant = :tenant",
+        "insert into tenants (tenant, created_at) select '*', 1 where :tenant = :tenant",
+        "update agents set tenant = 'other' where tenant = :tenant",
+        "insert into state (tenant, area, key, value, version, created_at, updated_at) "
+        "select 'other', 'tenant', 'planted', '1', 1, 1, 1 where :tenant = :tenant",
+    ):
+        with pytest.raises(StorageError, match="row-level security"):
+            memory.database.write("acme", work(sql))
+    assert memory.database.write("acme", work("delete from sessions where :tenant <> tenant")) == 0
+    assert memory.tenants() == ["acme", "other"]
+
+
+# -- an owner and an application -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(engine: str) -> Iterator[str]:
+    """A database in which nothing was installed yet."""
+    yield from new_database(engine, "template1")
+
+
+def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str], empty: str) -> None:
+    """D2, least privilege: neither is a superuser; the owner installs, and the application is only a member of the role."""
+    owner = roles("")
+    application = roles(f"in role {ROLE}")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
+        admin.execute(f"grant {ROLE} to {owner}")
+    as_application, as_owner = as_user(empty, application), as_user(empty, owner)
+    with pytest.raises(SchemaTooOld, match="retain migrate up"):
+        Memory.open(as_application, settings=SETTINGS)
+    with Memory.open(as_application, settings=replace(SETTINGS, owner_database=as_owner)) as memory:
+        fill(memory)
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+    with Memory.open(as_application, settings=SETTINGS) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        assert me.messages.append("acme ada 1", "user", "still works").seq == 14
+        with pytest.raises(StorageError, match="permission denied"):
+            memory.database.write("acme", lambda tx: tx.run("update retain_schema set version = 9 where :tenant = :tenant"))
+    with Memory.open(as_owner, settings=SETTINGS) as memory:
+        migrate.down(memory.database, memory.migrations, to=2)
+    with pytest.raises(SchemaTooOld) as error:
+        Memory.open(as_application, settings=SETTINGS)
+    assert (error.value.found, error.value.known) == (2, 3)
+    with psycopg.connect(as_application, autocommit=True) as connection:
+        for statement in (
+            "create table retain.mine (x int)",
+            "create schema mine",
+            "drop table retain.messages",
+            "truncate retain.messages",
+            "alter table retain.messages no force row level security",
+            "drop policy tenant on retain.messages",
+            "create index on retain.messages (role)",
+            "set session_replication_role = replica",
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_an_owner_that_may_not_make_the_role_says_what_to_do(roles: Callable[[str], str], empty: str) -> None:
+    owner = roles("")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
+    with pytest.raises(SettingsError, match="create role never_made nologin"):
+        Memory.open(as_user(empty, owner), settings=replace(SETTINGS, postgres_role="never_made"))
+    with Memory.open(as_user(empty, owner), settings=replace(SETTINGS, postgres_role="")) as memory:
+        fill(memory)
+        with psycopg.connect(as_user(empty, owner)) as connection:
+            count = connection.execute("select count(*) from retain.messages").fetchone()
+        assert count == (0,), "forced: even the owner sees nothing without a tenant"
+        assert len(memory.scope("acme").messages.window("acme ada 1")) == 13
+
+
+# -- what the database sees ----------------------------------------------------------------------------------------
+
+
+def test_the_database_sees_who_is_asking(memory: Memory, url: str) -> None:
+    """D4: the tenant is in pg_stat_activity and in the transaction, and gone with it."""
+
+    def work(tx: Transaction) -> Any:
+        return tx.one(
+            """select current_setting('application_name'), current_setting('retain.tenant'), current_user::text,
+                      pg_backend_pid(), :tenant"""
+        )
+
+    name, tenant, role, pid, _ = memory.database.read("Bücher & Söhne", work)
+    assert (name, tenant, role) == ("retain B?cher & S?hne", "Bücher & Söhne", ROLE)
+    with raw(url) as database:
+        (after,) = database.all(f"select state, application_name from pg_stat_activity where pid = {pid}")
+    assert after[0] == "idle"
+    assert "Söhne" not in after[1]
+
+    def look(tx: Transaction) -> Any:
+        backend = (tx.one("select pg_backend_pid(), :tenant") or (0,))[0]
+        with raw(url) as database:
+            return database.all(f"select application_name, state from pg_stat_activity where pid = {backend}")
+
+    assert memory.database.write("acme", look) == [("retain acme", "idle in transaction")]
+
+
+def test_settings_do_not_outlive_the_transaction(open_memory: Callable[..., Memory], url: str) -> None:
+    """One connection, two tenants: the second sees nothing that the first set."""
+    memory = open_memory(postgres_pool=1)
+    seen = "select current_setting('retain.tenant'), pg_backend_pid() where :tenant = :tenant"
+    first = memory.database.write("a", lambda tx: tx.one(seen))
+    with pytest.raises(ValueError, match="mine"):
+        memory.database.write("b", lambda tx: [tx.one(seen), int("mine")])
+    assert memory.database.write("c", lambda tx: tx.one(seen)) == ("c", (first or ("", 0))[1])
+    pool = memory.database._pool  # type: ignore[attr-defined]
+    with pool.connection() as connection:
+        row = connection.execute("select current_setting('retain.tenant', true), current_user::text").fetchone()
+    assert row == ("", "postgres")
+
+
+def test_the_databases_clock_is_used_not_the_machines(memory: Memory, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "now", lambda: 5)
+    monkeypatch.setattr(time, "time_ns", lambda: 5)
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.add("s")
+    message = me.messages.append("s", "user", "x")
+    with raw(url) as database:
+        ((now,),) = database.all("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
+    for moment in (session.created_at, message.created_at):
+        assert 0 <= now - clock.from_datetime(moment, "f") < clock.MINUTE
+
+
+def test_a_statement_that_runs_too_long_is_stopped(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(postgres_statement_seconds=0.2)
+    with pytest.raises(Busy, match="timeout"):
+        memory.database.read("acme", lambda tx: tx.one("select pg_sleep(30), :tenant"))
+    assert memory.database.read("acme", lambda tx: tx.one("select 1, :tenant")) == (1, "acme")
+
+
+# -- the pool ------------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_that_is_used_up_is_busy_and_recovers(open_memory: Callable[..., Memory], url: str) -> None:
+    """F8: whoever gets no connection in time is told so, and nothing stays behind."""
+    memory = open_memory(postgres_pool=2, postgres_wait_seconds=0.3)
+    let_go, holding = threading.Event(), threading.Semaphore(0)
+
+    def hold(tx: Transaction) -> None:
+        holding.release()
+        assert let_go.wait(PATIENCE)
+
+    with ThreadPoolExecutor(12) as pool:
+        held = [pool.submit(memory.database.write, tenant, hold) for tenant in ("a", "b")]
+        for _ in held:
+            assert holding.acquire(timeout=PATIENCE)
+        refused = [pool.submit(memory.tenants) for _ in range(8)]
+        for future in refused:
+            error = future.exception(PATIENCE)
+            assert isinstance(error, Busy), error
+            assert "postgres_pool" in str(error)
+        let_go.set()
+        assert [future.result(PATIENCE) for future in held] == [None, None]
+        assert [f.result(PATIENCE) for f in [pool.submit(memory.tenants) for _ in range(8)]] == [["a", "b"]] * 8
+    assert idle_in_transaction(url) == 0
+
+
+def test_no_transaction_is_left_open_after_exceptions(memory: Memory, url: str) -> None:
+    """B32: whatever work raises, its connection comes back clean; more often than there are connections."""
+
+    def raising(blow: type[BaseException], sql: str) -> Callable[[Transaction], None]:
+        def work(tx: Transaction) -> None:
+            tx.all(sql)
+            raise blow
+
+        return work
+
+    for blow in (ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError):
+        for _ in range(5):
+            for call in (memory.database.read, memory.database.write):
+                with pytest.raises(blow):
+                    call("acme", raising(blow, "select 1, :tenant"))
+                with pytest.raises(StorageError):
+                    call("acme", raising(blow, "select 1 / 0, :tenant"))
+    assert idle_in_transaction(url) == 0
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: memory.tenants(), range(16), timeout=PATIENCE)) == [[]] * 16
+
+
+def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) -> None:
+    """B32: 200 requests whose callers went away at once; their threads end by themselves, the pool is whole again."""
+
+    async def go_away() -> None:
+        memory = await AsyncMemory.open(url, settings=replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=20))
+        me = memory.scope("acme", "ada", "scout")
+        await me.sessions.add("s")
+        cancelled = 0
+        for start in range(0, 200, 20):
+            tasks = [asyncio.create_task(me.messages.append("s", "user", f"{start + n}")) for n in range(20)]
+            await asyncio.sleep(0.002 * (start / 20))
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            cancelled += sum(isinstance(result, asyncio.CancelledError) for result in results)
+            assert not [r for r in results if isinstance(r, RetainError)]
+        assert cancelled > 20
+        last = await me.messages.append("s", "user", "the last")
+        messages = await me.messages.window("s")
+        assert messages[-1].seq >= last.seq
+        assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
+        deadline = time.monotonic() + PATIENCE
+        while idle_in_transaction(url) and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        assert idle_in_transaction(url) == 0
+        await memory.close()
+
+    asyncio.run(go_away())
+
+
+# -- what cannot be reached ----------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_reached_says_why(url: str) -> None:
+    parts = conninfo_to_dict(url)
+    wrong = {
+        "does not exist": as_user(url, "postgres", dbname="no_such_database"),
+        "refused": as_user(url, "postgres", port=str(free_port())),
+        "no_such_role": as_user(url, "no_such_role"),
+        "no-such-host": as_user(url, "postgres", host="no-such-host.invalid"),
+    }
+    for expected, address in wrong.items():
+        with_password = address.replace("@", ":hunter2@", 1)
+        with pytest.raises(Unreachable, match=expected) as error:
+            Memory.open(with_password, settings=SETTINGS)
+        assert "hunter2" not in f"{error.value!r} {error.value.details}"
+    assert parts["dbname"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ada:hunter2@[::1/db",
+        "postgresql://ada:hunter2@localhost:port/db",
+        "postgresql://ada:hunter2@localhost/db?no_such_option=1",
+        "postgresql://ada:hunter2@localhost/db?sslmode",
+        "postgresql://ada:hunter2%zz@localhost/db",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_a_settings_error_without_the_password(address: str) -> None:
+    with pytest.raises((SettingsError, Unreachable)) as error:
+        Memory.open(address, settings=SETTINGS)
+    assert "hunter2" not in f"{error.value!r} {error.value} {error.value.details} {error.value.__cause__!r}"
+
+
+def test_an_owners_address_that_cannot_be_read_is_a_settings_error_too(url: str) -> None:
+    with pytest.raises(SettingsError, match="owner_database") as error:
+        Memory.open(url, settings=replace(SETTINGS, owner_database="postgresql://ada:hunter2@[::1/db"))
+    assert "hunter2" not in f"{error.value!r} {error.value.__cause__!r}"
+
+
+def test_a_wrong_password_is_named_as_such_and_not_repeated(url: str, roles: Callable[[str], str]) -> None:
+    """The server is told, for one role only, to ask for a password."""
+    name = roles(f"password 'right' in role {ROLE}")
+    with raw(url) as database:
+        rules = Path(database.all("show hba_file")[0][0])
+        before = rules.read_text()
+        rules.write_text(f"host all {name} 127.0.0.1/32 scram-sha-256\n{before}")
+        try:
+            database.all("select pg_reload_conf()")
+            deadline = time.monotonic() + PATIENCE
+            while (error := refusal(as_user(url, name, password="hunter2"))) is None:
+                assert time.monotonic() < deadline, "the server did not read its rules again"
+                time.sleep(0.05)
+            assert "password authentication failed" in str(error)
+            assert "hunter2" not in f"{error!r} {error.details} {error.__cause__!r}"
+            with Memory.open(as_user(url, name, password="right"), settings=SETTINGS) as memory:
+                assert "right" not in memory.database.name
+                assert memory.tenants() == []
+        finally:
+            rules.write_text(before)
+            database.all("select pg_reload_conf()")
+
+
+def refusal(address: str) -> Unreachable | None:
+    """Why the database cannot be opened, None if it can."""
+    try:
+        Memory.open(address, settings=SETTINGS).close()
+    except Unreachable as error:
+        return error
+    return None
+
+
+def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, url: str) -> None:
+    """Connections that were cut are replaced without the caller noticing."""
+    memory.scope("acme", "ada", "scout").sessions.add("s")
+    with raw(url) as database:
+        for n in range(5):
+            database.all(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            assert memory.scope("acme", "ada", "scout").messages.append("s", "user", "x", key=f"{n}").seq == n + 1
+
+
+# -- backup --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def programs(engine: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The server's own programs, first on the path."""
+    binaries = modern_binaries() if engine == "modern" else debian_binaries()
+    assert binaries is not None
+    monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
+    if engine == "modern":
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(binaries.parent / "lib"))
+    return binaries
+
+
+def test_a_backup_can_be_restored(memory: Memory, url: str, empty: str, programs: Path, tmp_path: Path) -> None:
+    fill(memory)
+    target = tmp_path / "backup.dump"
+    memory.backup(target)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    restore = [str(programs / "pg_restore"), "--dbname", empty, "--exit-on-error", str(target)]
+    subprocess.run(restore, check=True, capture_output=True)
+    with Memory.open(empty, settings=SETTINGS) as restored:
+        assert [finding for finding in restored.verify() if not finding.ok] == []
+        session = "acme ada 1"
+        assert restored.scope("acme").messages.window(session) == memory.scope("acme").messages.window(session)
+    with pytest.raises(SettingsError, match="exists already"):
+        memory.backup(target)
+    with pytest.raises(SettingsError, match="folder"):
+        memory.backup(tmp_path / "nowhere" / "backup.dump")
+
+
+def test_a_backup_that_fails_leaves_no_file(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "backup.dump"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsError, match="pg_dump"):
+        memory.backup(target)
+    program = tmp_path / "pg_dump"
+    program.write_text("#!/bin/sh\necho half > \"$5\"\necho 'no luck' >&2\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(StorageError, match="no luck"):
+        memory.backup(target)
+    assert not target.exists()
+
+
+def test_a_password_is_not_in_the_arguments_of_a_backup(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other users of the machine can read a command's arguments."""
+    program = tmp_path / "pg_dump"
+    program.write_text('#!/bin/sh\necho "$*" "$PGPASSWORD" > ' + str(tmp_path / "seen") + '\ntouch "$5"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with Memory.open(as_user(url, "postgres", password="hunter2"), settings=SETTINGS) as memory:
+        memory.backup(tmp_path / "backup.dump")
+    seen = (tmp_path / "seen").read_text()
+    assert re.fullmatch(r"--format=custom --schema retain --file \S+ hunter2\n", seen)
+
+
+def test_the_schema_and_role_may_have_other_names(empty: str) -> None:
+    settings = replace(SETTINGS, postgres_schema='My "memory"', postgres_role="")
+    with Memory.open(empty, settings=settings) as memory:
+        fill(memory)
+        assert memory.tenants() == ["acme"]
+        with psycopg.connect(make_conninfo(empty)) as connection:
+            assert connection.execute("select to_regclass('retain.messages')").fetchone() == (None,)
+            assert connection.execute('select count(*) from "My ""memory""".messages').fetchone() == (26,)
