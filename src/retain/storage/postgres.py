@@ -19,6 +19,8 @@ from typing import Any
 
 import psycopg
 from psycopg import conninfo, errors
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
 from psycopg.sql import SQL, Literal
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -124,7 +126,7 @@ class PostgresDatabase:
         self._owner_url = settings.owner_database or url
         self._set_up = self._setting_up()
         self._known: set[str] = set()
-        self._begins: dict[tuple[str, str], str] = {}
+        self._begins: dict[tuple[str, str], bytes] = {}
         with self._alone(self._url) as connection:  # says what is wrong with the address, where a pool would only wait
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
             self._prepares = connection.info.backend_pid == real  # a pooler in between hands out numbers of its own
@@ -168,7 +170,7 @@ class PostgresDatabase:
             transaction.now = self._begin(connection, begin, tenant)
             result = work(transaction)
             transaction.committing = True
-            connection.execute("commit")
+            _simply(connection, b"commit")
             return result
         except psycopg.Error as error:
             _roll_back(connection)
@@ -202,15 +204,12 @@ class PostgresDatabase:
         if script is None:
             name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
             parts = SQL("{}; select {}, set_config('retain.tenant', {}, true), set_config('application_name', {}, true)")
-            script = parts.format(SQL(begin), self._set_up, Literal(tenant), Literal(name)).as_string()
+            script = parts.format(SQL(begin), self._set_up, Literal(tenant), Literal(name)).as_bytes()
             if len(self._begins) >= MOST_BEGINS:
                 self._begins.clear()
             self._begins[begin, tenant] = script
-        cursor = connection.execute(script)
-        cursor.nextset()
-        row = cursor.fetchone()
-        assert row is not None
-        return self._clock() if self._clock else int(row[0])
+        now = _simply(connection, script).get_value(0, 0)
+        return self._clock() if self._clock else int(now or 0)
 
     def _setting_up(self) -> SQL:
         settings = self._settings
@@ -244,22 +243,30 @@ class PostgresDatabase:
                     with connection.transaction():
                         got = connection.execute("select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
                         if got and got[0]:
-                            return self._apply(connection, wanted)
-                except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
-                    if time.monotonic() > deadline:
-                        raise Busy(problem=f"a transaction keeps a table from changing ({error})") from error
+                            return self._apply_when_free(connection, wanted, deadline)
                 except errors.InsufficientPrivilege as error:
                     raise SchemaTooOld(found=wanted.number - 1, known=wanted.number) from error
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
                 time.sleep(random.uniform(0.02, 0.1))
 
+    def _apply_when_free(self, connection: Connection, wanted: Step, deadline: float) -> bool:
+        """Writers queue behind a change that waits for its lock: so it waits briefly, lets them by, and asks again."""
+        while True:
+            try:
+                with connection.transaction():
+                    return self._apply(connection, wanted)
+            except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
+                if time.monotonic() > deadline:
+                    raise Busy(problem=f"a transaction keeps a table from changing ({error})") from error
+            time.sleep(random.uniform(0.2, 0.4))
+
     def _apply(self, connection: Connection, wanted: Step) -> bool:
         if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(wanted.up):
             return False
         if wanted.number == 1 and wanted.up:
             rights.make_role(connection, self._settings.postgres_role)
-        connection.execute("set local lock_timeout = '2s'")
+        connection.execute("set local lock_timeout = '200ms'")
         connection.execute(self.script(wanted))
         return True
 
@@ -324,9 +331,19 @@ def _parts(url: str, setting: str) -> dict[str, Any]:
         raise SettingsError(where=setting, problem=problem) from None
 
 
+def _simply(connection: Connection, script: bytes) -> PGresult:
+    """Run statements without parameters, past the cursor, which costs more than these statements do."""
+    result = connection.pgconn.exec_(script)
+    if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+        return result
+    if connection.broken:
+        raise errors.OperationalError(result.get_error_message())
+    raise errors.error_from_result(result)
+
+
 def _roll_back(connection: Connection) -> None:
     try:
-        connection.execute("rollback")
+        _simply(connection, b"rollback")
     except psycopg.Error:
         connection.close()  # the pool replaces it
 

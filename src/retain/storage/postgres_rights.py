@@ -1,11 +1,13 @@
 """Who may touch what in PostgreSQL: the owner that migrates, the role that works, and row-level security over every table.
 
 After each migration every table that has a tenant gets forced row-level security, so that a new table cannot be forgotten:
-without a tenant in the transaction there are no rows, and with one there are only its own.
+without a tenant in the transaction there are no rows, and with one there are only its own. That holds for the owner too, so a
+step that rewrites rows lifts it from the tables it names, for its own transaction.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
@@ -23,13 +25,27 @@ create table if not exists retain_schema (version bigint primary key, name text 
 {steps}
 {record};
 """
+_OPEN = """set local row_security = off;  -- rows that security hides from the owner are an error, never left out
+do $$
+declare found text;
+begin
+    for found in
+        select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = {schema_text} and c.relforcerowsecurity and c.relname = any({touched}::text[]) order by 1
+    loop
+        execute format('alter table %1$I.%2$I no force row level security', {schema_text}, found);
+    end loop;
+end $$;"""
+_TOUCHED = re.compile(r"\b(?:update|from|into|join|using)\s+([a-z_]+)")  # tables whose rows a step reads or writes
 _PROTECT = """do $$
 declare found text; mine text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$; seen text;
 begin
     for found in
         select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
         join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
-        where n.nspname = {schema_text} and c.relkind in ('r', 'p') order by 1
+        where n.nspname = {schema_text} and c.relkind in ('r', 'p')
+        and not (c.relrowsecurity and c.relforcerowsecurity and exists (  -- a table that has it must not be locked again
+            select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant')) order by 1
     loop
         seen := mine || case when found = 'tenants' then $q$ or current_setting('retain.tenant', true) = '*'$q$ else '' end;
         execute format('alter table %1$I.%2$I enable row level security', {schema_text}, found);
@@ -68,10 +84,12 @@ def script(step: Step, steps: str, settings: Settings) -> str:
         "role": quoted(settings.postgres_role) if settings.postgres_role else "",
     }
     parts = [steps.strip()]
-    if step.up:
+    if touched := sorted(set(_TOUCHED.findall(steps))):
+        parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
+    if step.up or touched:
         parts.append(_PROTECT.format(**names))
-        if settings.postgres_role:
-            parts.append(_GRANT.format(**names))
+    if step.up and settings.postgres_role:
+        parts.append(_GRANT.format(**names))
     record = f"insert into retain_schema values ({step.number}, '{step.name}', {_NOW})"
     if not step.up:
         record = f"delete from retain_schema where version = {step.number}"

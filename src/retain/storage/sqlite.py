@@ -268,7 +268,10 @@ class SqliteDatabase:
         if emergency:
             self._ballast.unlink(missing_ok=True)
         with self._spare() as connection:
-            connection.execute("pragma incremental_vacuum").fetchall()
+            while connection.pragma("freelist_count"):  # a few pages at a time: others write in between
+                connection.execute("pragma incremental_vacuum(200)").fetchall()
+                time.sleep(0.001)
+            connection.execute("pragma wal_checkpoint(passive)").fetchall()  # most of the work, in nobody's way
             deadline = time.monotonic() + self._settings.sqlite_busy_seconds
             while connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]:
                 if time.monotonic() > deadline:
