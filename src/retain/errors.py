@@ -15,7 +15,7 @@
         ├── Full              the disk is nearly full                     507
         ├── ReadOnly
         ├── Unreachable       no such server, no such file, connection lost
-        ├── InDoubt           connection lost while committing
+        ├── InDoubt           cut off while committing
         ├── ReadTooLong       a reader was stopped so that the log can shrink
         ├── Corrupt           damaged pages                               500
         ├── NotOurs           another program's database                  500
@@ -148,8 +148,8 @@ class Unreachable(StorageError):
 
 
 class InDoubt(StorageError):
-    """The connection was lost while committing, so the write may or may not have happened: {problem}. Send it
-    again with the same idempotency key: it will be written once.
+    """Nobody knows whether the write happened: {problem}. Send it again with the same idempotency key: it will be
+    written once.
     """
 
 
