@@ -1,8 +1,8 @@
 """Who may touch what in PostgreSQL: the owner that migrates, the role that works, and row-level security over every table.
 
 After each migration every table that has a tenant gets forced row-level security, so that a new table cannot be forgotten:
-without a tenant in the transaction there are no rows, and with one there are only its own. That holds for the owner too, so a
-step that rewrites rows lifts it from the tables it names, for its own transaction.
+without a tenant in the transaction there are no rows, and with one there are only its own. That holds for the owner too,
+so a step that rewrites rows lifts it from the tables it names, for its own transaction.
 """
 
 from __future__ import annotations

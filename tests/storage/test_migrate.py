@@ -1,0 +1,329 @@
+"""Migrations: up and down on databases with data in them, without losing or changing a row (M1, M2, M5, P14, B35)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from retain import Memory
+from retain.errors import Invalid, SchemaTooNew, StorageError
+from retain.settings import Settings
+from retain.storage import migrate
+from retain.storage.migrate import Migration
+from tests.conftest import SETTINGS, new_database
+from tests.servers import debian_binaries, modern_binaries
+from tests.storage.behind import TABLES, fill, hashes, raw
+
+HEAD = migrate.shipped("sqlite")[-1].number
+
+
+def tables_at(version: int) -> tuple[str, ...]:
+    """The tables that a version of the schema has."""
+    made = "".join(migration.up for migration in migrate.shipped("sqlite") if migration.number <= version)
+    return tuple(table for table in TABLES if f"create table {table} " in made)
+
+
+@pytest.fixture
+def url(engine: str, tmp_path: Path) -> Iterator[str]:
+    """The address of a database in which nothing was installed yet."""
+    if engine == "sqlite":
+        yield f"sqlite:///{tmp_path}/agent.db"
+    else:
+        yield from new_database(engine, "template1")
+
+
+def opened(url: str, settings: Settings = SETTINGS, up: bool = False) -> Memory:
+    return Memory.open(url, settings=settings, migrate_up=up)
+
+
+def schema(url: str, engine: str) -> list[str]:
+    """Everything that the database says about its schema."""
+    if engine == "sqlite":
+        with raw(url) as database:
+            return sorted(
+                f"{kind} {name} {sql}" for kind, name, sql in database.all("select type, name, sql from sqlite_master")
+            )
+    binaries = modern_binaries() if engine == "modern" else debian_binaries()
+    assert binaries is not None
+    env = {**os.environ, "LD_LIBRARY_PATH": str(binaries.parent / "lib")} if engine == "modern" else dict(os.environ)
+    command = [str(binaries / "pg_dump"), "--schema-only", "--schema=retain", url]
+    dump = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
+    return [line for line in dump.splitlines() if line and not line.startswith(("--", "\\restrict", "\\unrestrict"))]
+
+
+# -- what is shipped -----------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_steps_are_numbered_without_a_gap_for_every_engine() -> None:
+    for engine in ("sqlite", "postgres"):
+        steps = migrate.shipped(engine)
+        assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+        assert all(step.up.strip() and step.down.strip() for step in steps)
+    assert [(s.number, s.name) for s in migrate.shipped("sqlite")] == [
+        (s.number, s.name) for s in migrate.shipped("postgres")
+    ]
+
+
+def test_every_table_of_every_kind_comes_from_a_migration() -> None:
+    """B35: a column or table that is in the code but in no migration would be missing after an upgrade."""
+    assert set(tables_at(HEAD)) == set(TABLES)
+    assert tables_at(1) == TABLES[:6]
+
+
+# -- up and down with data -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(1, HEAD + 1))
+def test_from_every_version_up_to_head_and_down_again_no_row_changes(url: str, version: int) -> None:
+    """M1, M2: a database that was filled at a version is the same, row by row, at head and back at that version."""
+    kept = tables_at(version)
+    with opened(url) as memory:
+        migrate.up(memory.database, memory.migrations, to=version)
+        for tenant in ("acme", "other"):
+            fill(memory, tenant, tables=kept)
+    before = hashes(url, kept)
+    assert all(count for count, _ in before.values())
+    with opened(url, up=True) as memory:
+        assert memory.database.version() == HEAD
+        assert hashes(url, kept) == before
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+        me = memory.scope("acme", "ada", "scout")
+        me.state.set("after", 1)
+        me.interactions.add("r", "m", latency_ms=1)
+    after = hashes(url)
+    with opened(url) as memory:
+        undone = migrate.down(memory.database, memory.migrations, to=version)
+        assert [migration.number for migration in undone] == list(range(HEAD, version, -1))
+        assert memory.database.version() == version
+        assert hashes(url, kept) == {table: after[table] for table in kept}
+    with opened(url, up=True) as memory:
+        assert hashes(url, kept) == {table: after[table] for table in kept}
+        me = memory.scope("acme", "ada", "scout")
+        assert me.messages.append("acme ada 1", "user", "goes on").seq == 14
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_down_to_nothing_and_up_again(url: str) -> None:
+    with opened(url, up=True) as memory:
+        fill(memory)
+    with opened(url) as memory:
+        migrate.down(memory.database, memory.migrations, to=0)
+        assert memory.database.version() == 0
+        with raw(url) as database:
+            for table in TABLES:
+                with pytest.raises(Exception, match="no such table|does not exist"):
+                    database.all(f"select 1 from {table}")
+    with opened(url, up=True) as memory:
+        assert memory.tenants() == []
+        fill(memory)
+
+
+def test_down_and_up_under_an_open_memory(url: str) -> None:
+    """A process that knows a tenant already writes it again after the tables were made anew."""
+    with opened(url, up=True) as memory:
+        fill(memory)
+        migrate.down(memory.database, memory.migrations, to=0)
+        migrate.up(memory.database, memory.migrations)
+        fill(memory)
+        assert memory.tenants() == ["acme"]
+
+
+def test_a_fresh_install_is_the_same_as_one_that_grew_step_by_step(url: str, engine: str, tmp_path: Path) -> None:
+    """M5, B35."""
+    other = url_beside(engine, tmp_path)
+    fresh = next(other)
+    try:
+        opened(fresh, up=True).close()
+        for version in range(1, HEAD + 1):
+            with opened(url) as memory:
+                migrate.up(memory.database, memory.migrations, to=version)
+                fill(memory, f"tenant {version}", tables=tables_at(version))
+                if version > 1:
+                    migrate.down(memory.database, memory.migrations, to=version - 1)
+                    migrate.up(memory.database, memory.migrations, to=version)
+        grown = schema(url, engine)
+        assert len(grown) > 8
+        assert grown == schema(fresh, engine)
+    finally:
+        assert next(other, None) is None
+
+
+def url_beside(engine: str, tmp_path: Path) -> Iterator[str]:
+    """A second empty database."""
+    if engine == "sqlite":
+        yield f"sqlite:///{tmp_path}/beside.db"
+    else:
+        yield from new_database(engine, "template1")
+
+
+# -- a step that changes data (D3) ---------------------------------------------------------------------------------
+
+TO_JSON = """-- Labels become JSON: {"text": …}. Written only for this test.
+
+-- up
+alter table sessions add column label_json {json};
+update sessions set label_json = '{"text":"' || replace(replace(label, '\\', '\\\\'), '"', '\\"') || '"}';
+alter table sessions drop column label;
+
+-- down
+alter table sessions add column label {text} not null default '';
+update sessions set label = replace(replace(substr(label_json, 10, length(label_json) - 11), '\\"', '"'), '\\\\', '\\');
+alter table sessions drop column label_json;
+"""
+
+
+def owners(url: str, engine: str) -> Iterator[Settings]:
+    """Who migrates: the superuser, and on a server also an owner who is none, to whom forced security applies."""
+    yield SETTINGS
+    if engine == "sqlite":
+        return
+    owner = f"r_{uuid.uuid4().hex[:12]}"
+    parts = conninfo_to_dict(url)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"create role {owner} login in role {SETTINGS.postgres_role}")
+        admin.execute(f"alter schema retain owner to {owner}; grant create on database {parts['dbname']} to {owner}")
+        for (table,) in admin.execute(
+            "select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind='r'"
+        ):
+            admin.execute(f"alter table retain.{table} owner to {owner}")
+    yield Settings(**{**vars(SETTINGS), "owner_database": url.replace("postgres@", f"{owner}@", 1)})
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}")
+
+
+def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> None:
+    """D3: a step that rewrites every row rewrites every row, of every tenant, whoever owns the tables; and back."""
+    labels = {"plain": "Trip", "empty": "", "quotes": 'say "hi" \\ there', "words": "':tenant' %s {key}"}
+    with opened(url, up=True) as memory:
+        for tenant in ("acme", "other"):
+            fill(memory, tenant)
+            for id, label in labels.items():
+                memory.scope(tenant, "ada", "scout").sessions.add(id, label=label)
+    untouched = [table for table in TABLES if table != "sessions"]
+    before = hashes(url, untouched)
+    sessions = "select tenant, id, {} from sessions order by tenant, id"
+    with raw(url) as database:
+        texts = database.all(sessions.format("label"))
+    extra = migrate.read(HEAD + 1, "labels_as_json", TO_JSON)
+    for settings in owners(url, engine):
+        with opened(url, settings) as memory:
+            known = [*memory.migrations, extra]
+            assert [m.number for m in migrate.up(memory.database, known)] == [HEAD + 1]
+            with raw(url) as database:
+                found = database.all(sessions.format("label_json"))
+            assert [(tenant, id, json.loads(label)["text"]) for tenant, id, label in found] == texts
+            assert hashes(url, untouched) == before
+            assert all(finding.ok for finding in memory.database.health())
+            assert [m.number for m in migrate.down(memory.database, known, to=HEAD)] == [HEAD + 1]
+            with raw(url) as database:
+                assert database.all(sessions.format("label")) == texts
+            assert hashes(url, untouched) == before
+            assert all(finding.ok for finding in memory.verify())
+            assert memory.scope("acme").sessions.get("quotes").label == 'say "hi" \\ there'
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_a_newer_schema_is_refused_and_untouched(url: str, engine: str) -> None:
+    """P14: it is not guessed at, neither up nor down."""
+    with opened(url, up=True) as memory:
+        fill(memory)
+        newer = Migration(HEAD + 1, "future", "create table future (tenant {key} not null);", "drop table future;")
+        migrate.up(memory.database, [*memory.migrations, newer])
+    before, shape = hashes(url), schema(url, engine)
+    with pytest.raises(SchemaTooNew) as error:
+        opened(url, up=True)
+    assert (error.value.found, error.value.known) == (HEAD + 1, HEAD)
+    with opened(url) as memory, pytest.raises(SchemaTooNew):
+        migrate.down(memory.database, memory.migrations, to=0)
+    assert (hashes(url), schema(url, engine)) == (before, shape)
+
+
+def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> None:
+    """Whole or not at all: what it had already done is undone, data and schema; the steps before it stay."""
+    with opened(url, up=True) as memory:
+        fill(memory)
+        before, shape = hashes(url), schema(url, engine)
+        good = Migration(HEAD + 1, "good", "create table extra (tenant {key} not null, x {int});", "drop table extra;")
+        bad = Migration(
+            HEAD + 2,
+            "bad",
+            "create table more (tenant {key} not null); update sessions set label = 'x'; drop table extra; nonsense;",
+            "drop table no_such_table;",
+        )
+        known = [*memory.migrations, good, bad]
+        with pytest.raises(StorageError):
+            migrate.up(memory.database, known)
+        assert memory.database.version() == HEAD + 1
+        assert hashes(url) == before
+        with raw(url) as database:
+            assert database.all("select count(*) from extra") == [(0,)]
+        with pytest.raises(StorageError):
+            migrate.up(memory.database, known)
+        assert memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "works").seq == 14
+        migrate.down(memory.database, [*memory.migrations, good], to=HEAD)
+        assert schema(url, engine) == shape
+        undone = Migration(HEAD, memory.migrations[-1].name, "", "drop table interactions; nonsense;")
+        with pytest.raises(StorageError):
+            migrate.down(memory.database, [*memory.migrations[:-1], undone], to=HEAD - 1)
+        assert memory.database.version() == HEAD
+        assert schema(url, engine) == shape
+
+
+@pytest.mark.parametrize("to", [-1, HEAD + 1, 99])
+def test_a_version_that_does_not_exist_is_bad_input(url: str, to: int) -> None:
+    with opened(url, up=True) as memory:
+        for go in (migrate.up, migrate.down):
+            with pytest.raises(Invalid, match="version"):
+                go(memory.database, memory.migrations, to)
+        assert memory.database.version() == HEAD
+
+
+def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
+    with opened(url) as memory:
+        assert memory.database.version() == 0
+        assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
+        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [3]
+        assert migrate.up(memory.database, memory.migrations) == []
+        assert migrate.down(memory.database, memory.migrations, to=HEAD) == []
+        assert memory.database.version() == HEAD
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_has_an_up_and_a_down_part() -> None:
+    text = "-- Why.\n--\n-- up and down in a comment are words\n\n-- up\ncreate;\n-- upwards\n\n-- down\ndrop;\n"
+    step = migrate.read(7, "x", text)
+    assert (step.number, step.name, step.up, step.down) == (7, "x", "create;\n-- upwards\n\n", "drop;\n")
+    assert (step.step(up=True).script, step.step(up=False).script) == (step.up, step.down)
+    for broken in ("", "-- up\nx", "-- down\nx\n-- up\ny\n", "--up\nx\n--down\ny\n", "-- Up\nx\n-- Down\ny\n"):
+        with pytest.raises(ValueError, match=re.escape("migration 0007 x")):
+            migrate.read(7, "x", broken)
+
+
+def test_each_engine_gets_its_half_of_a_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, word in {
+        "0002_b.sqlite.sql": "file",
+        "0002_b.postgres.sql": "server",
+        "0001_a.sql": "both",
+        "0010_c.sql": "later",
+        "README.md": "no",
+        "1_short.sql": "no",
+        "0003_x.oracle.sql": "no",
+    }.items():
+        (tmp_path / name).write_text(f"-- up\n{word};\n-- down\n-;\n")
+    monkeypatch.setattr("retain.storage.migrate.resources.files", lambda _: tmp_path)
+    for engine, word in (("sqlite", "file"), ("postgres", "server")):
+        found = [(step.number, step.name, step.up) for step in migrate.shipped(engine)]
+        assert found == [(1, "a", "both;\n"), (2, "b", f"{word};\n"), (10, "c", "later;\n")]
