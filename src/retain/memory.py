@@ -102,6 +102,8 @@ class Memory:
         progress: Progress | None = None,
     ) -> Copied:
         """Write everything, or some tenants or one user's part of them, as JSON Lines."""
+        tenants = None if tenants is None else [canonical.key(tenant, "tenants") for tenant in tenants]
+        user = None if user is None else canonical.key(user, "user")
         return export(self.database, TABLES, out, tenants=tenants, user=user, progress=progress)
 
     def import_(self, file: IO[bytes], *, progress: Progress | None = None) -> Copied:

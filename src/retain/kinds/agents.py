@@ -47,6 +47,8 @@ class Agents(Kind):
     ) -> Agent:
         """Set up an agent."""
         values = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+        if missing := [field for field, value in values.items() if value is None]:
+            raise Invalid(field=missing[0], problem="must not be None")
 
         def work(tx: Transaction) -> Agent:
             row = tx.one(
@@ -93,6 +95,8 @@ class Agents(Kind):
         if_version: int | None = None,
     ) -> Agent:
         """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
+        if if_version is not None:
+            canonical.whole(if_version, "if_version")
         changes = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
 
         def work(tx: Transaction) -> Agent:
@@ -137,8 +141,8 @@ class Agents(Kind):
     def _values(self, *, name: str, tools: Sequence[str] | None, **texts: str | None) -> dict[str, str | None]:
         most = self._settings.max_attributes_bytes
         canonical.key(name, "name")
-        if isinstance(tools, str):
-            raise Invalid(field="tools", problem="must be a list of names, not one text")
+        if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
+            raise Invalid(field="tools", problem="must be a list of names")
         checked: dict[str, str | None] = {
             field: None if value is None else canonical.text(value, field, most) for field, value in texts.items()
         }

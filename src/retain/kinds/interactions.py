@@ -91,7 +91,9 @@ class Interactions(Kind):
             "id": ids.uuid7(),
             "route": canonical.key(route, "route"),
             "model": canonical.key(model, "model"),
-            "parameters": canonical.dump(parameters or {}, "parameters", self._settings.max_attributes_bytes),
+            "parameters": canonical.dump(
+                {} if parameters is None else parameters, "parameters", self._settings.max_attributes_bytes
+            ),
             "latency_ms": canonical.amount(latency_ms, "latency_ms"),
             "tokens_in": canonical.whole(tokens_in, "tokens_in"),
             "tokens_out": canonical.whole(tokens_out, "tokens_out"),
@@ -129,7 +131,7 @@ class Interactions(Kind):
         route: str | None = None,
     ) -> list[Total]:
         """Calls, tokens, cost and latency percentiles per day (in UTC), model or route."""
-        if by not in _TOTALS:
+        if not isinstance(by, str) or by not in _TOTALS:
             raise Invalid(field="by", problem=f"must be one of {', '.join(_TOTALS)}, not {by!r}")
         rows = self._read(lambda tx: tx.all(_TOTALS[by], **self._filter(since, until, model, route)))
         totals = [Total(str(name), *rest) for name, *rest in rows]
@@ -143,8 +145,8 @@ class Interactions(Kind):
         return {
             "since": 0 if since is None else clock.from_datetime(since, "since"),
             "until": 2**62 if until is None else clock.from_datetime(until, "until"),
-            "model": model,
-            "route": route,
+            "model": None if model is None else canonical.key(model, "model"),
+            "route": None if route is None else canonical.key(route, "route"),
             "user": self._who.user,
             "agent": self._who.agent,
         }

@@ -107,8 +107,10 @@ def unpack(cursor: str, types: list[type]) -> list[Any]:
     """The values of a cursor that `pack` made, or an error for one that it did not."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if [type(value) for value in values] == types:
-            return list(values)
-    except (ValueError, TypeError, binascii.Error):
-        pass
+    except (ValueError, TypeError, RecursionError, binascii.Error):
+        values = None
+    if isinstance(values, list) and [type(value) for value in values] == types:
+        for value in values:
+            canonical.key(value, "after") if isinstance(value, str) else canonical.whole(value, "after", 0, 2**62)
+        return values
     raise Invalid(field="after", problem="is not a cursor from the page before")

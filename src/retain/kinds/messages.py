@@ -259,8 +259,8 @@ class Messages(Kind):
         """Keep other writers out of the session until the commit; the number of its last message, 0 before the first."""
         tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
         found = tx.one(
-            """select touched_at, coalesce((select max(seq) from messages where tenant = :tenant and session_id = :session),
-                                           first_seq - 1)
+            """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
+                                            order by seq desc limit 1), first_seq - 1)
                from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
             session=session,
             user=self._who.user,
@@ -337,6 +337,8 @@ class Messages(Kind):
 def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str, Any]:
     if isinstance(message, NewMessage):
         return vars(message)
+    if not isinstance(message, Mapping):
+        raise Invalid(field=f"messages[{place}]", problem="must be an object with a role and a content")
     unknown = sorted(message.keys() - NewMessage.__dataclass_fields__.keys())
     if unknown or not {"role", "content"} <= message.keys():
         problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a role and a content"
@@ -346,8 +348,8 @@ def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str,
 
 def _calls_tools(content: Mapping[str, Any]) -> bool:
     parts = content.get("parts")
-    kinds = {part.get("type") for part in parts if isinstance(part, dict)} if isinstance(parts, list) else set()
-    return bool(kinds & _CALLS) or any(content.get(name) for name in _CALLS)
+    kinds = [part.get("type") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return any(isinstance(kind, str) and kind in _CALLS for kind in kinds) or any(content.get(name) for name in _CALLS)
 
 
 def _digest(rows: Sequence[Mapping[str, Any]]) -> str:

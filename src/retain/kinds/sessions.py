@@ -82,7 +82,7 @@ class Sessions(Kind):
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
         new = ids.uuid7() if id is None else canonical.key(id, "id")
-        values = self._values(label, attributes or {})
+        values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
 
         def work(tx: Transaction) -> Session:
             if not self._insert(tx, new, user, agent, values):
@@ -148,7 +148,7 @@ class Sessions(Kind):
         who = {"agent": self._who.agent} if self._who.user is None else {"agent": self._who.agent, "user": self._who.user}
 
         def work(tx: Transaction) -> Sequence[Row]:
-            enough = tx.one(floor, **who, at=at - clock.MINUTE, size=size) or (0,)
+            enough = tx.one(floor, **who, at=at - clock.MINUTE - 1, size=size) or (0,)
             return tx.all(page, **who, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
 
         rows = self._read(work)
@@ -240,7 +240,8 @@ _SEEN = """
                 then last_message.created_at else touched_at end as updated_at
     from sessions left join messages last_message
     on last_message.tenant = sessions.tenant and last_message.session_id = sessions.id
-    and last_message.seq = (select max(seq) from messages where tenant = :tenant and session_id = sessions.id)
+    and last_message.seq = (
+        select seq from messages where tenant = :tenant and session_id = sessions.id order by seq desc limit 1)
     where sessions.tenant = :tenant """
 _ONE = _SEEN + "and id = :id and user_id = coalesce(:user, user_id)"
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at "
@@ -248,5 +249,5 @@ _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
 _CUT = ") seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
-_PAGE = "select * from (" + _SEEN + _RANGE + "and touched_at > :floor" + _CUT
-_PAGE_OF_USER = "select * from (" + _SEEN + "and user_id = :user " + _RANGE + "and touched_at > :floor" + _CUT
+_PAGE = "select * from (" + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
+_PAGE_OF_USER = "select * from (" + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT

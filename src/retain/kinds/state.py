@@ -153,6 +153,8 @@ class State(Kind):
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
         """An area as it is stored, with the user or session it belongs to."""
+        if not isinstance(area, str):
+            raise Invalid(field="area", problem=f"must be text, not {type(area).__name__}")
         if area == "tenant":
             return {"area": "tenant", "user": None, "session": None}
         if area == "user":

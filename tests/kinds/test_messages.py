@@ -1,0 +1,657 @@
+"""Messages: appended once, in one order, and read back exactly: spec C1–C3, C8; P2–P5; B3, B13–B15, B18."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from retain import JsonText, Memory, Message, NewMessage, Scope, tokens
+from retain.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
+from retain.kinds.messages import Messages
+from retain.storage.database import Database, Transaction
+from retain.storage.sqlite import SqliteTransaction
+from tests.conftest import SETTINGS
+
+START = 1_760_000_000_000_000
+MINUTE = 60_000_000
+CALL = {"parts": [{"type": "tool_call", "name": "search", "arguments": {"q": "x"}}]}
+
+
+@pytest.fixture
+def session(me: Scope) -> str:
+    return me.sessions.resume().id
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+def at(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+# -- appending ---------------------------------------------------------------------------------------------------
+
+
+def test_a_message_comes_back_as_it_was_sent(me: Scope, session: str) -> None:
+    """C2, C3: content, author, tokens, cost and time, exactly."""
+    content = {
+        "text": "Look: é 😀 \u202e",
+        "parts": [{"type": "image", "url": "data:;base64,AA=="}, {"b": 1.5, "a": [None, True]}],
+        "attachments": [],
+    }
+    sent = me.messages.append(
+        session,
+        "user",
+        content,
+        author="ada's phone",
+        tokens_in=3,
+        tokens_out=0,
+        cost=0.1 + 0.2,
+        created_at=datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC),
+    )
+    assert sent.content == content
+    assert list(sent.content) == list(content)
+    assert (sent.seq, sent.role, sent.author, sent.tokens_in, sent.tokens_out) == (1, "user", "ada's phone", 3, 0)
+    assert (sent.cost, sent.created_at.isoformat()) == (0.1 + 0.2, "2020-02-29T23:59:59.999999+00:00")
+    assert [sent] == me.messages.window(session) == me.messages.list(session).items == [me.messages.get(session, 1)]
+
+
+def test_text_is_an_object_with_text(me: Scope, session: str) -> None:
+    """C2."""
+    message = me.messages.append(session, "user", 'say "hi"\n\\u0000')
+    assert message.content == {"text": 'say "hi"\n\\u0000'}
+    assert message.text == 'say "hi"\n\\u0000'
+    assert message == me.messages.append(session, "user", {"text": 'say "hi"\n\\u0000'}).__class__(**vars_of(message))
+    assert me.messages.append(session, "user", {"parts": []}).text == ""
+    assert me.messages.append(session, "user", {"text": 5}).text == ""
+
+
+def vars_of(message: Message) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in Message.__dataclass_fields__}
+
+
+def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory]) -> None:
+    """C1, P1."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    sent = [me.messages.append(session, "user", f"m{n}") for n in range(5)]
+    memory.close()
+    assert open_memory().scope("acme", "ada", "scout").messages.window(session) == sent
+
+
+def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, session: str) -> None:
+    """C2: author says which agent, in a group."""
+    roles: list[Any] = ["system", "user", "assistant", "tool"]
+    assert [me.messages.append(session, role, "x").author for role in roles] == [None, None, "scout", None]
+    assert me.messages.append(session, "assistant", "x", author="cook").author == "cook"
+    assert me.messages.append(session, "user", "x", author="cook").author == "cook"
+    assert memory.scope("acme", "ada").messages.append(session, "assistant", "x").author is None
+    assert [m.author for m in me.messages.window(session, last=4)] == [None, "cook", "cook", None]
+
+
+def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
+    """C2: with its own times, in any zone, in the order in which it is sent."""
+    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    india = timezone(timedelta(hours=5, minutes=30))
+    moments = [
+        datetime(2024, 5, 1, 12, tzinfo=india),
+        datetime(2024, 4, 1, tzinfo=UTC),
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    ]
+    me.messages.extend(session, [NewMessage("user", str(n), created_at=moment) for n, moment in enumerate(moments)])
+    me.messages.append(session, "user", "now")
+    read = me.messages.window(session)
+    assert [m.created_at for m in read] == [*moments, at(START)]
+    assert [m.created_at.utcoffset() for m in read] == [timedelta(0)] * 5
+    assert [m.seq for m in read] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [datetime(2026, 1, 1), datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), "2026-01-01T00:00:00Z", 1_700_000_000],
+    ids=str,
+)
+def test_a_naive_or_impossible_time_is_refused(me: Scope, session: str, moment: Any) -> None:
+    """B21: a datetime without a zone could mean any moment of a day."""
+    with pytest.raises(Invalid) as error:
+        me.messages.append(session, "user", "x", created_at=moment)
+    assert error.value.field == "created_at"
+    assert me.messages.window(session) == []
+
+
+def test_extend_is_all_or_nothing(me: Scope, session: str) -> None:
+    """P3: the bad one is named, and the good ones beside it are not written."""
+    me.messages.append(session, "user", "before")
+    good = {"role": "user", "content": "good"}
+    with pytest.raises(Invalid) as error:
+        me.messages.extend(session, [good, {"role": "robot", "content": "bad"}, good], key="k")
+    assert error.value.field == "messages[1].role"
+    with pytest.raises(OutOfOrder):
+        me.messages.extend(session, [good, good], key="k", expected_last_seq=7)
+    assert texts(me.messages.window(session)) == ["before"]
+    sent = me.messages.extend(session, [good, NewMessage("assistant", "fine", cost=1)], key="k", expected_last_seq=1)
+    assert [m.seq for m in sent] == [2, 3]
+    assert me.messages.window(session, last=2) == sent
+
+
+def test_the_most_messages_at_once(open_memory: Callable[..., Memory]) -> None:
+    """P16."""
+    me = open_memory(max_batch=3).scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    batch = [NewMessage("user", str(n)) for n in range(4)]
+    with pytest.raises(TooLarge) as error:
+        me.messages.extend(session, batch)
+    assert (error.value.field, error.value.size, error.value.limit) == ("messages", 4, 3)
+    assert me.messages.window(session) == []
+    assert texts(me.messages.extend(session, batch[:3])) == ["0", "1", "2"]
+
+
+def test_an_unknown_or_foreign_session_takes_nothing(memory: Memory, me: Scope, session: str) -> None:
+    """P11: another's session answers as one that is not there."""
+    me.messages.append(session, "user", "mine", key="k")
+    for scope in (memory.scope("acme", "bob", "scout"), memory.scope("other", "ada", "scout")):
+        for id in (session, "nowhere"):
+            calls: list[Callable[..., Any]] = [
+                lambda scope=scope, id=id: scope.messages.append(id, "user", "x"),
+                lambda scope=scope, id=id: scope.messages.append(id, "user", "mine", key="k"),
+                lambda scope=scope, id=id: scope.messages.extend(id, [NewMessage("user", "x")]),
+                lambda scope=scope, id=id: scope.messages.window(id),
+                lambda scope=scope, id=id: scope.messages.window(id, last=1),
+                lambda scope=scope, id=id: scope.messages.list(id),
+                lambda scope=scope, id=id: scope.messages.get(id, 1),
+            ]
+            for call in calls:
+                with pytest.raises(NotFound) as error:
+                    call()
+                assert str(error.value) == f"There is no session {id!r} here."
+    assert texts(memory.scope("acme").messages.window(session)) == ["mine"]
+
+
+# -- idempotency keys ----------------------------------------------------------------------------------------------
+
+
+def test_a_retry_answers_as_the_first_did(open_memory: Callable[..., Memory]) -> None:
+    """C8, P2: also after the database was closed, and after others have written."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    first = me.messages.append(session, "assistant", "hello", key="k", cost=0.25)
+    batch = [NewMessage("user", "a"), NewMessage("assistant", CALL), NewMessage("tool", "b")]
+    several = me.messages.extend(session, batch, key="batch")
+    me.messages.append(session, "user", "between")
+    assert me.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
+    assert me.messages.extend(session, batch, key="batch") == several
+    memory.close()
+    again = open_memory().scope("acme", "ada", "scout")
+    assert again.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
+    assert again.messages.extend(session, batch, key="batch") == several
+    assert [m.seq for m in again.messages.window(session)] == [1, 2, 3, 4, 5]
+
+
+def test_a_retry_does_not_ask_for_the_order_again(me: Scope, session: str) -> None:
+    """P2, P5: what was true then need not be true now."""
+    first = me.messages.append(session, "user", "x", key="k", expected_last_seq=0)
+    me.messages.append(session, "user", "y")
+    assert me.messages.append(session, "user", "x", key="k", expected_last_seq=0) == first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"role": "assistant"},
+        {"content": "Hello"},
+        {"content": {"text": "hello", "parts": []}},
+        {"author": "bob"},
+        {"tokens_in": 1},
+        {"tokens_out": 0},
+        {"cost": 0.0},
+        {"created_at": datetime(2026, 1, 1, tzinfo=UTC)},
+    ],
+    ids=str,
+)
+def test_a_key_with_other_content_is_refused(me: Scope, session: str, other: dict[str, Any]) -> None:
+    """P2: nothing is written, and the first answer stays."""
+    sent: dict[str, Any] = {"role": "user", "content": "hello"}
+    first = me.messages.append(session, key="k", **sent)
+    with pytest.raises(KeyReused) as error:
+        me.messages.append(session, key="k", **{**sent, **other})
+    assert (error.value.key, error.value.status) == ("k", 422)
+    with pytest.raises(KeyReused):
+        me.messages.extend(session, [sent, sent], key="k")
+    assert me.messages.window(session) == [first]
+    assert me.messages.append(session, key="k", **sent) == first
+
+
+def test_a_key_counts_within_its_session(me: Scope) -> None:
+    one, two = me.sessions.add("one").id, me.sessions.add("two").id
+    assert me.messages.append(one, "user", "a", key="k").text == "a"
+    assert me.messages.append(two, "user", "b", key="k").text == "b"
+    assert (me.sessions.get(one).count, me.sessions.get(two).count) == (1, 1)
+
+
+def test_a_key_that_failed_can_be_used(me: Scope, session: str) -> None:
+    """P3: a refused append leaves no trace of its key."""
+    with pytest.raises(OutOfOrder):
+        me.messages.append(session, "user", "x", key="k", expected_last_seq=5)
+    assert me.messages.append(session, "user", "something else", key="k").seq == 1
+
+
+def test_64_identical_appends_at_once_are_one_message(me: Scope, session: str) -> None:
+    """B3, P2."""
+    start = threading.Barrier(64)
+
+    def append(_: int) -> Message:
+        start.wait()
+        return me.messages.append(session, "user", "once", key="k")
+
+    with ThreadPoolExecutor(64) as pool:
+        answers = list(pool.map(append, range(64)))
+    assert set(map(repr, answers)) == {repr(answers[0])}
+    assert me.messages.window(session) == [answers[0]]
+
+
+def test_one_key_with_many_contents_at_once_takes_one(me: Scope, session: str) -> None:
+    """B3, P2: exactly one is written, the others hear that the key is taken."""
+    start = threading.Barrier(16)
+
+    def append(n: int) -> str:
+        start.wait()
+        try:
+            return me.messages.append(session, "user", f"text {n}", key="k").text
+        except KeyReused:
+            return ""
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = [answer for answer in pool.map(append, range(16)) if answer]
+    assert len(answers) == 1
+    assert texts(me.messages.window(session)) == answers
+
+
+# -- order -----------------------------------------------------------------------------------------------------------
+
+
+def test_expected_last_seq_guards_the_end(me: Scope, session: str) -> None:
+    """P5, B17: a conflict, never a silent reload."""
+    assert me.messages.append(session, "user", "a", expected_last_seq=0).seq == 1
+    for wrong in (0, 2, 2**53):
+        with pytest.raises(OutOfOrder) as error:
+            me.messages.append(session, "user", "b", expected_last_seq=wrong)
+        assert (error.value.actual, error.value.expected) == (1, wrong)
+    assert isinstance(error.value, Conflict)
+    assert [m.seq for m in me.messages.extend(session, [NewMessage("user", "b")] * 2, expected_last_seq=1)] == [2, 3]
+    assert me.sessions.get(session).last_seq == 3
+
+
+def test_of_many_that_expect_the_same_end_one_wins(me: Scope, session: str) -> None:
+    """P5: 8 writers, 5 rounds, each round one winner."""
+    for round_ in range(5):
+        start = threading.Barrier(8)
+
+        def append(n: int, expected: int = round_, start: threading.Barrier = start) -> bool:
+            start.wait()
+            try:
+                me.messages.append(session, "user", str(n), expected_last_seq=expected)
+            except OutOfOrder:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(append, range(8))) == 1
+    assert [m.seq for m in me.messages.window(session)] == [1, 2, 3, 4, 5]
+
+
+def test_concurrent_batches_are_gap_free_and_stay_together(me: Scope, session: str) -> None:
+    """P4: numbers 1..n, each batch side by side, and each writer's own order kept."""
+
+    def write(writer: int) -> None:
+        for n in range(5):
+            me.messages.extend(session, [NewMessage("user", f"{writer} {n} {part}") for part in range(3)])
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, range(16)))
+    read = me.messages.window(session)
+    assert [m.seq for m in read] == list(range(1, 241))
+    words = [m.text.split() for m in read]
+    assert all(len({(w[0], w[1]) for w in words[n : n + 3]}) == 1 for n in range(0, 240, 3))
+    for writer in range(16):
+        assert [w[1:] for w in words if w[0] == str(writer)] == [[str(n), str(p)] for n in range(5) for p in range(3)]
+
+
+def test_readers_see_a_prefix(me: Scope, session: str) -> None:
+    """P4: never message 3 without message 2."""
+    done = threading.Event()
+    gaps: list[list[int]] = []
+
+    def read() -> int:
+        seen = 0
+        while not done.is_set() or not seen:
+            seqs = [m.seq for m in me.messages.window(session)]
+            seen = len(seqs)
+            if seqs != list(range(1, seen + 1)):
+                gaps.append(seqs)
+        return seen
+
+    with ThreadPoolExecutor(10) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        list(pool.map(lambda n: [me.messages.append(session, "user", str(n)) for _ in range(10)], range(8)))
+        done.set()
+        assert all(reader.result() > 0 for reader in readers)
+    assert gaps == []
+    assert me.sessions.get(session).count == 80
+
+
+def test_1000_appends_under_a_frozen_clock_keep_their_order(open_memory: Callable[..., Memory]) -> None:
+    """B13."""
+    me = open_memory(clock=lambda: START, sqlite_durability="normal").scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    for n in range(1000):
+        me.messages.append(session, "user", str(n))
+    read = me.messages.window(session)
+    assert texts(read) == [str(n) for n in range(1000)]
+    assert {m.created_at for m in read} == {at(START)}
+    assert texts(me.messages.window(session, last=300)) == [str(n) for n in range(700, 1000)]
+
+
+def test_order_stays_when_the_clock_goes_backwards(open_memory: Callable[..., Memory]) -> None:
+    """B14: reads order by number, never by time."""
+    now = [START]
+    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    for n in range(50):
+        now[0] -= MINUTE
+        me.messages.append(session, "user", str(n))
+    expected = [str(n) for n in range(50)]
+    assert texts(me.messages.window(session)) == expected
+    assert texts(me.messages.window(session, last=7)) == expected[-7:]
+    assert texts(me.messages.list(session, limit=50).items) == expected
+    assert texts(me.messages.window(session, tokens=10**6)) == expected
+
+
+# -- windows ---------------------------------------------------------------------------------------------------------
+
+TALK: list[NewMessage] = [
+    NewMessage("system", "be kind"),
+    NewMessage("user", "question one"),
+    NewMessage("assistant", CALL),
+    NewMessage("tool", "result"),
+    NewMessage("assistant", "answer one"),
+    NewMessage("user", "question two"),
+    NewMessage("assistant", {"text": "let me look", "tool_calls": [{"id": 1}]}),
+    NewMessage("tool", "result"),
+    NewMessage("assistant", {"text": "answer two", "tool_calls": []}),
+]
+TURNS = ["question one", "answer one", "question two", "answer two"]
+
+
+def test_turns_only_leaves_out_the_tool_chatter(me: Scope, session: str) -> None:
+    """C3: in every kind of window."""
+    me.messages.extend(session, TALK)
+    assert texts(me.messages.window(session, turns_only=True)) == TURNS
+    assert texts(me.messages.window(session, turns_only=True, last=3)) == TURNS[1:]
+    assert texts(me.messages.window(session, turns_only=True, minutes=60)) == TURNS
+    assert texts(me.messages.window(session, turns_only=True, tokens=10_000)) == TURNS
+    assert texts(me.messages.window(session, last=2)) == ["result", "answer two"]
+    assert len(me.messages.window(session)) == len(me.messages.list(session)) == 9
+
+
+@pytest.mark.parametrize(
+    ("content", "calls"),
+    [
+        ("plain text about tool_calls", False),
+        ({"text": "x", "tool_calls": [{"id": 1}]}, True),
+        ({"text": "x", "tool_calls": []}, False),
+        ({"text": "x", "tool_calls": None}, False),
+        ({"text": "x", "function_call": {"name": "f"}}, True),
+        ({"parts": [{"type": "text", "text": "x"}, {"type": "tool_use"}]}, True),
+        ({"parts": [{"type": "tool-call"}]}, True),
+        ({"parts": [{"type": "function_call"}]}, True),
+        ({"parts": [{"type": "tool_calls"}]}, True),
+        ({"parts": [{"type": "text", "text": "tool_call"}]}, False),
+        ({"parts": [{"type": ["tool_call"]}, {"type": None}, "tool_call", {}]}, False),
+        ({"parts": "tool_call"}, False),
+        (JsonText('{ "parts": [ {"type": "tool_call"} ] }'), True),
+    ],
+    ids=str,
+)
+def test_what_counts_as_a_tool_call(me: Scope, session: str, content: Any, calls: bool) -> None:
+    """C3: an assistant's message that calls tools is no final answer; a user may say what they like."""
+    me.messages.append(session, "assistant", content)
+    me.messages.append(session, "user", content)
+    assert [m.role for m in me.messages.window(session, turns_only=True)] == (["user"] if calls else ["assistant", "user"])
+
+
+def test_the_last_minutes_are_counted_from_the_databases_clock(open_memory: Callable[..., Memory]) -> None:
+    """C3: to the microsecond, and only what is not older."""
+    now = [START]
+    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    for n in range(10):
+        now[0] = START + n * MINUTE
+        me.messages.append(session, "user", str(n))
+    assert texts(me.messages.window(session, minutes=3)) == ["6", "7", "8", "9"]
+    assert texts(me.messages.window(session, minutes=0)) == ["9"]
+    assert texts(me.messages.window(session, minutes=0.5)) == ["9"]
+    now[0] += 1
+    assert texts(me.messages.window(session, minutes=3)) == ["7", "8", "9"]
+    assert me.messages.window(session, minutes=0) == []
+    assert len(me.messages.window(session, minutes=1e300)) == 10
+    now[0] += 60 * MINUTE
+    assert me.messages.window(session, minutes=5) == []
+
+
+def test_what_fits_the_tokens_is_a_whole_end_of_the_talk(me: Scope, session: str) -> None:
+    """C3: the newest messages that fit together; one that does not fit ends the window, whatever lies behind it."""
+    sizes = [4, 40, 400, 4000, 400, 40, 4]
+    sent = me.messages.extend(session, [NewMessage("user", "x" * size) for size in sizes])
+    assert [m.tokens for m in sent] == [size // 4 + 4 for size in sizes]
+    for budget in range(0, 2000, 13):
+        expected: list[Message] = []
+        for message in reversed(sent):
+            if sum(m.tokens for m in expected) + message.tokens > budget:
+                break
+            expected.insert(0, message)
+        assert me.messages.window(session, tokens=budget) == expected
+    assert me.messages.window(session, tokens=sum(m.tokens for m in sent)) == sent
+    assert me.messages.window(session, tokens=sent[-1].tokens) == sent[-1:]
+    assert me.messages.window(session, tokens=sent[-1].tokens - 1) == []
+
+
+def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, session: str) -> None:
+    plain = me.messages.append(session, "user", "a" * 100)
+    assert plain.tokens == tokens.estimate("a" * 100) + 4
+    assert me.messages.append(session, "user", {"text": "a" * 100}).tokens == plain.tokens
+    rich = me.messages.append(session, "user", {"text": "a" * 100, "parts": [{"type": "text", "text": "b" * 100}]})
+    assert rich.tokens == tokens.estimate(rich.raw) + 4
+
+
+def test_a_window_longer_than_one_read(me: Scope, session: str) -> None:
+    """C3: reading in parts leaves no seam."""
+    me.messages.extend(session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(900)])
+    for last in (255, 256, 257, 512, 513, 900, 5000):
+        assert texts(me.messages.window(session, last=last)) == [str(n) for n in range(900)][-last:]
+    spoken = [str(n) for n in range(900) if n % 3]
+    for last in (255, 256, 257, 512, 599, 600, 601):
+        assert texts(me.messages.window(session, last=last, turns_only=True)) == spoken[-last:]
+    assert texts(me.messages.window(session, minutes=60)) == [str(n) for n in range(900)]
+    assert texts(me.messages.window(session, tokens=10**6, turns_only=True)) == spoken
+
+
+@hypothesis_settings(max_examples=40)
+@given(
+    roles=st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=40),
+    last=st.integers(0, 45),
+    budget=st.integers(0, 300),
+    turns_only=st.booleans(),
+)
+def test_windows_are_ends_of_what_was_said(me: Scope, roles: list[str], last: int, budget: int, turns_only: bool) -> None:
+    """B15: the last N are the N newest, oldest first, on every engine."""
+    session = me.sessions.add().id
+    sent = me.messages.extend(session, [NewMessage(r, "x" * n) for n, r in enumerate(roles)]) if roles else []
+    wanted = [m for m in sent if not turns_only or m.role in ("user", "assistant")]
+    assert me.messages.window(session, turns_only=turns_only) == wanted
+    assert me.messages.window(session, last=last, turns_only=turns_only) == wanted[max(0, len(wanted) - last) :]
+    fits = max(n for n in range(len(wanted) + 1) if sum(m.tokens for m in wanted[len(wanted) - n :]) <= budget)
+    assert me.messages.window(session, tokens=budget, turns_only=turns_only) == wanted[len(wanted) - fits :]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"last": 1, "minutes": 1}, {"last": 0, "tokens": 0}, {"minutes": 1, "tokens": 1}], ids=str
+)
+def test_a_window_has_one_measure(me: Scope, session: str, choice: dict[str, int]) -> None:
+    with pytest.raises(Invalid) as error:
+        me.messages.window(session, **choice)  # type: ignore[arg-type]
+    assert error.value.field == "window"
+
+
+def test_pages_meet_from_the_start(me: Scope, session: str) -> None:
+    """C3: oldest first, and what is appended while paging comes at the end."""
+    me.messages.extend(session, [NewMessage("tool" if n % 2 else "user", str(n)) for n in range(10)])
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = me.messages.list(session, limit=4, after=after)
+        assert len(page) <= 4
+        seen += texts(page.items)
+        if page.next is None:
+            break
+        if not after:
+            me.messages.append(session, "user", "late")
+        after = page.next
+    assert seen == [*map(str, range(10)), "late"]
+    assert me.messages.list(session, limit=11).next is None
+    assert me.messages.list(session, limit=10).next is not None
+
+
+def test_get_is_by_number(me: Scope, session: str) -> None:
+    me.messages.extend(session, TALK)
+    assert me.messages.get(session, 3).content == CALL
+    for seq in (10, 2**53):
+        with pytest.raises(NotFound) as error:
+            me.messages.get(session, seq)
+        assert str(error.value) == f"There is no message {seq} here."
+
+
+def test_numbers_go_on_after_a_purge(open_memory: Callable[..., Memory]) -> None:
+    """P4, C7: what is purged is never numbered again, and windows begin at what is left."""
+    now = [START]
+    memory = open_memory(clock=lambda: now[0])
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.resume().id
+    me.messages.extend(session, [NewMessage("user", f"old {n}") for n in range(4)], key="old")
+    now[0] += 3 * 86_400_000_000
+    me.messages.append(session, "user", "new", key="new")
+    assert memory.purge(days=2).messages == 4
+    assert [(m.seq, m.text) for m in me.messages.window(session)] == [(5, "new")]
+    assert [m.seq for m in me.messages.list(session)] == [5]
+    assert me.messages.append(session, "user", "new", key="new").seq == 5
+    now[0] += 3 * 86_400_000_000
+    assert memory.purge(days=2).messages == 1
+    assert me.messages.window(session) == me.messages.window(session, last=5) == []
+    assert me.messages.append(session, "user", "newer", expected_last_seq=5).seq == 6
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+# -- the lock ---------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A database that counts, inside the same transaction, how much a write had to look at."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.looked_at = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def write(self, tenant: str, work: Callable[[Transaction], Any], **options: bool) -> Any:
+        def counted(tx: Transaction) -> Any:
+            if isinstance(tx, SqliteTransaction):
+                return self._steps(tx, work)
+            before = self._rows(tx)
+            result = work(tx)
+            self.looked_at = self._rows(tx) - before
+            return result
+
+        return self._database.write(tenant, counted, **options)
+
+    def _steps(self, tx: SqliteTransaction, work: Callable[[Transaction], Any]) -> Any:
+        """SQLite: the steps of its virtual machine."""
+        import apsw
+
+        steps = [0]
+
+        def profile(event: dict[str, Any]) -> None:
+            steps[0] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+        tx.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile, id=self)
+        try:
+            result = work(tx)
+        finally:
+            tx.connection.trace_v2(0, None, id=self)
+        self.looked_at = steps[0]
+        return result
+
+    def _rows(self, tx: Transaction) -> int:
+        """PostgreSQL: the rows that this transaction has read, by scanning or through an index."""
+        row = tx.one(
+            """select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables
+               where relname in ('messages', 'message_keys', 'sessions') and :tenant <> ''"""
+        )
+        return int(row[0]) if row else 0
+
+
+def test_appending_to_a_long_session_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
+    """B18: what is done under the session's lock does not grow with the session."""
+    counting = Counting(memory.database)
+    messages = Messages(counting, me.who, SETTINGS)  # type: ignore[arg-type]
+    cost: dict[int, list[int]] = {}
+    for length in (20, 3000):
+        session = me.sessions.add().id
+        for start in range(0, length, 1000):
+            me.messages.extend(session, [NewMessage("user", "x")] * min(1000, length - start), key=f"k{start}")
+        cost[length] = []
+        for n in range(3):
+            messages.append(session, "user", "x", key=f"new {n}")
+            cost[length].append(counting.looked_at)
+            messages.extend(session, [NewMessage("user", "x")] * 2)
+            cost[length].append(counting.looked_at)
+    assert 0 < max(cost[3000]) <= (10 if engine != "sqlite" else 1.2 * max(cost[20]))
+
+
+def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: str) -> None:
+    """C3: order and content, exact, for many shapes at once."""
+    chance = random.Random(7)
+    sent: list[Message] = []
+    for n in range(40):
+        batch = [
+            NewMessage(
+                chance.choice(["system", "user", "assistant", "tool"]),
+                chance.choice(["", "plain", {"text": "é" * chance.randrange(50)}, CALL, JsonText('{ "text" : "\\u00e9" }')]),
+                author=chance.choice([None, "scout", "cook"]),
+                tokens_in=chance.choice([None, 0, chance.randrange(2**53)]),
+                cost=chance.choice([None, 0.0, chance.random(), 1e-300, 1e300]),
+                created_at=chance.choice([None, at(chance.randrange(2**51))]),
+            )
+            for _ in range(chance.randrange(1, 6))
+        ]
+        sent += me.messages.extend(session, batch, key=f"k{n}")
+    assert me.messages.window(session) == sent
+    assert [me.messages.get(session, m.seq) for m in sent] == sent
+    assert [replace(m, session="x") for m in sent] == [
+        replace(m, session="x") for m in me.messages.list(session, limit=1000)
+    ]
