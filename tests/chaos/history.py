@@ -69,7 +69,8 @@ class History:
             if append.outcome == "ok" and (outcome, seq) != ("ok", append.seq):
                 self.surprises.append(f"{payload} was acknowledged as {append.seq} and then answered {outcome} {seq}")
             elif append.outcome != "ok":
-                append.outcome, append.seq, append.answered = outcome, seq, at
+                append.outcome, append.seq = outcome, seq
+                append.answered = float("inf") if outcome == "info" else at  # it may still happen
 
     def read(self, invoked: float, seen: Sequence[Numbered], at: float | None = None) -> None:
         """A reader's answer."""
