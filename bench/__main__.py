@@ -60,7 +60,8 @@ def machine(plan: Plan) -> str:
     cost = fsync_seconds(plan.folder)
     return (
         f"{time.strftime('%Y-%m-%d')}, {'quick' if plan.quick else 'full'} run: {os.cpu_count()} cores, "
-        f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, "
+        f"SQLite {apsw.sqlite_lib_version()}, "
         f"{filesystem_of(plan.folder)}, an fdatasync of one page takes {duration(statistics.median(cost))} "
         f"(95 %: {duration(statistics.quantiles(cost, n=20)[-1])}); load {os.getloadavg()[0]:.1f} at the start."
     )
@@ -72,7 +73,7 @@ def draw(out: Console, table: Table) -> None:
     for place, column in enumerate(table.columns):
         drawn.add_column(column, justify="left" if place == 0 else "right")
     for row in table.rows:
-        colour = {"met": "green", "not met": "red"}
+        colour = {"met": "green", "ahead": "green", "not met": "red", "behind": "red"}
         drawn.add_row(*(f"[{colour[cell]}]{cell}[/]" if cell in colour else cell for cell in row))
     out.print(drawn)
 

@@ -104,6 +104,17 @@ class Target:
         return "met" if met else "not met"
 
 
+class Ahead(Target):
+    """Being faster than the other."""
+
+    def __init__(self) -> None:
+        super().__init__(at_least=1)
+
+    def verdict(self, ratio: float) -> str:
+        """Who is."""
+        return "ahead" if ratio >= 1 else "behind"
+
+
 @dataclass(frozen=True)
 class Table:
     """One answer: a title, a line of explanation, and rows of text."""

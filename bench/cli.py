@@ -1,0 +1,66 @@
+"""Starting up: `import retain` and `retain --help`, beside a Python that does nothing, in time and in modules."""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+from bench.harness import Plan, Table, duration, race
+
+COMMANDS = {
+    "python -c pass": "pass",
+    "import retain": "import retain",
+    "from retain import Memory, AsyncMemory": "from retain import Memory, AsyncMemory",
+}
+HELP = "import sys; sys.argv = ['retain', '--help']; from retain.faces.cli import main; main()"
+HEAVY = "pydantic fastapi uvicorn mcp psycopg numpy openai httpx typer rich yaml apsw asyncio"
+COUNT = """
+import sys
+code, heavy = sys.argv[1:]
+try:
+    exec(code)
+except SystemExit:
+    pass
+print(len(sys.modules), *(name for name in heavy.split() if name in sys.modules), file=sys.stderr)
+"""
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Fresh processes, taking turns."""
+    commands = dict(COMMANDS)
+    if importlib.util.find_spec("retain.faces.cli"):
+        commands["retain --help"] = HELP
+    taken = race(plan.much(40, 8), 1, {name: start(code) for name, code in commands.items()})
+    base = statistics.median(taken["python -c pass"])
+    rows = []
+    for name, code in commands.items():
+        modules, *heavy = count(code)
+        middle = statistics.median(taken[name])
+        low, _, high = statistics.quantiles(taken[name], n=4)
+        rows.append(
+            [name, duration(middle), f"{duration(low)}–{duration(high)}", duration(middle - base), modules, " ".join(heavy)]
+        )
+    return iter(
+        [
+            Table(
+                "Starting up",
+                "A fresh process each time, files in the cache; of the heavy modules, those that are imported are named.",
+                ("what", "time", "quartiles", "over python", "modules", "heavy modules"),
+                rows,
+            )
+        ]
+    )
+
+
+def start(code: str) -> Callable[[], object]:
+    """A Python that runs the code and ends."""
+    return lambda: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def count(code: str) -> list[str]:
+    """How many modules the code leaves imported, and which of the heavy ones."""
+    command = [sys.executable, "-c", COUNT, code, HEAVY]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stderr.split()

@@ -1,0 +1,120 @@
+"""C7: what a writer notices of a purge that removes many old messages, in this process or in another one."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from bench.harness import SESSION, TEXT, Plan, Table, duration
+from retain import Memory, NewMessage, Scope, Settings, clock
+
+WRITERS = 4
+PAUSE = 0.002
+Outcome = tuple[list[float], int]
+"""How long each append took, and how many failed."""
+OLD = "an old session"
+COLUMNS = ("", "median", "ratio", "slowest 5 %", "ratio", "slowest 1 %", "ratio", "slowest", "appends", "errors")
+ELSEWHERE = "import sys; from retain import Memory; Memory.open(sys.argv[1]).purge(days=30)"
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Both engines."""
+    folder = plan.place()
+    yield measured(plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"])
+    yield measured(plan, "PostgreSQL", [plan.postgres("purge_here"), plan.postgres("purge_elsewhere")])
+
+
+def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
+    """A time with a purge, until it is through, and one as long without."""
+    rows = plan.much(200_000, 20_000)
+    lines: list[list[str]] = []
+    took = []
+    for place, url in zip(("this process", "another process"), urls, strict=True):
+        aged(url, rows, plan)
+        me = plan.open(url)
+        memory = plan.memory_of(me)
+        purge = partial(memory.purge, days=30) if place == "this process" else partial(elsewhere, url)
+        began = time.monotonic()
+        beside = write_while(me, purge)
+        seconds = time.monotonic() - began
+        alone = write_while(me, partial(time.sleep, seconds))
+        lines += [line("no purge", alone, alone), line(f"a purge in {place}", beside, alone)]
+        took.append(f"{seconds:.1f} s in {place}")
+    return Table(
+        f"Writers beside a purge, {engine}",
+        f"{WRITERS} threads append with pauses of {PAUSE * 1000:g} ms while {rows:,} messages are removed (it took "
+        f"{' and '.join(took)}), and for as long without a purge.",
+        COLUMNS,
+        lines,
+    )
+
+
+def line(what: str, outcome: Outcome, base: Outcome) -> list[str]:
+    """Quantiles of the waits, each beside how many times longer it is than without a purge."""
+    waits, errors = outcome
+    cells = [what]
+    for percent in (50, 95, 99):
+        mine, alone = quantile(waits, percent), quantile(base[0], percent)
+        cells += [duration(mine), "" if outcome is base else f"{mine / alone:.2f}"]
+    return [*cells, duration(max(waits)), f"{len(waits):,}", str(errors)]
+
+
+def quantile(values: list[float], percent: int) -> float:
+    """How long the given share of the calls took at most."""
+    return statistics.quantiles(values, n=100)[percent - 1]
+
+
+def aged(url: str, rows: int, plan: Plan) -> None:
+    """A database in which so many messages are a hundred days old."""
+    plan.say(f"writing {rows:,} old messages")
+    past = clock.now() - 100 * clock.DAY
+    settings = replace(Settings(), sqlite_durability="normal", sqlite_ballast_mib=0)
+    with Memory.open(url, settings=settings, clock=lambda: past) as memory:
+        me = memory.scope("acme", "old", "scout")
+        for n in range(20):
+            me.sessions.add(f"{OLD} {n}")
+        for start in range(0, rows, 1000):
+            me.messages.extend(f"{OLD} {start // 1000 % 20}", [NewMessage("user", TEXT)] * min(1000, rows - start))
+
+
+def elsewhere(url: str) -> None:
+    """Purge as an operator does: another program on the same database."""
+    subprocess.run([sys.executable, "-c", ELSEWHERE, url], check=True, cwd=Path(__file__).parent)
+
+
+def write_while(me: Scope, work: Callable[[], object]) -> Outcome:
+    """How long each append took while the work was done, and how many failed."""
+    over = threading.Event()
+    waits: list[float] = []
+    errors = 0
+
+    def go() -> None:
+        nonlocal errors
+        while not over.is_set():
+            began = time.perf_counter()
+            try:
+                me.messages.append(SESSION, "user", TEXT)
+            except Exception:  # counted
+                errors += 1
+            else:
+                waits.append(time.perf_counter() - began)
+            time.sleep(random.uniform(0, 2 * PAUSE))
+
+    writers = [threading.Thread(target=go) for _ in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    try:
+        work()
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
+    return waits, errors

@@ -1,0 +1,238 @@
+"""64 at once: messages per second, shared commits against one connection for each thread, with the same durability."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from bench import straight
+from bench.append import fill_log
+from bench.harness import SESSION, TEXT, WHO, Plan, Table, Target, duration, rate, versus
+from retain import AsyncMemory, Memory, Scope, Settings
+
+CROWD = 64
+SLOW_SECONDS = 0.005
+SESSIONS = [f"session {n}" for n in range(CROWD)]
+COLUMNS = ("what", "retain", "one connection each", "ratio", "quartiles", "target", "", "slowest 1 %", "errors")
+Append = Callable[[], object]
+Opened = tuple[Append, Callable[[], None]]
+"""How one thread appends, and how it lets go."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a crowd got done in one round."""
+
+    per_second: float
+    waits: list[float]
+    errors: int
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """As fast as this disk is; where an fsync takes 5 ms; PostgreSQL."""
+    yield sqlite(plan, "SQLite, this disk", Target(at_least=3))
+    with slow_fsync():
+        yield sqlite(plan, f"SQLite, an fsync takes {SLOW_SECONDS * 1000:g} ms", Target(at_least=8))
+    yield postgres(plan)
+
+
+def sqlite(plan: Plan, title: str, target: Target) -> Table:
+    """Threads, then tasks, each against one connection per thread."""
+    folder = plan.place()
+    me = crowded(plan, f"sqlite:///{folder}/retain.db")
+    tasks = crowded(plan, f"sqlite:///{folder}/tasks.db")
+    each = crowded(plan, f"sqlite:///{folder}/each.db")
+    for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
+        fill_log(scope, folder / f"{name}.db")
+    plan.memory_of(each).close()
+    outcomes = take_turns(
+        plan,
+        {
+            "threads": lambda seconds: threads(seconds, lambda n: ours(me, SESSIONS[n])),
+            "same": lambda seconds: threads(seconds, lambda n: ours(me, SESSION)),
+            "tasks": lambda seconds: asyncio.run(asynchronous(seconds, plan.memory_of(tasks))),
+            "each": lambda seconds: threads(seconds, lambda n: own_connection(folder / "each.db", SESSIONS[n])),
+        },
+    )
+    return table(
+        f"{CROWD} writers, {title}",
+        "`synchronous = full` and a busy timeout of 30 s on both sides; the other side begins, finds the next number, "
+        "inserts and commits, with a connection in each of 64 threads. Each has its own session, unless a row says no.",
+        [
+            row("64 threads", outcomes["threads"], outcomes["each"], target),
+            row("64 threads, all in one session", outcomes["same"], outcomes["each"]),
+            row("64 tasks of asyncio", outcomes["tasks"], outcomes["each"]),
+        ],
+    )
+
+
+def postgres(plan: Plan) -> Table:
+    """The pool against a connection for each thread."""
+    urls = [plan.postgres(f"threads_{name}") for name in ("retain", "each")]
+    me = crowded(plan, urls[0])
+    plan.memory_of(crowded(plan, urls[1])).close()
+    outcomes = take_turns(
+        plan,
+        {
+            "threads": lambda seconds: threads(seconds, lambda n: ours(me, SESSIONS[n])),
+            "each": lambda seconds: threads(seconds, lambda n: own_postgres(urls[1], SESSIONS[n])),
+        },
+    )
+    return table(
+        f"{CROWD} writers, PostgreSQL",
+        f"`synchronous_commit = on`; retain with its pool of {Settings().postgres_pool} against a psycopg connection in "
+        "each of 64 threads that locks the session, finds the next number, inserts and commits. The server shares cores.",
+        [row("64 threads", outcomes["threads"], outcomes["each"])],
+    )
+
+
+def crowded(plan: Plan, url: str) -> Scope:
+    """A memory with a session for everybody."""
+    me = plan.open(url)
+    for session in SESSIONS:
+        me.sessions.add(session)
+    return me
+
+
+def take_turns(plan: Plan, contenders: dict[str, Callable[[float], Outcome]]) -> dict[str, list[Outcome]]:
+    """Rounds of a second or two each; one short round to warm up."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
+    for go in contenders.values():
+        go(0.1)
+    names = list(contenders)
+    for turn in range(plan.much(9, 2)):
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            outcomes[name].append(contenders[name](plan.much(20, 6) / 10))
+    return outcomes
+
+
+def threads(seconds: float, open_one: Callable[[int], Opened]) -> Outcome:
+    """64 threads append as fast as they can; what is acknowledged before the time is over counts."""
+    done: list[list[float]] = [[] for _ in range(CROWD)]
+    waits: list[list[float]] = [[] for _ in range(CROWD)]
+    errors = [0] * CROWD
+    ready = threading.Barrier(CROWD + 1)
+    end = 0.0
+
+    def go(n: int) -> None:
+        append, close = open_one(n)
+        ready.wait()  # everybody has a connection: now the time is set
+        ready.wait()
+        while (began := time.monotonic()) < end:
+            try:
+                append()
+            except Exception:  # counted: on the other side it is an expected result
+                errors[n] += 1
+            else:
+                done[n].append(time.monotonic())
+                waits[n].append(done[n][-1] - began)
+        close()
+
+    crowd = [threading.Thread(target=go, args=(n,)) for n in range(CROWD)]
+    for thread in crowd:
+        thread.start()
+    ready.wait()
+    end = time.monotonic() + seconds
+    ready.wait()
+    for thread in crowd:
+        thread.join()
+    in_time = sum(moment < end for mine in done for moment in mine)
+    return Outcome(in_time / seconds, [wait for mine in waits for wait in mine], sum(errors))
+
+
+async def asynchronous(seconds: float, memory: Memory) -> Outcome:
+    """64 tasks on one event loop append as fast as they can."""
+    me = AsyncMemory(memory).scope(*WHO)
+    waits: list[float] = []
+    in_time = errors = 0
+    end = time.monotonic() + seconds
+
+    async def go(session: str) -> None:
+        nonlocal in_time, errors
+        while (began := time.monotonic()) < end:
+            try:
+                await me.messages.append(session, "user", TEXT)
+            except Exception:  # counted
+                errors += 1
+            else:
+                waits.append(time.monotonic() - began)
+                in_time += time.monotonic() < end
+
+    await asyncio.gather(*(go(session) for session in SESSIONS))
+    return Outcome(in_time / seconds, waits, errors)
+
+
+def ours(me: Scope, session: str) -> Opened:
+    """Everybody shares one memory."""
+    return lambda: me.messages.append(session, "user", TEXT), lambda: None
+
+
+def own_connection(path: Path, session: str) -> Opened:
+    """A connection of one's own."""
+    connection = straight.connect(path)
+    return straight.correct(connection, session), connection.close
+
+
+def own_postgres(url: str, session: str) -> Opened:
+    """A connection of one's own."""
+    connection = straight.connect_postgres(url)
+    return straight.correct_postgres(connection, session), connection.close
+
+
+def row(what: str, ours: list[Outcome], theirs: list[Outcome], target: Target | None = None) -> list[str]:
+    """Rates and their ratio; how long the unlucky waited, and how many were turned away, on each side."""
+    rates = [[outcome.per_second for outcome in side] for side in (ours, theirs)]
+    slow = [statistics.quantiles([w for outcome in side for w in outcome.waits], n=100)[-1] for side in (ours, theirs)]
+    errors = [sum(outcome.errors for outcome in side) for side in (ours, theirs)]
+    return [
+        *versus(what, rates[0], rates[1], target, show=rate),
+        f"{duration(slow[0])} / {duration(slow[1])}",
+        f"{errors[0]} / {errors[1]}",
+    ]
+
+
+def table(title: str, about: str, rows: list[list[str]]) -> Table:
+    """A table of rates."""
+    return Table(title, f"{about} The last two columns: retain / one connection each.", COLUMNS, rows)
+
+
+@contextmanager
+def slow_fsync() -> Iterator[None]:
+    """For both sides: every file that SQLite opens takes so long to sync."""
+
+    class SlowFile(apsw.VFSFile):
+        def __init__(self, inherit: str, name: Any, flags: list[int]) -> None:
+            super().__init__(inherit, name, flags)
+
+        def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
+            time.sleep(SLOW_SECONDS)
+            super().xSync(flags)
+
+    class SlowFiles(apsw.VFS):
+        def __init__(self) -> None:
+            self.base = apsw.vfs_names()[0]
+            super().__init__("slow fsync", self.base, makedefault=True)
+
+        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+            return SlowFile(self.base, name, flags)
+
+        def xSleep(self, microseconds: int) -> int:  # noqa: N802 - SQLite's name
+            time.sleep(microseconds / 1e6)  # the inherited one sleeps with the interpreter's lock held
+            return microseconds
+
+    files = SlowFiles()
+    try:
+        yield
+    finally:
+        with suppress(apsw.Error):
+            files.unregister()
