@@ -142,7 +142,7 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     assert again["new"] == 0
     copy = "retain import all.jsonl --json --database sqlite:///copy.db"
     assert answer(run(copy))["new"] == 3
-    assert answer(run("retain purge --days 1 --json")) == {"messages": 0, "state": 0}
+    assert answer(run("retain purge --days 1 --json")) == {"messages": 0, "state": 0, "compacted": True}
     receipt = answer(run("retain erase --user ada --yes --json"))
     assert receipt["removed"]["messages"] == 1  # type: ignore[index]
     assert run("retain sessions get s").returncode == 3

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import IO, Any
 
+from retain import canonical
 from retain.errors import Conflict, Invalid
-from retain.storage.database import Database, Transaction
+from retain.storage.database import EVERY_TENANT, Database, Transaction
 from retain.storage.tables import Table
 
 FORMAT = 1
@@ -75,6 +77,8 @@ def import_(database: Database, tables: Sequence[Table], file: IO[bytes], *, pro
     """Read a whole export into the database."""
     total = _check(file, database.version())
     by_name = {table.name: table for table in tables}
+    columns = database.read(EVERY_TENANT, lambda tx: {name: tx.columns(name) for name in by_name})
+    _inspect(file, columns)
     counts = {table.name: 0 for table in tables}
     new = 0
     file.seek(0)
@@ -84,24 +88,18 @@ def import_(database: Database, tables: Sequence[Table], file: IO[bytes], *, pro
             tenant = value
         if kind != "table":
             continue
-        if value not in by_name:
-            raise Invalid(field="file", problem=f"has a table {value!r} that this retain does not know")
+        table, names = by_name[value], columns[value]
         rows = (line["row"] for _, line in lines)
         while batch := list(islice(rows, _IN_ONE_WRITE)):
-            new += database.write(tenant, lambda tx, b=batch, t=by_name[value]: _add(tx, t, b))  # type: ignore[misc]
+            new += database.write(tenant, lambda tx, t=table, n=names, b=batch: _add(tx, t, n, b))  # type: ignore[misc]
             counts[value] += len(batch)
             if progress:
                 progress(sum(counts.values()), total)
     return Copied(counts, new)
 
 
-def _add(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> int:
     """Add the rows that are missing; the others must be the same."""
-    columns = tx.columns(table.name)
-    for row in rows:
-        if row.keys() != set(columns) - {"tenant"}:
-            wrong = ", ".join(sorted(row.keys() ^ (set(columns) - {"tenant"})))
-            raise Invalid(field="file", problem=f"has other columns in {table.name} than this database ({wrong})")
     added = 0
     for row in rows:
         if tx.run(table.insert(columns), **row):
@@ -122,7 +120,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
     for number, data in enumerate(file, 1):
         try:
             line = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict):
             raise Invalid(field="file", problem=f"line {number} is not a JSON object")
@@ -162,9 +160,49 @@ def _check(file: IO[bytes], schema: int) -> int:
     return int(end["rows"])
 
 
+def _inspect(file: IO[bytes], columns: Mapping[str, Sequence[str]]) -> None:
+    """Read it through again: could every line be written? A checksum says that a file is whole, not that we made it."""
+    file.seek(0)
+    tenant = ""
+    for number, line in _lines(file):
+        kind, value = _belongs((number, line))
+        if kind == "tenant":
+            tenant = _tenant(value, number)
+        if kind != "table":
+            continue
+        if not tenant:
+            raise Invalid(field="file", problem=f"line {number} has a row before any tenant")
+        if value not in columns:
+            raise Invalid(field="file", problem=f"line {number} has a table {value!r} that this retain does not know")
+        if wrong := line["row"].keys() ^ (set(columns[value]) - {"tenant"}):
+            names = ", ".join(sorted(wrong))
+            raise Invalid(field="file", problem=f"line {number} has other columns in {value} than this database ({names})")
+        for name, item in line["row"].items():
+            if not _can_be_kept(item):
+                raise Invalid(field="file", problem=f"line {number} has a value in {value}.{name} that cannot be kept")
+
+
+def _tenant(name: str, number: int) -> str:
+    try:
+        if canonical.key(name, "file") != EVERY_TENANT:
+            return name
+    except Invalid:
+        pass
+    raise Invalid(field="file", problem=f"line {number} names a tenant that cannot be one")
+
+
+def _can_be_kept(value: Any) -> bool:
+    """Whether every engine keeps the value as it is."""
+    if isinstance(value, str):
+        return canonical.text(value, "file", 4 * len(value)) == value
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return value is None or (isinstance(value, float) and math.isfinite(value))
+
+
 def _head(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

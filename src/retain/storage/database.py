@@ -102,8 +102,8 @@ class Database(Protocol):
         """Write a consistent copy while others go on reading and writing."""
         ...
 
-    def compact(self, *, emergency: bool = False) -> None:
-        """Give space that was freed back to the disk, and leave nothing readable of what was deleted."""
+    def compact(self, *, emergency: bool = False) -> bool:
+        """Give freed space back to the disk and leave nothing readable of what was deleted; False: a reader keeps it yet."""
         ...
 
     def close(self) -> None:

@@ -13,21 +13,23 @@ from retain.storage.tables import Table
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was removed from where; it names the user and holds nothing of what they said."""
+    """What was removed from where; it names the user and holds nothing of what they said.
+
+    `compacted` is False where a reader still kept deleted pages in the log: `retain purge` clears them later.
+    """
 
     tenant: str
     user: str
     erased_at: datetime
     removed: dict[str, int]
+    compacted: bool
 
 
 def erase(database: Database, tables: Sequence[Table], tenant: str, user: str) -> Receipt:
     """Remove all rows of a user, children first, and then what is left of them in free pages and logs."""
 
-    def work(tx: Transaction) -> Receipt:
-        removed = {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
-        return Receipt(tenant, user, clock.to_datetime(tx.now), dict(reversed(removed.items())))
+    def work(tx: Transaction) -> tuple[int, dict[str, int]]:
+        return tx.now, {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
 
-    receipt = database.write(tenant, work, frees=True)
-    database.compact()
-    return receipt
+    at, removed = database.write(tenant, work, frees=True)
+    return Receipt(tenant, user, clock.to_datetime(at), dict(reversed(removed.items())), database.compact())

@@ -292,8 +292,9 @@ class PostgresDatabase:
             raise StorageError(problem=f"pg_dump: {error.stderr.strip()}") from None
         target.chmod(0o600)
 
-    def compact(self, *, emergency: bool = False) -> None:
+    def compact(self, *, emergency: bool = False) -> bool:
         """Nothing to do: autovacuum reuses the space."""
+        return True
 
     def close(self) -> None:
         _OPEN.discard(self)

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +18,6 @@ import apsw
 from retain import clock
 from retain.clock import Clock
 from retain.errors import (
-    Busy,
     Corrupt,
     Full,
     NetworkDrive,
@@ -29,8 +27,9 @@ from retain.errors import (
 from retain.settings import Settings
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transaction, Work, require_tenant
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast, make_private
+from retain.storage.fork import Doors
 from retain.storage.group import GroupCommit, Job
-from retain.storage.sqlite_connection import in_our_words, open_connection
+from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
 
 MOST_IDLE_READERS = 16
 OLD_READER_SECONDS = 5.0
@@ -90,7 +89,8 @@ class SqliteTransaction:
 class SqliteDatabase:
     """One file in WAL mode, for all threads of this process and beside other processes."""
 
-    _writing: apsw.Connection | None
+    _writing: apsw.Connection | None = None
+    _idle: deque[apsw.Connection] = deque(maxlen=0)
     _ask_disk_at: float
 
     def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None) -> None:
@@ -101,10 +101,11 @@ class SqliteDatabase:
         self._settings = settings
         self._now = now or clock.now
         self._closed = False
+        self._doors = Doors(self._let_go, self._start_over)
         self._start_over()
         self._check_place()
-        self._writer()
-        _OPEN.add(self)
+        with self._doors:
+            self._writer()
         if settings.sqlite_ballast_mib and not self._temporary:
             make_ballast(self._ballast, settings.sqlite_ballast_mib)
 
@@ -114,8 +115,15 @@ class SqliteDatabase:
         return self._with_reader(lambda connection: work(SqliteTransaction(connection, tenant, self._now())))
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
+        with self._doors:
+            return self._inside_reader(work)
+
+    def _inside_reader(self, work: Callable[[apsw.Connection], T]) -> T:
         """Run work in a read transaction; a connection that met trouble is closed, any other is kept for later."""
-        connection = self._idle.pop() if self._idle else self._connect(writing=False)
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect(writing=False)
         self._reading[id(connection)] = (time.monotonic(), connection)
         keep = False
         try:
@@ -140,7 +148,8 @@ class SqliteDatabase:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False) -> T:
-        return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
+        with self._doors:
+            return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
 
     def _commit(self, batch: list[Job]) -> None:
         """Run the jobs in one transaction: those that fail are undone alone, the rest is committed together."""
@@ -216,9 +225,9 @@ class SqliteDatabase:
         for started, reader in list(self._reading.values()):
             if time.monotonic() - started > OLD_READER_SECONDS:
                 reader.interrupt()
-        with suppress(apsw.BusyError):
-            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
-        if (size := self._log_mib()) >= self._settings.sqlite_log_mib:
+        restart_log(connection, self._settings)
+        if (size := self._log_mib()) >= max(self._settings.sqlite_log_mib, 2 * self._warned_mib):
+            self._warned_mib = size
             log.warning("the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it", self.path, size)
 
     def _log_mib(self) -> int:
@@ -264,30 +273,30 @@ class SqliteDatabase:
             os.fsync(file.fileno())
         partial.replace(target)
 
-    def compact(self, *, emergency: bool = False) -> None:
+    def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
         with self._spare() as connection:
             while connection.pragma("freelist_count"):  # a few pages at a time: others write in between
                 connection.execute("pragma incremental_vacuum(200)").fetchall()
                 time.sleep(0.001)
-            connection.execute("pragma wal_checkpoint(passive)").fetchall()  # most of the work, in nobody's way
             deadline = time.monotonic() + self._settings.sqlite_busy_seconds
-            while connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]:
-                if time.monotonic() > deadline:
-                    raise Busy(problem="a reader keeps deleted pages in the write-ahead log")
+            while not (done := restart_log(connection, self._settings)) and time.monotonic() < deadline:
                 time.sleep(0.05)
+            return done
 
     def close(self) -> None:
         self._closed = True
-        _OPEN.discard(self)
+        self._let_go()
+        if self._temporary:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _let_go(self) -> None:
         for connection in [*self._idle, self._writing]:
             if connection:
                 connection.close()
         self._idle.clear()
         self._writing = None
-        if self._temporary:
-            shutil.rmtree(self._temporary, ignore_errors=True)
 
     # -- connecting --------------------------------------------------------------------------------------------
 
@@ -295,21 +304,24 @@ class SqliteDatabase:
     def _ballast(self) -> Path:
         return self.path.with_name(self.path.name + "-ballast")
 
-    def _start_over(self) -> None:
-        """Have no connections: at first, and in a forked child, which must not touch its parent's."""
+    def _start_over(self) -> object:
+        """Have no connections: at first, and in a forked child; what it inherited after all is to be kept and left alone."""
+        left = [*self._idle, self._writing]
         self._group = GroupCommit(self._commit)
         self._writing = None
-        self._idle: deque[apsw.Connection] = deque()
+        self._idle = deque()
         self._reading: dict[int, tuple[float, apsw.Connection]] = {}
         self._known: set[str] = set()
         self._commits = 0
+        self._warned_mib = 0
         self._ask_disk_at = 0.0
         self._free_mib = 0
+        return left
 
     @contextmanager
     def _spare(self) -> Iterator[apsw.Connection]:
         """A connection of its own, for work that takes long."""
-        with closing(self._connect(writing=True)) as connection:
+        with self._doors, closing(self._connect(writing=True)) as connection:
             try:
                 yield connection
             except apsw.Error as error:
@@ -384,16 +396,3 @@ def _script(step: Step) -> str:
 def _fastest_folder() -> str | None:
     memory = Path("/dev") / "shm"
     return str(memory) if os.access(memory, os.W_OK) else None
-
-
-_OPEN: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
-_ABANDONED: list[apsw.Connection | None] = []
-
-
-def _after_fork() -> None:
-    for database in list(_OPEN):
-        _ABANDONED.extend([*database._idle, database._writing])
-        database._start_over()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -49,12 +49,26 @@ def _claim(connection: apsw.Connection, path: Path) -> None:
             connection.execute("pragma journal_mode = wal").fetchall()
         return
     if mark or connection.pragma("schema_version"):
+        if connection.pragma("application_id") == APPLICATION_ID:
+            return  # another process has just made it ours
         raise NotOurs(path=str(path), problem="another program made it")
     if not os.access(path, os.W_OK):
         raise ReadOnly(problem=f"{path} may not be written")
     connection.execute("pragma auto_vacuum = incremental")
     connection.execute("pragma journal_mode = wal").fetchall()
     connection.pragma("application_id", APPLICATION_ID)
+
+
+def restart_log(connection: apsw.Connection, settings: Settings) -> bool:
+    """Empty the write-ahead log; False if a reader still needs it, because waiting here would hold up every writer."""
+    connection.execute("pragma wal_checkpoint(passive)").fetchall()  # most of the work, in nobody's way
+    connection.set_busy_handler(None)
+    try:
+        return not connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
 
 
 class Patience:

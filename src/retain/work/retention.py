@@ -17,10 +17,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Purged:
-    """How much was removed."""
+    """How much was removed; `compacted` is False where a reader still kept deleted pages in the log."""
 
     messages: int
     state: int
+    compacted: bool
 
 
 def purge(
@@ -42,8 +43,7 @@ def purge(
                 if progress:
                     progress(sum(done.values()), total)
                 time.sleep(_PAUSE)
-    database.compact()
-    return Purged(**done)
+    return Purged(done["messages"], done["state"], database.compact())
 
 
 def _due(tx: Transaction, age: int | None) -> int:
