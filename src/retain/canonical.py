@@ -68,7 +68,7 @@ def amount(value: float, field: str) -> float:
     """A finite number that is not negative, as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise Invalid(field=field, problem="must be a number from 0 up")
-    return float(value)
+    return float(value) + 0.0  # SQLite does not keep the sign of -0.0
 
 
 def dump(value: Json, field: str, limit: int) -> str:
