@@ -1,0 +1,457 @@
+"""State: key-value memory with expiry, versions and compare-and-set: spec K1; P9, P10, B21."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from retain import JsonText, Memory, Scope
+from retain.errors import Conflict, Invalid, NotFound, WrongVersion
+
+START = 1_760_000_000_000_000
+SECOND = 1_000_000
+
+
+class Now:
+    """A clock that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.micros = START
+
+    def __call__(self) -> int:
+        return self.micros
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def timed(open_memory: Callable[..., Memory], now: Now) -> Memory:
+    """A database whose clock is the test's."""
+    return open_memory(clock=now)
+
+
+def at(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def keys(scope: Scope, **which: Any) -> list[str]:
+    return [item.key for item in scope.state.list(**which)]
+
+
+def exported(memory: Memory, **which: Any) -> bytes:
+    out = io.BytesIO()
+    memory.export(out, **which)
+    return out.getvalue()
+
+
+def test_any_json_is_a_value(me: Scope) -> None:
+    """K1."""
+    values: list[Any] = [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**60,
+        1.5,
+        "",
+        "text",
+        [],
+        {},
+        {"b": 1, "a": [None, {"": "é😀"}]},
+        [[[]]],
+    ]
+    for value in values:
+        assert json.dumps(me.state.set("k", value).value) == json.dumps(value)
+        assert json.dumps(me.state.get("k").value) == json.dumps(value)
+
+
+def test_json_text_stays_as_it_was_written(me: Scope) -> None:
+    me.state.set("k", JsonText('{ "a" : 1.0 }'))
+    assert me.state.get("k").raw == '{ "a" : 1.0 }'
+
+
+def test_set_replaces_and_counts(timed: Memory, now: Now) -> None:
+    """K1: upsert, with versions and times."""
+    me = timed.scope("acme", "ada", "scout")
+    first = me.state.set("theme", "dark", ttl=60)
+    assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
+    assert first.expires_at == at(START + 60 * SECOND)
+    now.micros += 5
+    second = me.state.set("theme", "light")
+    assert (second.version, second.created_at, second.updated_at) == (2, at(START), at(START + 5))
+    assert second.expires_at is None
+    assert me.state.get("theme") == second == next(iter(me.state.list()))
+
+
+def test_a_key_that_is_not_there(me: Scope) -> None:
+    for call in (lambda: me.state.get("k"), lambda: me.state.remove("k"), lambda: me.state.remove("k", if_version=1)):
+        with pytest.raises(NotFound) as error:
+            call()
+        assert str(error.value) == "There is no state 'k' here."
+    assert list(me.state.list()) == []
+
+
+def test_state_survives_closing_the_database(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory()
+    item = memory.scope("acme", "ada").state.set("k", [1], ttl=3600)
+    memory.close()
+    assert open_memory().scope("acme", "ada").state.get("k") == item
+
+
+# -- areas ------------------------------------------------------------------------------------------------------------
+
+
+def test_areas_do_not_meet(memory: Memory, me: Scope) -> None:
+    """K1: a user's, a session's and the tenant's keys are different keys."""
+    session = me.sessions.add("s").id
+    for area in ("user", "tenant", f"session:{session}"):
+        me.state.set("k", area, area=area)
+    for area in ("user", "tenant", f"session:{session}"):
+        assert me.state.get("k", area=area).value == area
+        assert [item.value for item in me.state.list(area=area)] == [area]
+    me.state.remove("k", area="user")
+    assert me.state.get("k", area="tenant").value == "tenant"
+    assert me.state.get("k", area="session:s").value == "session:s"
+
+
+def test_names_that_look_like_areas_stay_apart(memory: Memory) -> None:
+    """A user called `tenant` or `session:s` has an area of their own."""
+    users = ["tenant", "user", "session:s", "user:ada", "ada", "*", "%", "_"]
+    for user in users:
+        memory.scope("acme", user, "a").state.set("k", user)
+    memory.scope("acme").state.set("k", "of the tenant", area="tenant")
+    assert [memory.scope("acme", user).state.get("k").value for user in users] == users
+    assert memory.scope("acme").state.get("k", area="tenant").value == "of the tenant"
+
+
+def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
+    """P11: the tenant's state is every user's; a user's and a session's are their own."""
+    me.sessions.add("s")
+    me.state.set("mine", 1)
+    me.state.set("ours", 2, area="tenant")
+    me.state.set("here", 3, area="session:s")
+    bob = memory.scope("acme", "bob", "scout")
+    assert bob.state.get("ours", area="tenant").value == 2
+    assert list(bob.state.list()) == []
+    stranger = memory.scope("other", "ada", "scout")
+    assert list(stranger.state.list()) == list(stranger.state.list(area="tenant")) == []
+    for scope in (bob, stranger):
+        for area, id in (("session:s", "s"), ("session:never", "never")):
+            calls: list[Callable[..., Any]] = [
+                lambda scope=scope, area=area: scope.state.get("here", area=area),
+                lambda scope=scope, area=area: scope.state.set("here", 0, area=area),
+                lambda scope=scope, area=area: scope.state.set("here", 0, area=area, if_version=0),
+                lambda scope=scope, area=area: scope.state.list(area=area),
+                lambda scope=scope, area=area: scope.state.remove("here", area=area),
+            ]
+            for call in calls:
+                with pytest.raises(NotFound) as error:
+                    call()
+                assert str(error.value) == f"There is no session {id!r} here."
+    assert me.state.get("here", area="session:s").value == 3
+    assert memory.scope("acme").state.get("here", area="session:s").value == 3
+
+
+def test_a_users_area_needs_a_user(memory: Memory) -> None:
+    with pytest.raises(Invalid) as error:
+        memory.scope("acme").state.set("k", 1)
+    assert error.value.field == "user"
+
+
+def test_a_sessions_state_goes_with_it(memory: Memory, me: Scope) -> None:
+    """P3."""
+    me.sessions.add("s")
+    me.state.set("k", 1, area="session:s")
+    me.sessions.remove("s")
+    me.sessions.add("s")
+    assert list(me.state.list(area="session:s")) == []
+    assert b'"state"' not in exported(memory)
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_compare_and_set(me: Scope) -> None:
+    """P9: 0 is only for what is not there, a number only for that version, none for whatever is there."""
+    with pytest.raises(WrongVersion) as error:
+        me.state.set("k", "x", if_version=1)
+    assert (error.value.actual, error.value.expected) == (0, 1)
+    assert me.state.set("k", "a", if_version=0).version == 1
+    with pytest.raises(WrongVersion) as error:
+        me.state.set("k", "b", if_version=0)
+    assert (error.value.actual, error.value.expected) == (1, 0)
+    assert me.state.set("k", "b", if_version=1).version == 2
+    for stale in (1, 3, 2**53):
+        with pytest.raises(WrongVersion):
+            me.state.set("k", "c", if_version=stale)
+    assert isinstance(error.value, Conflict)
+    assert me.state.get("k").value == "b"
+    assert me.state.set("k", "d").version == 3
+
+
+def test_compare_and_remove(me: Scope) -> None:
+    me.state.set("k", 1)
+    me.state.set("k", 2)
+    for stale in (0, 1, 3):
+        with pytest.raises(WrongVersion) as error:
+            me.state.remove("k", if_version=stale)
+        assert (error.value.actual, error.value.expected) == (2, stale)
+    me.state.remove("k", if_version=2)
+    with pytest.raises(NotFound):
+        me.state.get("k")
+    assert me.state.set("k", 3, if_version=0).value == 3
+
+
+@pytest.mark.parametrize("area", ["user", "tenant"])
+def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> None:
+    """P9: 8 threads × 12 increments by compare-and-set end at exactly 96."""
+    threads, times = 8, 12
+
+    def count(_: int) -> None:
+        me = memory.scope("acme", "ada", "scout")
+        for _ in range(times):
+            while True:
+                try:
+                    found = me.state.get("counter", area=area)
+                    value, version = found.value, found.version
+                except NotFound:
+                    value, version = 0, 0
+                try:
+                    me.state.set("counter", value + 1, area=area, if_version=version)
+                    break
+                except WrongVersion:
+                    continue
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(count, range(threads)))
+    found = memory.scope("acme", "ada").state.get("counter", area=area)
+    assert (found.value, found.version) == (threads * times, threads * times)
+
+
+def test_of_many_first_writers_one_wins(me: Scope) -> None:
+    """P9."""
+    start = threading.Barrier(16)
+
+    def claim(n: int) -> int | None:
+        start.wait()
+        try:
+            return int(me.state.set("lease", n, if_version=0).value)
+        except WrongVersion:
+            return None
+
+    with ThreadPoolExecutor(16) as pool:
+        winners = [n for n in pool.map(claim, range(16)) if n is not None]
+    assert winners == [me.state.get("lease").value]
+
+
+# -- expiry -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None:
+    """P10, B21: never returned at or after its moment, by any read."""
+    me = timed.scope("acme", "ada", "scout")
+    item = me.state.set("k", "v", ttl=1.5)
+    me.state.set("stays", "v")
+    assert item.expires_at == at(START + 1_500_000)
+    now.micros = START + 1_499_999
+    assert me.state.get("k") == item
+    assert keys(me) == ["k", "stays"]
+    assert b'"key":"k"' in exported(timed)
+    assert b'"key":"k"' in exported(timed, user="ada")
+    assert timed.counts()["state"] == 2
+    for moment in (START + 1_500_000, START + 1_500_001, START + 10**15):
+        now.micros = moment
+        with pytest.raises(NotFound):
+            me.state.get("k")
+        with pytest.raises(NotFound):
+            me.state.remove("k")
+        with pytest.raises(NotFound):
+            me.state.remove("k", if_version=1)
+        with pytest.raises(WrongVersion) as error:
+            me.state.set("k", 0, if_version=1)
+        assert error.value.actual == 0
+        assert keys(me) == keys(me, prefix="") == ["stays"]
+        assert b'"key":"k"' not in exported(timed)
+        assert b'"key":"k"' not in exported(timed, user="ada")
+        assert timed.counts()["state"] == 1
+
+
+def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
+    """B21: the boundary, one microsecond before and at it."""
+    me = timed.scope("acme", "ada", "scout")
+    for ttl in (1e-9, 1e-6, 0.000_001_4, 0.001, 1, 86_400, 10**9):
+        end = now.micros + max(1, round(ttl * SECOND))
+        assert me.state.set("k", 1, ttl=ttl).expires_at == at(end)
+        now.micros = end - 1
+        assert me.state.get("k").value == 1
+        now.micros = end
+        assert keys(me) == []
+
+
+def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
+    """B21: an hour is an hour, over a change of clocks, a leap day and a new year."""
+    me = timed.scope("acme", "ada", "scout")
+    for day in ("2024-02-29T23:59:59", "2026-03-29T00:59:59", "2026-10-25T00:59:59", "2026-12-31T23:59:59"):
+        now.micros = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND
+        me.state.set("k", 1, ttl=3600)
+        now.micros += 3600 * SECOND - 1
+        assert me.state.get("k").value == 1
+        now.micros += 1
+        assert keys(me) == []
+
+
+def test_what_expired_is_as_if_it_had_never_been(timed: Memory, now: Now) -> None:
+    """P10: setting it again is setting a new key, whether or not the sweeper has been there."""
+    me = timed.scope("acme", "ada", "scout")
+    me.state.set("k", "old", ttl=1)
+    now.micros += SECOND
+    new = me.state.set("k", "new", if_version=0, ttl=1)
+    assert (new.value, new.created_at, new.expires_at) == ("new", at(now.micros), at(now.micros + SECOND))
+    now.micros += SECOND
+    assert me.state.set("k", "newer").created_at == at(now.micros)
+    with pytest.raises(WrongVersion):
+        me.state.set("k", "newest", if_version=0)
+
+
+def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> None:
+    me = timed.scope("acme", "ada", "scout")
+    me.state.set("k", 1, ttl=10)
+    now.micros += 9 * SECOND
+    me.state.set("k", 2, ttl=10)
+    now.micros += 9 * SECOND
+    assert me.state.get("k").value == 2
+    me.state.set("k", 3)
+    now.micros += 10**15
+    assert me.state.get("k").value == 3
+
+
+def test_purge_removes_what_expired_and_counts_only_that(timed: Memory, now: Now) -> None:
+    """P10: the sweeper's receipt names no live key and no other tenant's."""
+    me, other = timed.scope("acme", "ada", "scout"), timed.scope("other", "bob", "scout")
+    me.sessions.add("s")
+    for n in range(700):
+        me.state.set(f"k{n}", n, ttl=1 if n % 7 else 5)
+    me.state.set("k", 1, area="session:s", ttl=1)
+    other.state.set("k", 1, ttl=5, area="tenant")
+    assert timed.purge().state == 0
+    now.micros += SECOND
+    assert timed.purge().state == 601
+    assert timed.purge().state == 0
+    assert len(me.state.list(limit=1000)) == 100
+    now.micros += 4 * SECOND
+    assert timed.purge().state == 101
+    assert (keys(me), keys(other, area="tenant")) == ([], [])
+
+
+def test_the_sweeper_never_takes_a_refreshed_value(open_memory: Callable[..., Memory], now: Now) -> None:
+    """P10: keys that expire again and again, refreshed by one side while the other sweeps."""
+    memory = open_memory(clock=now)
+    me = memory.scope("acme", "ada", "scout")
+    done = threading.Event()
+    swept = [0]
+
+    def sweep() -> None:
+        while not done.is_set():
+            swept[0] += memory.purge().state
+
+    with ThreadPoolExecutor(1) as pool:
+        sweeping = pool.submit(sweep)
+        try:
+            for n in range(60):
+                for key in ("a", "b", "c"):
+                    me.state.set(key, n, ttl=1)
+                now.micros += SECOND  # all of them are due now, and the sweeper runs
+                for key in ("a", "b"):
+                    me.state.set(key, n, ttl=10)
+                assert [me.state.get(key).value for key in ("a", "b")] == [n, n]
+        finally:
+            done.set()
+        sweeping.result()
+    swept[0] += memory.purge().state
+    assert swept[0] > 0
+    assert keys(me) == ["a", "b"]
+
+
+def test_expired_state_is_not_in_the_receipt_of_an_erasure_of_others(timed: Memory, now: Now) -> None:
+    """P10: erasing one user leaves the others' live state, and removes expired rows of their own too."""
+    ada, bob = timed.scope("acme", "ada", "scout"), timed.scope("acme", "bob", "scout")
+    for scope in (ada, bob):
+        scope.state.set("live", 1)
+        scope.state.set("dead", 1, ttl=1)
+    now.micros += SECOND
+    assert timed.erase("ada", tenant="acme").removed["state"] == 2
+    assert keys(bob) == ["live"]
+    assert timed.purge().state == 1
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+ODD = ["%", "_", "a%", "a_b", "a", "a b", "A", "é", "e\u0301", "😀", "a\\b", "a'b", 'a"b', "\ufffd", "\U0010fffe", "z" * 512,
+       "a/b", "a:b", "aa", "ab", "\u202eb", "[a]", "*", "?", "a\ufeff", "~"]  # fmt: skip
+
+
+def test_lists_are_in_byte_order_on_every_engine(me: Scope) -> None:
+    """K1."""
+    for key in ODD:
+        me.state.set(key, key)
+    assert keys(me) == sorted(ODD, key=str.encode)
+
+
+def test_a_prefix_is_plain_text(me: Scope) -> None:
+    """K1: no wildcard, no pattern, no folding of case or accents."""
+    for key in ODD:
+        me.state.set(key, key)
+    for prefix in ("a", "a_", "%", "_", "é", "e", "😀", "\U0010fffe", "z" * 512, "a'", "a\\", "A", "*", "nothing"):
+        assert keys(me, prefix=prefix) == sorted((key for key in ODD if key.startswith(prefix)), key=str.encode)
+
+
+def test_pages_meet(timed: Memory, now: Now) -> None:
+    """K1: with a prefix, with keys expiring in between, without a key twice."""
+    me = timed.scope("acme", "ada", "scout")
+    for n in range(25):
+        me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
+    me.state.set("other", 1)
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page = me.state.list(prefix="k", limit=4, after=after)
+        seen += [item.key for item in page]
+        after = page.next
+        if after is None:
+            break
+        if len(seen) == 12:
+            now.micros += 10 * SECOND
+    assert seen == [f"k{n:02}" for n in range(12)] + [f"k{n:02}" for n in range(12, 25, 2)]
+
+
+@hypothesis_settings(max_examples=25)
+@given(
+    st.sets(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=6), max_size=12),
+    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=3),
+)
+def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], prefix: str) -> None:
+    names = {name for name in names if "\U0010ffff" not in name}
+    prefix = prefix.replace("\U0010ffff", "x")
+    me = memory.scope("acme", "ada", "scout")
+    for old in keys(me):
+        me.state.remove(old)
+    for name in names:
+        me.state.set(name, 1)
+        me.state.set((prefix + name)[:100], 1)
+    expected = {*names, *((prefix + name)[:100] for name in names)}
+    assert keys(me) == sorted(expected, key=str.encode)
+    assert keys(me, prefix=prefix) == sorted((n for n in expected if n.startswith(prefix)), key=str.encode)
