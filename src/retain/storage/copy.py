@@ -105,8 +105,8 @@ def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[M
         if tx.run(table.insert(columns), **row):
             added += 1
             continue
-        found = next(iter(tx.each(table.find(), **{name: row[name] for name in table.key})), None)
-        if found is None or {k: v for k, v in found.items() if k != "tenant"} != row:
+        found = tx.one(table.find(), **{name: row[name] for name in table.key})
+        if found is None or dict(zip(columns, found, strict=True)) != {**row, "tenant": tx.tenant}:
             key = " ".join(str(row[name]) for name in table.key)
             raise Conflict(problem=f"{table.name} {key} is already there with other content; import into an empty database")
     return added

@@ -100,7 +100,8 @@ class PostgresTransaction:
             yield from cursor
 
     def columns(self, table: str) -> list[str]:
-        sql = "select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped"
+        sql = """select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped
+                 order by attnum"""
         return [name for (name,) in self._cursor.execute(sql, (table,)).fetchall()]
 
 

@@ -1,0 +1,312 @@
+"""Export and import: byte for byte the same again, between any two engines; nothing from a file that is not whole (P15)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import Memory
+from retain.errors import Conflict, Invalid, RetainError
+from retain.storage.tables import Table
+from tests.conftest import SETTINGS, new_database
+from tests.storage.behind import TABLES, fill, hashes
+
+DAY = 86_400_000_000
+
+
+def exported(memory: Memory, **choice: Any) -> bytes:
+    out = io.BytesIO()
+    memory.export(out, **choice)
+    return out.getvalue()
+
+
+def lines(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.split(b"\n")[:-1]]
+
+
+def sealed(content: list[Any]) -> bytes:
+    """A file with these lines and a closing line that fits them, as a careful forger would make it."""
+    body = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in content)
+    end = {"end": True, "rows": len(content), "sha256": hashlib.sha256(body).hexdigest()}
+    return body + json.dumps(end).encode() + b"\n"
+
+
+def beside(engine: str, tmp_path: Path) -> Iterator[str]:
+    """The address of another empty database."""
+    if engine == "sqlite":
+        yield f"sqlite:///{tmp_path}/beside.db"
+    else:
+        yield from new_database(engine)
+
+
+@pytest.fixture(params=["sqlite", "modern"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
+    """A second, empty database, on a file and on a server."""
+    for url in beside(request.param, tmp_path):
+        with Memory.open(url, settings=SETTINGS) as memory:
+            yield memory
+
+
+@pytest.fixture
+def other(engine: str, tmp_path: Path) -> Iterator[Memory]:
+    """A second, empty database on the same engine."""
+    for url in beside(engine, tmp_path):
+        with Memory.open(url, settings=SETTINGS) as memory:
+            yield memory
+
+
+# -- the round trip ------------------------------------------------------------------------------------------------
+
+
+def test_export_import_export_is_byte_identical_between_any_two_engines(memory: Memory, target: Memory) -> None:
+    """P15, M6, B37: ids, order, times, expiry, versions, keys and the JSON as it was sent."""
+    for tenant in ("acme", "Bücher '%s", "z"):
+        fill(memory, tenant)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(3):
+        me.state.set("counter", n, ttl=10_000)
+    me.sessions.edit("acme ada 1", label="edited")
+    me.interactions.add("r", "m", latency_ms=-0.0, cost=-0.0)
+    me.interactions.add("r", "m", latency_ms=1e-300, cost=1.7976931348623157e308)
+    first = exported(memory)
+    copied = target.import_(io.BytesIO(first))
+    assert copied.new == sum(copied.rows.values()) == len(lines(first)) - 2 - 3
+    assert exported(target) == first
+    assert target.scope("acme").messages.window("acme ada 1") == memory.scope("acme").messages.window("acme ada 1")
+    assert target.scope("acme", "ada").state.get("counter") == me.state.get("counter")
+    assert [finding for finding in target.verify() if not finding.ok] == []
+
+
+def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) -> None:
+    """Numbers, keys and versions continue; a retry that crosses the move is still the same request."""
+    fill(memory)
+    sent = memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "x", key="in flight")
+    other.import_(io.BytesIO(exported(memory)))
+    me = other.scope("acme", "ada", "scout")
+    assert me.messages.append("acme ada 1", "user", "x", key="in flight") == sent
+    assert me.messages.append("acme ada 1", "user", "y").seq == sent.seq + 1
+    assert me.state.set("key 1", 2).version == 2
+    assert me.sessions.resume().id == "acme ada 1"
+
+
+def test_after_a_purge_the_numbers_survive_the_move(open_memory: Callable[..., Memory], other: Memory) -> None:
+    now = [1_000 * DAY]
+    memory = open_memory(clock=lambda: now[0])
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    me.messages.extend("s", [{"role": "user", "content": "old"}] * 5)
+    now[0] += 30 * DAY
+    memory.purge(days=7)
+    data = exported(memory)
+    other.import_(io.BytesIO(data))
+    assert exported(other) == data
+    assert other.scope("acme", "ada", "scout").messages.append("s", "user", "new").seq == 6
+
+
+def test_expired_state_is_left_out(open_memory: Callable[..., Memory]) -> None:
+    """P10."""
+    now = [1_000 * DAY]
+    memory = open_memory(clock=lambda: now[0])
+    me = memory.scope("acme", "ada", "scout")
+    me.state.set("short", "canary", ttl=10)
+    me.state.set("long", 1, ttl=20)
+    me.state.set("for good", 1)
+    now[0] += 10_000_000
+    data = exported(memory)
+    assert b"canary" not in data
+    assert [line["row"]["key"] for line in lines(data) if line.get("table") == "state"] == ["for good", "long"]
+
+
+def test_one_tenant_or_one_user_alone(memory: Memory, other: Memory) -> None:
+    for tenant in ("acme", "other"):
+        fill(memory, tenant)
+    found = lines(exported(memory, tenants=["acme"]))
+    assert [line["tenant"] for line in found if "tenant" in line] == ["acme"]
+    data = exported(memory, tenants=["acme"], user="ada")
+    rows = [(line["table"], line["row"]) for line in lines(data) if "table" in line]
+    assert {table for table, _ in rows} == set(TABLES) - {"tenants", "agents"}
+    assert b"bob" not in data
+    assert {row["user_id"] for _, row in rows if row.get("user_id")} == {"ada"}
+    other.import_(io.BytesIO(data))
+    assert exported(other) == data
+    assert exported(memory, tenants=["nobody"]).count(b"\n") == 3
+
+
+def test_the_file_is_what_it_says(memory: Memory) -> None:
+    """JSON Lines in a fixed order, with the number of rows and a checksum at the end; progress is told."""
+    fill(memory)
+    told: list[tuple[int, int]] = []
+    data = exported(memory, progress=lambda done, total: told.append((done, total)))
+    body, end = data[: data.rindex(b'{"end"')], json.loads(data[data.rindex(b'{"end"') :])
+    assert end == {"end": True, "rows": body.count(b"\n") - 2, "sha256": hashlib.sha256(body).hexdigest()}
+    assert told[-1] == (end["rows"], end["rows"])
+    assert b"\r" not in data
+    assert data == exported(memory)
+
+
+# -- an import that was interrupted --------------------------------------------------------------------------------
+
+
+def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> None:
+    """Every stop leaves whole batches; the same file again adds the rest and nothing twice."""
+    fill(memory)
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("long")
+    me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(1000)])
+    me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(300)])
+    data = exported(memory)
+    for stop_after in (1, 3, 5):
+        calls: list[int] = []
+
+        def stop(done: int, total: int, calls: list[int] = calls, stop_after: int = stop_after) -> None:
+            calls.append(done)
+            if len(calls) == stop_after:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            other.import_(io.BytesIO(data), progress=stop)
+    done = other.import_(io.BytesIO(data))
+    assert 0 < done.new < sum(done.rows.values())
+    assert other.import_(io.BytesIO(data)).new == 0
+    assert exported(other) == data
+
+
+def test_a_row_that_is_there_with_other_content_stops_the_import(memory: Memory, other: Memory) -> None:
+    fill(memory)
+    data = exported(memory)
+    other.scope("acme", "ada", "scout").state.set("key 1", "mine")
+    with pytest.raises(Conflict, match="state user:ada key 1 is already there with other content"):
+        other.import_(io.BytesIO(data))
+    assert other.scope("acme", "ada").state.get("key 1").value == "mine"
+
+
+# -- files that are refused ----------------------------------------------------------------------------------------
+
+
+def refused(memory: Memory, url: str, data: bytes, match: str) -> None:
+    """The file is bad input, and not a row was written."""
+    before = hashes(url)
+    with pytest.raises(Invalid, match=match) as error:
+        memory.import_(io.BytesIO(data))
+    assert error.value.field == "file"
+    assert hashes(url) == before, match
+
+
+@pytest.fixture(scope="module")
+def good() -> bytes:
+    """An export with something of everything."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        fill(memory)
+        return exported(memory)
+
+
+def test_a_file_that_was_cut_anywhere_is_refused(memory: Memory, url: str, good: bytes) -> None:
+    ends = [place for place, byte in enumerate(good) if byte == 10]
+    for cut in (*ends[:-1:17], *(end + 1 for end in ends[:-1:17]), len(good) - 2, len(good) // 2, 20):
+        refused(memory, url, good[:cut], "cut off|is not an export|checksum")
+    refused(memory, url, b"", "is not an export")
+
+
+def test_a_file_that_was_changed_is_refused(memory: Memory, url: str, good: bytes) -> None:
+    content = good.splitlines(keepends=True)
+    refused(memory, url, good.replace(b"plain", b"plane", 1), "checksum")
+    refused(memory, url, b"".join([*content[:5], content[6], content[5], *content[7:]]), "checksum")
+    refused(memory, url, b"".join([*content[:5], *content[6:]]), "checksum")
+    refused(memory, url, good + content[3], "cut off")
+    refused(memory, url, good.replace(b'"schema":3', b'"schema":2', 1), "schema 2")
+
+
+def test_a_foreign_file_is_refused(memory: Memory, url: str) -> None:
+    for data in (
+        b"hello\n",
+        b"\x00\xff\xfe",
+        b"[]\n",
+        b"{}\n",
+        b'{"retain":2,"schema":3}\n',
+        b"\n\n",
+        b"SQLite format 3\x00",
+        b"null\n",
+        b"[" * 100_000,
+    ):
+        refused(memory, url, data, "is not an export")
+
+
+HEAD: dict[str, Any] = {"retain": 1, "schema": 3}
+AGENT: dict[str, Any] = {
+    "name": "a", "prompt": "", "model": "", "tools": "[]", "color": "", "icon": "", "version": 1, "created_at": 1,
+    "updated_at": 1,
+}  # fmt: skip
+
+
+GOOD: list[Any] = [{"tenant": "a"}, {"table": "agents", "row": AGENT}]
+FORGED: list[tuple[list[Any], str]] = [
+    ([{"table": "agents", "row": AGENT}], "tenant"),
+    ([*GOOD, {"table": "tenants", "row": {}}], "table 'tenants'"),
+    ([*GOOD, {"table": "retain_schema", "row": {"version": 9}}], "table"),
+    (
+        [*GOOD, {"table": "agents; drop table agents", "row": AGENT}],
+        "table",
+    ),
+    ([*GOOD, {"what": 1}], "neither"),
+    ([*GOOD, b"not json"], "not a JSON object"),
+    ([*GOOD, b"\xff\xfe"], "not a JSON object"),
+    ([*GOOD, [1]], "not a JSON object"),
+    ([{"tenant": "a"}, {"table": "agents", "row": [AGENT]}], "neither"),
+    ([*GOOD, {"tenant": "*"}, {"table": "agents", "row": AGENT}], "tenant"),
+    ([*GOOD, {"tenant": ""}, {"table": "agents", "row": AGENT}], "tenant"),
+    ([*GOOD, {"tenant": "b\0"}], "tenant"),
+    (
+        [*GOOD, {"table": "agents", "row": {**AGENT, "name": ["x"]}}],
+        "agents",
+    ),
+    ([*GOOD, {"table": "agents", "row": {**AGENT, "name": {}}}], "agents"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "nul \0"}}], "agents"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "half \ud83d"}}], "agents"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": 2**63}}], "agents"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": float("nan")}}], "agents|JSON"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": True}}], "agents"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "extra": 1}}], "columns.*extra"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {k: v for k, v in AGENT.items() if k != "icon"}}], "columns.*icon"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "tenant": "b"}}], "columns.*tenant"),
+    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "now": 1}}], "columns.*now"),
+    ([*GOOD, b'{"a":' + b"[" * 100_000], "not a JSON object"),
+]
+
+
+def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_written(memory: Memory, url: str) -> None:
+    """A checksum says that a file is whole, not who made it."""
+    for content, match in FORGED:
+        refused(memory, url, sealed([HEAD, *content]), match)
+    memory.import_(io.BytesIO(sealed([HEAD, *GOOD])))
+    assert memory.scope("a").agents.get("a").version == 1
+
+
+def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> None:
+    for name in ("name) values ('x'); drop table agents; --", "name, tenant", 'name"', "name ", "NAME", "name\0", ":tenant"):
+        row = {**{key: value for key, value in AGENT.items() if key != "name"}, name: "x"}
+        refused(memory, url, sealed([HEAD, {"tenant": "a"}, {"table": "agents", "row": row}]), "columns")
+        with pytest.raises(ValueError, match="not the name of a column"):
+            Table("agents", order="name").insert(["tenant", name])
+
+
+def test_values_in_the_file_are_only_values(memory: Memory) -> None:
+    hostile = "x'); drop table agents; --"
+    row = {**AGENT, "name": hostile, "prompt": ":tenant %s %(tenant)s", "model": "b"}
+    memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "b' or 'a'='a"}, {"table": "agents", "row": row}])))
+    assert memory.tenants() == ["b' or 'a'='a"]
+    (found,) = memory.scope("b' or 'a'='a").agents.list()
+    assert (found.name, found.prompt) == (hostile, ":tenant %s %(tenant)s")
+
+
+def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(postgres_wait_seconds=0.2)
+    row = {"session_id": "nowhere", "key": "k", "digest": "d", "first_seq": 1, "last_seq": 1, "created_at": 1}
+    with pytest.raises(RetainError):
+        memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "a"}, {"table": "message_keys", "row": row}])))
+    assert memory.tenants() == []
