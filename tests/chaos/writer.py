@@ -108,14 +108,15 @@ def main() -> None:
             if type(error).__name__ != "AlreadyExists":
                 log.note("error", job.name, repr(error))
         threads = [threading.Thread(target=write, args=(me, log, job, n, stop)) for n in range(1, job.threads)]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             write(me, log, job, 0, stop)
         except KeyboardInterrupt:
             stop.set()
         for thread in threads:
-            thread.join()
+            if thread.ident:
+                thread.join()
     log.note("done", job.name)
 
 

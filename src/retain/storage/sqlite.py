@@ -92,6 +92,7 @@ class SqliteDatabase:
     _writing: apsw.Connection | None = None
     _idle: deque[apsw.Connection] = deque(maxlen=0)
     _ask_disk_at: float
+    _warned_mib: int
 
     def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None) -> None:
         self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
@@ -287,7 +288,8 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._closed = True
-        self._let_go()
+        self._doors.shut()
+        self._doors.open()
         if self._temporary:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
