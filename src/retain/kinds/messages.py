@@ -103,6 +103,12 @@ class Messages(Kind):
                having min(seq) <> first_seq or count(*) <> max(seq) - first_seq + 1""",
         ),
         Check(
+            "every message has its session",
+            """select 'session ' || session_id from messages where tenant = :tenant and not exists (
+                   select 1 from sessions where sessions.tenant = :tenant and sessions.id = messages.session_id)
+               group by session_id""",
+        ),
+        Check(
             "an idempotency key leads to messages of its session",
             """select 'key ' || key || ' of session ' || session_id from message_keys
                where tenant = :tenant and not exists (

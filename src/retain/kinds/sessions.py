@@ -65,9 +65,10 @@ class Sessions(Kind):
         Check(
             "an active session is its user's and agent's own",
             """select active.user_id || ' / ' || active.agent || ' has active session ' || active.active_session_id
-               from active_sessions active join sessions on sessions.tenant = active.tenant
+               from active_sessions active left join sessions on sessions.tenant = active.tenant
                and sessions.id = active.active_session_id
-               where active.tenant = :tenant and (sessions.user_id <> active.user_id or sessions.agent <> active.agent)""",
+               where active.tenant = :tenant and (
+                   sessions.id is null or sessions.user_id <> active.user_id or sessions.agent <> active.agent)""",
         ),
         Check(
             "a summary covers no more messages than there are",

@@ -56,8 +56,10 @@ class State(Kind):
     checks = (
         Check(
             "state names its owner",
-            """select area || ' ' || key from state where tenant = :tenant
-               and area <> coalesce('user:' || user_id, 'session:' || session_id, 'tenant')""",
+            """select area || ' ' || key from state where tenant = :tenant and (
+                   area <> coalesce('user:' || user_id, 'session:' || session_id, 'tenant') or (
+                       session_id is not null and not exists (
+                           select 1 from sessions where sessions.tenant = :tenant and sessions.id = state.session_id)))""",
         ),
     )
 

@@ -1,0 +1,141 @@
+"""Erasing a user: everything of theirs is gone, also from the bytes on disk, and nothing of anybody else."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.errors import Invalid
+from retain.memory import TABLES as ALL
+from tests.conftest import SETTINGS
+from tests.storage.behind import fill, hashes
+
+CANARY = "canary-7f3a-of-ada"
+
+
+def talk(memory: Memory, tenant: str, user: str, word: str) -> None:
+    """Something of a user in every table, with a word in every column that takes text."""
+    me = memory.scope(tenant, user, "scout")
+    for n in range(3):
+        session = me.sessions.add(f"{word} {user} {n}", label=word, attributes={word: word})
+        for k in range(20):
+            me.messages.append(session.id, "user", f"{word} " * (400 if k == 7 else 1), key=f"{word} {k}", author=word)
+        me.state.set(word, {word: word}, area=f"session:{session.id}")
+        me.interactions.add(word, word, latency_ms=1, parameters={word: word}, error=word, session=session.id)
+    me.state.set(f"{word} key", word)
+    me.state.set("gone soon", word, ttl=1000)
+    me.state.set("kept", word)
+    me.state.remove("kept")
+
+
+def test_the_receipt_says_what_was_removed_from_where(memory: Memory) -> None:
+    talk(memory, "acme", "ada", CANARY)
+    talk(memory, "acme", "bob", "word")
+    receipt = memory.erase("ada", tenant="acme")
+    assert (receipt.tenant, receipt.user) == ("acme", "ada")
+    assert receipt.removed == {
+        "sessions": 3,
+        "active_sessions": 1,
+        "messages": 60,
+        "message_keys": 60,
+        "state": 5,
+        "interactions": 3,
+    }
+    assert CANARY not in repr(receipt)
+    assert receipt.erased_at.tzinfo is not None
+    again = memory.erase("ada", tenant="acme")
+    assert set(again.removed.values()) == {0}
+    assert memory.erase("never seen", tenant="no such tenant").removed == again.removed
+
+
+def test_everybody_else_keeps_every_row(memory: Memory, url: str) -> None:
+    """B1: one user among others, and the user of the same name in another tenant."""
+    fill(memory, "acme", ("bob", "ada ", "Ada", "ad%", "a_a"))
+    talk(memory, "other", "ada", "word")
+    before = hashes(url)
+    talk(memory, "acme", "ada", CANARY)
+    memory.erase("ada", tenant="acme")
+    assert hashes(url) == before
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_nothing_of_theirs_is_found_again(memory: Memory) -> None:
+    """P13: neither by reading nor in an export, and the name can be used anew."""
+    talk(memory, "acme", "ada", CANARY)
+    memory.erase("ada", tenant="acme")
+    me = memory.scope("acme", "ada", "scout")
+    assert not me.sessions.list().items
+    assert not me.state.list().items
+    assert not me.interactions.list().items
+    out = io.BytesIO()
+    memory.export(out)
+    assert b"canary" not in out.getvalue()
+    assert me.messages.append(me.sessions.add(f"{CANARY} ada 0").id, "user", "hello again").seq == 1
+
+
+def on_disk(folder: Path) -> list[str]:
+    """The files that have the canary in their bytes, in either half of UTF-8 or UTF-16."""
+    needles = (CANARY.encode(), CANARY.encode("utf-16-le"), CANARY[:14].encode())
+    return [path.name for path in folder.iterdir() if any(needle in path.read_bytes() for needle in needles)]
+
+
+def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> None:
+    """The canary was in the file and in the log; after the erasure it is in neither, while the database is still open."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        talk(memory, "acme", "bob", "word")
+        talk(memory, "acme", "ada", CANARY)
+        memory.database.compact()
+        memory.scope("acme", "ada", "scout").messages.append(f"{CANARY} ada 1", "user", CANARY * 10)
+        memory.scope("acme").messages.window(f"{CANARY} ada 1")  # a reader with a snapshot in its cache
+        assert set(on_disk(tmp_path)) == {"agent.db", "agent.db-wal"}
+        memory.erase("ada", tenant="acme")
+        assert on_disk(tmp_path) == []
+        memory.scope("acme", "bob", "scout").sessions.add("after")
+        assert on_disk(tmp_path) == []
+    assert on_disk(tmp_path) == []
+
+
+def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
+    now = [1_000_000_000_000_000]
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS, clock=lambda: now[0]) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.sessions.add("s")
+        me.messages.extend("s", [{"role": "user", "content": f"{CANARY} {n}"} for n in range(700)], key="k")
+        me.state.set("k", CANARY, ttl=1)
+        memory.database.compact()
+        assert "agent.db" in on_disk(tmp_path)
+        now[0] += 10 * 86_400_000_000
+        memory.purge(days=1)
+        assert on_disk(tmp_path) == []
+
+
+def test_an_erasure_gives_space_back(tmp_path: Path) -> None:
+    file = tmp_path / "agent.db"
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        memory.database.compact()
+        empty = file.stat().st_size
+        me.sessions.add("s")
+        me.messages.extend("s", [{"role": "user", "content": "x" * 2000} for _ in range(1000)])
+        memory.database.compact()
+        assert file.stat().st_size > empty + 2_000_000
+        memory.erase("ada", tenant="acme")
+        assert file.stat().st_size <= empty + 65_536
+
+
+@pytest.mark.parametrize("call", [lambda m: m.erase(""), lambda m: m.erase("x" * 513), lambda m: m.erase("a", tenant="")])
+def test_a_name_that_cannot_be_one_is_bad_input(memory: Memory, call: Callable[[Memory], object]) -> None:
+    with pytest.raises(Invalid):
+        call(memory)
+
+
+def test_every_table_with_a_user_can_be_erased(memory: Memory) -> None:
+    """A kind that keeps a user's rows must say which those are, or an erasure would leave them."""
+    for table in ALL:
+        columns = memory.database.read("acme", lambda tx, name=table.name: tx.columns(name))  # type: ignore[misc]
+        if {"user_id", "session_id", "user"} & set(columns):
+            assert table.owned, table.name

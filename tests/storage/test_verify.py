@@ -1,0 +1,244 @@
+"""Verify: it is quiet about a healthy database, and finds each kind of damage, which is made here by hand (P17, D5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.errors import Corrupt
+from tests.conftest import SERVERS, SETTINGS
+from tests.storage.behind import Raw, fill, raw
+
+S = "session_id = 'acme ada 1'"
+
+
+def problems(memory: Memory) -> dict[str, str]:
+    return {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
+
+
+def test_a_healthy_database_has_nothing_to_report(memory: Memory) -> None:
+    assert problems(memory) == {}
+    for tenant in ("acme", "other"):
+        fill(memory, tenant)
+    assert problems(memory) == {}
+    checks = [finding.check for finding in memory.verify()]
+    assert len(checks) == len(set(checks)) > 6
+
+
+GAPS = "messages are numbered without a gap"
+KEYS = "an idempotency key leads to messages of its session"
+SUMMARY = "a summary covers no more messages than there are"
+ACTIVE = "an active session is its user's and agent's own"
+ORPHANS = "every message has its session"
+OWNER = "state names its owner"
+DAMAGES: dict[str, tuple[str, str, str]] = {
+    "a gap in the middle": (f"delete from messages where {S} and seq = 5", GAPS, "acme: session acme ada 1"),
+    "several gaps": (f"delete from messages where {S} and seq in (3, 4, 7)", GAPS, "has 10 messages from 1 to 13"),
+    "the first is missing": (f"delete from messages where {S} and seq = 1", GAPS, "begins at 1"),
+    "first_seq is wrong": ("update sessions set first_seq = 3 where id = 'acme bob 1'", GAPS, "acme: session acme bob 1"),
+    "a number beside the others": (f"update messages set seq = 99 where {S} and seq = 13", GAPS, "to 99"),
+    "a key without its messages": (f"delete from messages where {S} and seq = 12", KEYS, "key kept as it came"),
+    "a key without any messages": (f"delete from messages where {S}", KEYS, "acme ada 1"),
+    "a summary of messages that are not there": (
+        "update sessions set summarized_count = 14 where id = 'acme ada 1'", SUMMARY, "session acme ada 1"),
+    "a summary of less than nothing": (
+        "update sessions set summarized_count = -1 where id = 'acme ada 1'", SUMMARY, "session acme ada 1"),
+    "somebody else's session is active": (
+        "update active_sessions set active_session_id = 'acme bob 0'"
+        " where tenant = 'acme' and user_id = 'ada'", ACTIVE, "ada / scout"),
+    "another agent's session is active": (
+        "update sessions set agent = 'cook' where tenant = 'acme' and user_id = 'ada'", ACTIVE, "ada / scout"),
+    "state of nobody": (
+        "update state set user_id = null where tenant = 'acme' and area = 'user:ada' and key = 'key 1'",
+        OWNER, "user:ada key 1"),
+    "state of somebody else": (
+        "update state set user_id = 'bob' where tenant = 'acme' and area = 'user:ada' and key = 'key 1'",
+        OWNER, "user:ada key 1"),
+    "messages of no session": ("delete from sessions where id = 'acme ada 1'", ORPHANS, "acme: session acme ada 1"),
+    "no such session is active": ("delete from sessions where id = 'acme ada 1'", ACTIVE, "acme: ada / scout"),
+    "state of no session": ("delete from sessions where id = 'acme ada 1'", OWNER, "session:acme ada 1 of the session"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def filled(memory: Memory) -> Memory:
+    """A healthy database of two tenants."""
+    for tenant in ("acme", "other"):
+        fill(memory, tenant)
+    return memory
+
+
+def test_every_kind_of_damage_is_found_and_named(filled: Memory, url: str) -> None:
+    """One after the other: damage, look, mend, look."""
+    with raw(url) as database:
+        for name, (damage, check, expected) in DAMAGES.items():
+            keep = {
+                table: database.all(f"select * from {table}")
+                for table in ("messages", "sessions", "active_sessions", "state")
+            }
+            database.all(damage)
+            found = problems(filled)
+            assert expected in found.get(check, ""), (name, found)
+            assert all("other: " not in problem for problem in found.values()), name
+            mend(database, keep)
+            assert problems(filled) == {}, name
+
+
+def mend(database: Raw, keep: dict[str, list[tuple[object, ...]]]) -> None:
+    """Put the rows of these tables back as they were."""
+    for table, rows in keep.items():
+        database.all(f"delete from {table}")
+        for row in rows:
+            database.all(f"insert into {table} values ({', '.join(literal(value) for value in row)})")
+
+
+def literal(value: object) -> str:
+    if value is None:
+        return "null"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) -> None:
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(25):
+        me.sessions.add(f"s{n:02}")
+        me.messages.extend(f"s{n:02}", [{"role": "user", "content": "x"}] * 3)
+    with raw(url) as database:
+        database.all("delete from messages where seq = 2")
+    found = problems(memory)[GAPS]
+    assert found.count(" begins at ") == 20
+    assert found.endswith(" and 5 more")
+
+
+# -- SQLite --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+def on_file(file: Path, work: Callable[[Memory], object] = fill) -> dict[str, str]:
+    """Open the file, do something, and verify."""
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        work(memory)
+        return problems(memory)
+
+
+def nothing(_: Memory) -> None:
+    """Only open it."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("delete from sessions where id = 'acme ada 1'", "sessions"),
+        ("delete from tenants where tenant = 'acme'", "tenants"),
+        ("update messages set session_id = 'nowhere' where seq = 1 and session_id = 'acme ada 1'", "messages"),
+        ("update state set session_id = 'nowhere' where session_id = 'acme ada 1'", "state"),
+    ],
+)
+def test_an_orphan_is_found_in_a_file(file: Path, statement: str, table: str) -> None:
+    assert on_file(file) == {}
+    with raw(f"sqlite:///{file}") as database:
+        database.all(statement)
+    assert "without a parent" in on_file(file, nothing)["every reference has its row"], table
+
+
+def test_a_damaged_index_is_found_in_a_file(file: Path) -> None:
+    """Rows that an index has lost: made by writing the table while the schema hides the index."""
+    on_file(file)
+    with raw(f"sqlite:///{file}") as database:
+        database.all("pragma writable_schema = on")
+        ((sql,),) = database.all("select sql from sqlite_master where name = 'sessions_by_user'")
+        page = database.all("select rootpage from sqlite_master where name = 'sessions_by_user'")[0][0]
+        database.all("delete from sqlite_master where name = 'sessions_by_user'")
+    with raw(f"sqlite:///{file}") as database:
+        database.all("update sessions set user_id = 'zoe' where id = 'acme ada 1'")
+        database.all("pragma writable_schema = on")
+        database.all(f"insert into sqlite_master values ('index', 'sessions_by_user', 'sessions', {page}, '{sql}')")
+    assert "sessions_by_user" in on_file(file, nothing)["pages and indexes are intact"]
+
+
+def test_a_damaged_page_is_found_or_refused_and_never_repaired_away(file: Path) -> None:
+    """F12: the bytes stay as they were found."""
+    on_file(file)
+    data = bytearray(file.read_bytes())
+    place = data.index(b"quotes ' ")
+    page = place - place % 4096
+    data[page : page + 64] = b"\xa5" * 64
+    file.write_bytes(data)
+    try:
+        found = on_file(file, nothing)
+    except Corrupt:
+        found = {"pages and indexes are intact": "refused"}
+    assert "pages and indexes are intact" in found
+    assert file.read_bytes()[page : page + 64] == b"\xa5" * 64
+
+
+def test_a_file_that_others_may_open_is_found(file: Path) -> None:
+    on_file(file)
+    file.chmod(0o644)
+    assert "chmod 600" in on_file(file, nothing)["only its owner can open the file"]
+
+
+# -- PostgreSQL ----------------------------------------------------------------------------------------------------
+
+RLS = "row-level security is forced on every table"
+ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
+    "switched off": ("alter table messages disable row level security", RLS, "messages",
+                     "alter table messages enable row level security"),
+    "not forced": (
+        "alter table state no force row level security", RLS, "state", "alter table state force row level security"),
+    "no policy": ("drop policy tenant on agents", RLS, "agents",
+                  "create policy tenant on agents using (tenant = nullif(current_setting('retain.tenant', true), ''))"
+                  " with check (tenant = nullif(current_setting('retain.tenant', true), ''))"),
+    "a new table without it": ("create table extra (tenant text)", RLS, "extra", "drop table extra"),
+    "an invalid index": (
+        "update pg_index set indisvalid = false where indexrelid = 'sessions_by_user'::regclass",
+        "every index is valid", "sessions_by_user",
+        "update pg_index set indisvalid = true where indexrelid = 'sessions_by_user'::regclass"),
+    "a view": ("create view everything as select * from messages", "no view or function goes round it", "everything",
+               "drop view everything"),
+    "a function": (
+        "create function spy() returns bigint language sql security definer as 'select count(*) from retain.messages'",
+        "no view or function goes round it", "spy", "drop function spy"),
+    "an owner who works": (f"alter table interactions owner to {SETTINGS.postgres_role}", "the working role owns no table",
+                           "interactions", "alter table interactions owner to postgres"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_what_breaks_isolation_on_a_server_is_found(filled: Memory, url: str) -> None:
+    with raw(url) as database:
+        for name, (damage, check, expected, mending) in ON_A_SERVER.items():
+            database.all(damage)
+            found = problems(filled)
+            assert expected in found.get(check, ""), (name, found)
+            assert set(found) == {check}, name
+            database.all(mending)
+            assert problems(filled) == {}, name
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_a_commit_that_does_not_wait_for_the_disk_is_found(filled: Memory, url: str) -> None:
+    """P1: an acknowledged write would not survive a power cut."""
+    with raw(url) as database:
+        ((name,),) = database.all("select current_database()")
+        database.all(f"alter database {name} set synchronous_commit = off")
+        assert problems(filled) == {"a commit waits for the disk": "synchronous_commit is off"}
+        database.all(f"alter database {name} reset synchronous_commit")
+    assert problems(filled) == {}
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_a_working_role_with_too_many_rights_is_found(url: str) -> None:
+    """Without a role of its own, retain works as whoever connects: here a superuser, who sees everything."""
+    with Memory.open(url, settings=SETTINGS) as memory:
+        assert problems(memory) == {}
+    with Memory.open(url, settings=replace(SETTINGS, postgres_role="")) as memory:
+        assert "postgres is a superuser" in problems(memory)["the working role cannot go round it"]
