@@ -18,7 +18,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def sqlite(plan: Plan) -> Table:
-    """Each contender on a file of its own, in the steady state."""
+    """Each contender on a file of its own, in the steady state; all stay open, because the last to close deletes the log."""
     folder = plan.place()
     scopes = {name: plan.open(f"sqlite:///{folder}/{name}.db") for name in ("retain", "keyed", "insert", "correct")}
     plan.say("warming up until every write-ahead log has wrapped")
@@ -26,8 +26,6 @@ def sqlite(plan: Plan) -> Table:
         fill_log(me, folder / f"{name}.db")
     if found := straight.differences(folder / "insert.db"):
         raise RuntimeError(f"not the same pragmas: {', '.join(found)}")
-    for name in ("insert", "correct"):
-        plan.memory_of(scopes[name]).close()
     me, keyed = scopes["retain"], scopes["keyed"]
     keys = iter(range(10**9))
     with (

@@ -52,8 +52,7 @@ def sqlite(plan: Plan, title: str, target: Target) -> Table:
     tasks = crowded(plan, f"sqlite:///{folder}/tasks.db")
     each = crowded(plan, f"sqlite:///{folder}/each.db")
     for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
-        fill_log(scope, folder / f"{name}.db")
-    plan.memory_of(each).close()
+        fill_log(scope, folder / f"{name}.db")  # and all stay open, because the last to close deletes the log
     outcomes = take_turns(
         plan,
         {
