@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retain.errors import SettingsError
 
 FILE = "retain.yaml"
-_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^@\s]+(@)")
+_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 
 
 def _setting(default: Any, doc: str, least: float = 0) -> Any:
@@ -83,7 +83,11 @@ class Settings:
     def shown(self, name: str) -> str:
         """A setting as it may be shown: without the password in an address."""
         value = getattr(self, name)
-        return _PASSWORD.sub(r"\1***\2", value) if isinstance(value, str) else str(value)
+        return _PASSWORD.sub(r"\1\3***\2", value) if isinstance(value, str) else str(value)
+
+    def __repr__(self) -> str:
+        """As it may stand in a log."""
+        return f"Settings({', '.join(f'{name}={self.shown(name)!r}' for name in NAMES)})"
 
     @staticmethod
     def example() -> str:
@@ -142,11 +146,15 @@ def _convert(name: str, value: Any, where: str) -> Any:
             raise SettingsError(where=where, problem=f"must be true or false, not {value!r}")
         return words[str(value).lower()]
     if wanted is str:
+        if isinstance(value, list | dict):
+            raise SettingsError(where=where, problem=f"must be text, not {value!r}")
         return "" if value is None else str(value)
     try:
         number = wanted(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SettingsError(where=where, problem=f"must be a number, not {value!r}") from None
+    if isinstance(value, float) and number != value:
+        raise SettingsError(where=where, problem=f"must be a whole number, not {value!r}")
     if isinstance(value, bool) or not _LEAST[name] <= number < float("inf"):
         raise SettingsError(where=where, problem=f"must be a number from {_LEAST[name]} up, not {value!r}")
     return number

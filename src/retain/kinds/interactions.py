@@ -136,7 +136,7 @@ class Interactions(Kind):
         rows = self._read(lambda tx: tx.all(_TOTALS[by], **self._filter(since, until, model, route)))
         totals = [Total(str(name), *rest) for name, *rest in rows]
         if by != "day":
-            return totals
+            return sorted(totals, key=lambda total: total.name.encode())  # whatever collation the database has
         return [_dated(total) for total in totals]
 
     def _filter(

@@ -1,0 +1,136 @@
+"""Agents: how each one is set up, by name: spec A2 as far as it needs no model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+
+START = 1_760_000_000_000_000
+
+
+def at(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]) -> None:
+    """A2: name, system prompt, model, tools, colour and icon."""
+    me = open_memory(clock=lambda: START).scope("acme")
+    agent = me.agents.add("cook", prompt="You cook.\n", model="m", tools=["search", "é"], color="#ff8800", icon="🍳")
+    assert (agent.name, agent.prompt, agent.model, agent.tools) == ("cook", "You cook.\n", "m", ["search", "é"])
+    assert (agent.color, agent.icon, agent.version) == ("#ff8800", "🍳", 1)
+    assert (agent.created_at, agent.updated_at) == (at(START), at(START))
+    assert me.agents.get("cook") == agent == next(iter(me.agents.list()))
+    plain = me.agents.add("plain")
+    assert (plain.prompt, plain.model, plain.tools, plain.color, plain.icon) == ("", "", [], "", "")
+
+
+def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., Memory]) -> None:
+    now = [START]
+    me = open_memory(clock=lambda: now[0]).scope("acme")
+    first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="c", icon="i")
+    changes: list[dict[str, Any]] = [{"prompt": "P"}, {"model": "M"}, {"tools": []}, {"color": ""}, {"icon": "I"}, {}]
+    expected = {"prompt": "p", "model": "m", "tools": ["t"], "color": "c", "icon": "i"}
+    for version, change in enumerate(changes, 2):
+        now[0] += 1
+        expected |= change
+        agent = me.agents.edit("cook", **change)
+        assert {name: getattr(agent, name) for name in expected} == expected
+        assert (agent.version, agent.created_at, agent.updated_at) == (version, first.created_at, at(now[0]))
+        assert me.agents.get("cook") == agent
+
+
+def test_a_name_is_taken_once(me: Scope) -> None:
+    me.agents.add("cook", prompt="first")
+    with pytest.raises(AlreadyExists) as error:
+        me.agents.add("cook", prompt="second")
+    assert (error.value.what, error.value.id) == ("agent", "cook")
+    assert me.agents.get("cook").prompt == "first"
+    me.agents.add("Cook", prompt="another name")
+    me.agents.remove("cook")
+    assert me.agents.add("cook", prompt="third").version == 1
+
+
+def test_edit_only_over_the_version_that_was_read(me: Scope) -> None:
+    """P9's rule, for agents."""
+    me.agents.add("cook")
+    me.agents.edit("cook", prompt="a", if_version=1)
+    for stale in (0, 1, 3):
+        with pytest.raises(WrongVersion) as error:
+            me.agents.edit("cook", prompt="b", if_version=stale)
+        assert (error.value.actual, error.value.expected) == (2, stale)
+    assert me.agents.get("cook").prompt == "a"
+
+
+def test_of_many_editors_each_version_has_one(me: Scope) -> None:
+    me.agents.add("cook", prompt="0")
+    start = threading.Barrier(8)
+
+    def edit(n: int) -> bool:
+        start.wait()
+        try:
+            me.agents.edit("cook", prompt=str(n), if_version=1)
+        except WrongVersion:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(edit, range(8)))
+    assert sum(won) == 1
+    found = me.agents.get("cook")
+    assert (found.prompt, found.version) == (str(won.index(True)), 2)
+
+
+def test_an_agent_that_is_not_there(me: Scope) -> None:
+    for call in (lambda: me.agents.get("x"), lambda: me.agents.edit("x", prompt=""), lambda: me.agents.remove("x")):
+        with pytest.raises(NotFound) as error:
+            call()
+        assert str(error.value) == "There is no agent 'x' here."
+
+
+def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:
+    """P11: every user of the tenant sees them, nobody else does; conversations need none and outlive them."""
+    me.agents.add("scout", prompt="p")
+    session = me.sessions.resume()
+    assert memory.scope("acme", "bob").agents.get("scout").prompt == "p"
+    other = memory.scope("other", "ada", "scout")
+    assert list(other.agents.list()) == []
+    for call in (lambda: other.agents.get("scout"), lambda: other.agents.remove("scout")):
+        with pytest.raises(NotFound):
+            call()
+    assert other.agents.add("scout", prompt="q").prompt == "q"
+    me.agents.remove("scout")
+    assert me.sessions.get(session.id).agent == "scout"
+    assert other.agents.get("scout").prompt == "q"
+
+
+def test_pages_are_by_name_in_byte_order(me: Scope) -> None:
+    names = ["b", "a", "B", "é", "e", "😀", "a b", "a%", "_"]
+    for name in names:
+        me.agents.add(name)
+    seen: list[str] = []
+    after: str | None = None
+    while not seen or after:
+        page = me.agents.list(limit=2, after=after)
+        seen += [agent.name for agent in page]
+        after = page.next
+    assert seen == sorted(names, key=str.encode)
+
+
+def test_what_is_too_large_is_refused_whole(me: Scope) -> None:
+    """P16."""
+    me.agents.add("cook", prompt="p")
+    with pytest.raises(TooLarge) as error:
+        me.agents.edit("cook", prompt="fine", tools=[f"tool {n}" for n in range(10_000)])
+    assert error.value.field == "tools"
+    with pytest.raises(Invalid) as blank:
+        me.agents.edit("cook", prompt="fine", tools=["search", " "])
+    assert blank.value.field == "tools"
+    assert (me.agents.get("cook").prompt, me.agents.get("cook").version) == ("p", 1)

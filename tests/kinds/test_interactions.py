@@ -1,0 +1,254 @@
+"""Interactions: each model call once, and totals that a plain computation agrees with: spec T1, T2."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import Invalid
+from retain.kinds.interactions import Interaction, Total
+
+START = 1_760_000_000_000_000
+DAY = 86_400_000_000
+
+
+def at(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]) -> None:
+    """T1: route, model, parameters, latency, tokens, cost, time."""
+    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    sent = me.interactions.add(
+        "/api/chat",
+        "gpt-x",
+        latency_ms=12.75,
+        tokens_in=2**53,
+        tokens_out=7,
+        cost=0.1 + 0.2,
+        parameters={"temperature": 0.5, "stop": ["\x00", "é"]},
+        error="timeout",
+        session="s1",
+    )
+    assert sent.parameters == {"temperature": 0.5, "stop": ["␀", "é"]}
+    assert (sent.route, sent.model, sent.latency_ms, sent.tokens_in, sent.tokens_out, sent.cost) == (
+        "/api/chat",
+        "gpt-x",
+        12.75,
+        2**53,
+        7,
+        0.1 + 0.2,
+    )
+    assert (sent.error, sent.user, sent.agent, sent.session) == ("timeout", "ada", "scout", "s1")
+    assert sent.created_at == at(START)
+    assert me.interactions.list().items == [sent]
+
+
+def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
+    """T1: of the whole tenant, where the scope names nobody; an unknown cost is not a cost of nothing."""
+    sent = memory.scope("acme").interactions.add("r", "m", latency_ms=0)
+    assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (0, 0, None, {}, "")
+    assert (sent.user, sent.agent, sent.session) == (None, None, None)
+    assert memory.scope("acme").interactions.list().items == [sent]
+    (total,) = memory.scope("acme").interactions.totals("model")
+    assert (total.cost, total.p50, total.errors) == (0.0, 0.0, 0)
+
+
+def test_no_calls_have_no_totals(me: Scope) -> None:
+    assert me.interactions.totals() == []
+    assert me.interactions.list().items == []
+
+
+# -- against a plain computation ------------------------------------------------------------------------------------
+
+By = Literal["day", "model", "route"]
+
+
+def percentile(latencies: list[float], percent: int) -> float:
+    """The nearest rank."""
+    return sorted(latencies)[math.ceil(percent * len(latencies) / 100) - 1]
+
+
+def about(value: float) -> Any:
+    """Sums of floats depend on their order in the last digits."""
+    return pytest.approx(value)
+
+
+def computed(calls: list[Interaction], by: By) -> list[Total]:
+    groups: dict[str, list[Interaction]] = defaultdict(list)
+    for call in calls:
+        name = call.created_at.astimezone(UTC).date().isoformat() if by == "day" else getattr(call, by)
+        groups[name].append(call)
+    return [
+        Total(
+            name,
+            len(group),
+            sum(1 for call in group if call.error),
+            sum(call.tokens_in for call in group),
+            sum(call.tokens_out for call in group),
+            about(math.fsum(call.cost or 0 for call in group)),
+            *(percentile([call.latency_ms for call in group], percent) for percent in (50, 95, 99)),
+        )
+        for name, group in sorted(groups.items(), key=lambda pair: pair[0].encode())
+    ]
+
+
+@pytest.fixture
+def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]]:
+    """Random calls of two users, two agents and nobody, over nine days."""
+    chance = random.Random(42)
+    now = [START]
+    memory = open_memory(clock=lambda: now[0], sqlite_durability="normal")
+    made = []
+    for _ in range(260):
+        now[0] = START + chance.randrange(9 * DAY)
+        scope = memory.scope("acme", chance.choice(["ada", "bob", None]), chance.choice(["scout", "cook", None]))
+        made.append(
+            scope.interactions.add(
+                chance.choice(["/chat", "/run", "é", "Z"]),
+                chance.choice(["small", "large", "Large", "ähnlich"]),
+                latency_ms=chance.choice([chance.random() * 1000, 5, 5.0, 1e9]),
+                tokens_in=chance.randrange(2**40),
+                tokens_out=chance.randrange(100),
+                cost=chance.choice([None, chance.random(), 0]),
+                error=chance.choice(["", "", "broken"]),
+            )
+        )
+    memory.scope("other", "ada", "scout").interactions.add("/chat", "small", latency_ms=1)
+    return memory, made
+
+
+BYS: tuple[By, ...] = ("day", "model", "route")
+
+
+def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
+    """T2: for the tenant, a user, an agent, and every filter; never another tenant's."""
+    memory, made = calls
+    choices: list[dict[str, Any]] = [
+        {},
+        {"model": "small"},
+        {"route": "é"},
+        {"model": "Large", "route": "/run"},
+        {"since": at(START + 2 * DAY)},
+        {"until": at(START + 2 * DAY)},
+        {"since": at(START + DAY), "until": at(START + 5 * DAY), "model": "small"},
+        {"since": made[3].created_at, "until": made[3].created_at + timedelta(microseconds=1)},
+        {"model": "no such model"},
+        {"since": at(START + 5 * DAY), "until": at(START + DAY)},
+    ]
+    for user in (None, "ada", "nobody"):
+        for agent in (None, "scout"):
+            scope = memory.scope("acme", user, agent)
+            for choice in choices:
+                wanted = [
+                    call
+                    for call in made
+                    if user in (None, call.user)
+                    and agent in (None, call.agent)
+                    and call.model == choice.get("model", call.model)
+                    and call.route == choice.get("route", call.route)
+                    and choice.get("since", call.created_at) <= call.created_at
+                    and ("until" not in choice or call.created_at < choice["until"])
+                ]
+                for by in BYS:
+                    assert scope.interactions.totals(by, **choice) == computed(wanted, by), (user, agent, choice, by)
+                newest = sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
+                assert scope.interactions.list(limit=1000, **choice).items == newest
+
+
+def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:
+    """The newest first; calls of one moment are neither lost nor repeated."""
+    memory, made = calls
+    seen: list[Interaction] = []
+    after: str | None = None
+    while True:
+        page = memory.scope("acme").interactions.list(limit=37, after=after, model="small")
+        seen += page
+        after = page.next
+        if after is None:
+            break
+    wanted = [call for call in made if call.model == "small"]
+    assert seen == sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
+
+
+def test_calls_of_one_moment_page_well(open_memory: Callable[..., Memory]) -> None:
+    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    made = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
+    seen: list[str] = []
+    after: str | None = None
+    while not seen or after:
+        page = me.interactions.list(limit=3, after=after)
+        seen += [call.id for call in page]
+        after = page.next
+    assert len(seen) == 11
+    assert set(seen) == made
+
+
+@pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
+def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
+    """T2: a value that was measured, never one in between."""
+    me = shared.scope(f"tenant {amount}", "ada", "scout")
+    latencies = [float(n * n) for n in range(amount)]
+    for latency in random.Random(amount).sample(latencies, amount):
+        me.interactions.add("r", "m", latency_ms=latency)
+    (total,) = me.interactions.totals("route")
+    assert (total.p50, total.p95, total.p99) == tuple(percentile(latencies, p) for p in (50, 95, 99))
+
+
+@pytest.fixture
+def shared(open_memory: Callable[..., Memory]) -> Memory:
+    return open_memory(sqlite_durability="normal")
+
+
+# -- days -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["UTC", "Asia/Kolkata", "America/St_Johns", "Pacific/Kiritimati"])
+def zone(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The time zone of the process; the servers' is another one."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = request.param
+    time.tzset()
+    yield request.param
+    if before is None:
+        del os.environ["TZ"]
+    else:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: str) -> None:
+    """B16: whatever the time zone of the machine or of the server."""
+    midnight = int(datetime(2026, 3, 29, tzinfo=UTC).timestamp()) * 1_000_000
+    now = [midnight - 1]
+    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    me.interactions.add("r", "m", latency_ms=1)
+    now[0] = midnight
+    me.interactions.add("r", "m", latency_ms=2)
+    now[0] = midnight + DAY - 1
+    me.interactions.add("r", "m", latency_ms=3)
+    assert [(total.name, total.calls) for total in me.interactions.totals("day")] == [("2026-03-28", 1), ("2026-03-29", 2)]
+    local = at(midnight).astimezone()
+    assert [call.latency_ms for call in me.interactions.list(since=local)] == [3, 2]
+    assert [call.latency_ms for call in me.interactions.list(until=local)] == [1]
+    assert [call.created_at for call in me.interactions.list(until=local)] == [at(midnight - 1)]
+
+
+def test_a_naive_moment_is_refused(me: Scope) -> None:
+    """B21."""
+    naive = datetime(2026, 1, 1)
+    for field in ("since", "until"):
+        moment: dict[str, Any] = {field: naive}
+        for call in (lambda m=moment: me.interactions.list(**m), lambda m=moment: me.interactions.totals(**m)):
+            with pytest.raises(Invalid) as error:
+                call()
+            assert error.value.field == field
