@@ -1,0 +1,332 @@
+"""What must hold for every kind of memory, now and later: isolation, export and import, erasure, the tenant first in keys.
+
+A new kind has to appear in `EXAMPLES`, with one function that makes an example of it, and in `WORDS`, if its verbs take a
+parameter that no other kind has; everything else here finds it by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import JsonText, Memory, NewMessage, Scope
+from retain.errors import Conflict, Invalid, NotFound
+from retain.kinds import KINDS
+from retain.kinds.kind import Kind
+from retain.memory import TABLES
+from retain.storage.postgres import PostgresDatabase
+from retain.storage.sqlite import SqliteDatabase
+from tests.conftest import ENGINES, SETTINGS, new_database
+
+KEEP = "canary"
+"""A word in everything that the owner writes."""
+
+
+def make_session(me: Scope, mark: str) -> str:
+    return me.sessions.add(f"session of {mark}", label=f"{mark} é\x00😀", attributes={"b": mark, "a": [1.0, None]}).id
+
+
+def make_agents(me: Scope, mark: str) -> None:
+    me.agents.add(f"agent of {mark}", prompt=mark, tools=[mark], icon="🍳")
+    me.agents.edit(f"agent of {mark}", model=f"model {mark}")
+
+
+def make_messages(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} talking")
+    me.messages.append(id, "user", f"{mark} \\u0000 \x00", key="k", created_at=datetime(2001, 2, 3, 4, 5, 6, 789_012, UTC))
+    raw = JsonText('{ "text" : "' + mark + ' \\u00e9", "n": 1.0e2, "n": 2 }')
+    me.messages.extend(
+        id, [NewMessage("assistant", raw, cost=0.1 + 0.2), NewMessage("tool", mark, tokens_in=2**53)], key=mark
+    )
+
+
+def make_state(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} keeping")
+    me.state.set(f"{mark} %_\\", JsonText('{ "b":1.0 , "a":"' + mark + '" }'))
+    me.state.set("soon gone", mark, ttl=10**6 + 0.000_001)
+    me.state.set("again", mark, area=f"session:{id}")
+    me.state.set("again", [mark], area=f"session:{id}", if_version=1)
+
+
+def make_interactions(me: Scope, mark: str) -> None:
+    me.interactions.add(f"route {mark}", "m", latency_ms=0.1, cost=1e-300, parameters={"b": mark, "a": 1}, session=mark)
+    me.interactions.add("r", f"model {mark}", latency_ms=2**40, tokens_in=2**53, error=f"{mark} \x00 broke")
+
+
+EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
+    "agents": make_agents,
+    "sessions": make_session,
+    "messages": make_messages,
+    "state": make_state,
+    "interactions": make_interactions,
+}
+WORDS: dict[str, Any] = {
+    "id": f"session of {KEEP} talking",
+    "session": f"session of {KEEP} talking",
+    "stored_id": f"session of {KEEP} talking",
+    "seq": 1,
+    "role": "user",
+    "content": "foreign",
+    "messages": [NewMessage("user", "foreign")],
+    "name": f"agent of {KEEP}",
+    "key": f"{KEEP} %_\\",
+    "value": "foreign",
+    "route": f"route {KEEP}",
+    "model": f"model {KEEP}",
+    "latency_ms": 1.0,
+}
+AREAS = ("user", "tenant", f"session:session of {KEEP} keeping")
+kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def exported(memory: Memory, **which: Any) -> bytes:
+    out = io.BytesIO()
+    memory.export(out, **which)
+    return out.getvalue()
+
+
+def verbs(kind: type[Kind]) -> list[str]:
+    """The public verbs of a kind: those that need no open transaction."""
+    found = [name for name, value in vars(kind).items() if inspect.isfunction(value) and not name.startswith("_")]
+    return [name for name in found if "tx" not in inspect.signature(getattr(kind, name)).parameters]
+
+
+def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every verb, called with the owner's own words, in every area where there are areas."""
+    for verb in verbs(kind):
+        method = getattr(getattr(scope, kind.name), verb)
+        parameters = inspect.signature(method).parameters.values()
+        words = {p.name: WORDS[p.name] for p in parameters if p.default is inspect.Parameter.empty or p.name in ("id",)}
+        for area in AREAS if "area" in inspect.signature(method).parameters else (None,):
+            yield f"{verb} {area}", partial(method, **words, **({} if area is None else {"area": area}))
+
+
+def test_every_kind_has_an_example() -> None:
+    """A new kind is not tested until it is in the table above."""
+    assert EXAMPLES.keys() == {kind.name for kind in KINDS}
+    assert [kind.name for kind in KINDS] == [name for name in vars(Memory.open("memory:").scope()) if name != "who"]
+
+
+def populate(me: Scope, mark: str = KEEP) -> None:
+    for make in EXAMPLES.values():
+        make(me, mark)
+
+
+@kinds
+def test_another_tenant_sees_and_changes_nothing(memory: Memory, me: Scope, kind: type[Kind]) -> None:
+    """P11: through every verb, with the owner's own ids; and a foreign id answers as one that was never given."""
+    populate(me)
+    before = exported(memory, tenants=["acme"])
+    assert before.count(KEEP.encode()) > 20
+    told = [word for word in (*WORDS.values(), *AREAS) if isinstance(word, str) and KEEP in word]
+    told = sorted({*told, *(word.removeprefix("session:") for word in told)}, key=len, reverse=True)
+    other = memory.scope("other", me.who.user, me.who.agent)
+    for name, call in calls(other, kind):
+        result = answer(call)
+        heard = repr(result)
+        for word in told:  # what the caller said may come back; what the owner stored may not
+            heard = heard.replace(word, "").replace(repr(word)[1:-1], "")
+        assert KEEP not in heard, name
+        assert exported(memory, tenants=["acme"]) == before, name
+        if name.split()[0] in ("edit", "activate"):
+            assert isinstance(result, NotFound), name
+    assert sum(KEEP in repr(answer(call)) for _, call in calls(me, kind)) >= 2, "the owner does find it"
+
+
+def answer(call: Callable[[], Any]) -> Any:
+    """What a call gives, be it an error."""
+    try:
+        return call()
+    except (NotFound, Conflict, Invalid) as error:
+        return error
+
+
+@kinds
+def test_another_user_sees_only_what_is_the_tenants(memory: Memory, me: Scope, kind: type[Kind]) -> None:
+    """P11: rows that belong to a user are not another user's."""
+    EXAMPLES[kind.name](me, KEEP)
+    bob = exported(memory, tenants=["acme"], user="bob")
+    assert KEEP.encode() not in bob
+    mine = exported(memory, tenants=["acme"], user="ada")
+    for table in kind.tables:
+        rows = mine.count(f'"table":"{table.name}"'.encode())
+        assert (rows > 0) == bool(table.owned), table.name
+
+
+# -- export and import -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(engine: str, folder: Path, **options: Any) -> Iterator[Memory]:
+    """An empty database of an engine."""
+    if engine == "sqlite":
+        with Memory.open(f"sqlite:///{folder}/agent.db", settings=SETTINGS, **options) as memory:
+            yield memory
+        return
+    for url in new_database(engine):
+        with Memory.open(url, settings=SETTINGS, **options) as memory:
+            yield memory
+
+
+@pytest.mark.parametrize("target", ENGINES)
+@pytest.mark.parametrize("source", ENGINES)
+def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target: str) -> None:
+    """P15, B37: ids, numbers, times, expiry, versions and raw JSON, from any engine into any other, and once more."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with opened(source, tmp_path / "a") as one, opened(target, tmp_path / "b") as two:
+        for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
+            populate(one.scope(tenant, user, "scout"), f"{KEEP} of {user}")
+        whole = exported(one)
+        rows = two.import_(io.BytesIO(whole))
+        assert exported(two) == whole
+        assert rows.new == sum(rows.rows.values()) == sum(one.counts().values())
+        assert two.import_(io.BytesIO(whole)).new == 0
+        assert exported(two) == whole
+        assert all(count > 0 for count in rows.rows.values()), rows.rows
+        assert one.counts() == two.counts()
+        for tenant in one.tenants():
+            for kind in KINDS:
+                ours, theirs = (m.scope(tenant, "ada", "scout") for m in (one, two))
+                for (name, call), (_, twin) in zip(calls(ours, kind), calls(theirs, kind), strict=True):
+                    if name.split()[0] in ("get", "list", "window", "totals", "active"):
+                        assert repr(answer(call)) == repr(answer(twin)), name
+        assert [finding for finding in two.verify() if not finding.ok] == []
+
+
+def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str) -> None:
+    """B37: numbers, versions and keys work on after an import as they would have at home."""
+    with opened("sqlite", tmp_path) as home:
+        me = home.scope("acme", "ada", "scout")
+        populate(me)
+        whole = exported(home)
+    (tmp_path / "away").mkdir()
+    with opened(engine, tmp_path / "away") as away:
+        away.import_(io.BytesIO(whole))
+        me = away.scope("acme", "ada", "scout")
+        session = WORDS["session"]
+        assert me.messages.append(session, "user", "next").seq == 4
+        retried = {
+            "role": "user",
+            "content": f"{KEEP} \\u0000 \x00",
+            "created_at": datetime(2001, 2, 3, 4, 5, 6, 789_012, UTC),
+        }
+        assert me.messages.extend(session, [retried], key="k")[0].seq == 1
+        assert me.state.set("again", 1, area=AREAS[2], if_version=2).version == 3
+        assert me.sessions.active().id == f"session of {KEEP} keeping"
+        with pytest.raises(Conflict):
+            away.import_(io.BytesIO(whole))
+
+
+# -- erasure ----------------------------------------------------------------------------------------------------------
+
+
+def hashed(memory: Memory, user: str) -> str:
+    """Everything of one user, in one number."""
+    return hashlib.sha256(exported(memory, tenants=["acme"], user=user)).hexdigest()
+
+
+def test_erasing_one_user_leaves_the_other_49_as_they_were(open_memory: Callable[..., Memory]) -> None:
+    """B1: by hash, in every kind, with a receipt; also for users whose names contain one another."""
+    memory = open_memory(sqlite_durability="normal")
+    users = [f"user {n}" for n in range(46)] + ["user%", "user_1", "user", "*"]
+    for user in users:
+        populate(memory.scope("acme", user, "scout"), f"{KEEP} of {user}")
+    populate(memory.scope("other", "user", "scout"), f"{KEEP} elsewhere")
+    memory.scope("acme").state.set("of all", KEEP, area="tenant")
+    elsewhere = exported(memory, tenants=["other"])
+    nothing = hashed(memory, "nobody")
+    for gone in ("user", "user%"):
+        users.remove(gone)
+        before = {user: hashed(memory, user) for user in users}
+        assert len(set(before.values())) == len(users)
+        counts = memory.counts()
+        held = exported(memory, tenants=["acme"], user=gone)
+        receipt = memory.erase(gone, tenant="acme")
+        owned = [table.name for table in TABLES if table.owned]
+        assert receipt.removed == {name: held.count(f'"table":"{name}"'.encode()) for name in owned}
+        assert all(receipt.removed.values())
+        assert {name: counts[name] - count for name, count in memory.counts().items()} == {
+            table.name: receipt.removed.get(table.name, 0) for table in TABLES
+        }
+        assert {user: hashed(memory, user) for user in users} == before
+        assert hashed(memory, gone) == nothing
+    assert exported(memory, tenants=["other"]) == elsewhere
+    assert memory.scope("acme").state.get("of all", area="tenant").value == KEEP
+    assert set(memory.erase("user", tenant="acme").removed.values()) == {0}
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+
+
+def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
+    """The columns of every primary, unique and foreign key, by table, from the database's own catalog."""
+    found: dict[str, list[list[str]]] = {}
+    if isinstance(memory.database, SqliteDatabase):
+        import apsw
+
+        connection = apsw.Connection(str(memory.database.path))
+        for (table,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
+            rows = connection.execute("select name from pragma_table_info(?) where pk > 0 order by pk", (table,)).fetchall()
+            found[str(table)] = [[str(name) for (name,) in rows]]
+            for (index,) in connection.execute('select name from pragma_index_list(?) where "unique"', (table,)).fetchall():
+                columns = connection.execute("select name from pragma_index_info(?) order by seqno", (index,)).fetchall()
+                found[str(table)].append([str(name) for (name,) in columns])
+            foreign: dict[Any, list[str]] = {}
+            for id, column in connection.execute(
+                'select id, "from" from pragma_foreign_key_list(?) order by id, seq', (table,)
+            ):
+                foreign.setdefault(id, []).append(str(column))
+            found[str(table)] += foreign.values()
+        connection.close()
+        return found
+    import psycopg
+
+    assert isinstance(memory.database, PostgresDatabase)
+    with psycopg.connect(memory.settings.database) as connection_:
+        rows_ = connection_.execute(
+            """select c.relname, k.conname,
+                      array(select a.attname::text from unnest(k.conkey) with ordinality as u(n, place)
+                            join pg_attribute a on a.attrelid = c.oid and a.attnum = u.n order by place)
+               from pg_class c join pg_namespace s on s.oid = c.relnamespace
+               left join pg_constraint k on k.conrelid = c.oid and k.contype in ('p', 'u', 'f')
+               where c.relkind = 'r' and s.nspname = %s""",
+            (SETTINGS.postgres_schema,),
+        ).fetchall()
+    for table, _, columns_ in rows_:
+        found.setdefault(table, []).append(columns_)
+    return found
+
+
+def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
+    """D2: primary, unique and foreign keys, so that no id can be probed or collide between tenants."""
+    found = keys_of(memory)
+    assert found.pop("retain_schema")
+    assert found.pop("tenants")[0] == ["tenant"]
+    assert found.keys() == {table.name for table in TABLES}
+    for table in TABLES:
+        assert all(key[0] == "tenant" for key in found[table.name]), (table.name, found[table.name])
+        assert ["tenant", *table.key] in found[table.name]
+        assert len(found[table.name]) >= 2, "and a foreign key to the tenant or to what it belongs to"
+
+
+def test_every_table_says_whose_a_row_is() -> None:
+    """Erasing a user must think of every table: one that holds a user's rows says which they are."""
+    folder = Path(__file__).parent.parent / "src" / "retain" / "storage" / "migrations"
+    schema = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql")))
+    for table in TABLES:
+        definition = re.search(rf"create table {table.name} \((.*?)\n\);", schema, re.DOTALL)
+        assert definition, table.name
+        personal = "user_id" in definition[1] or "session_id" in definition[1]
+        assert personal == bool(table.owned), table.name
