@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from retain import Memory
@@ -92,11 +94,28 @@ def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> Non
         memory.scope("acme", "ada", "scout").messages.append(f"{CANARY} ada 1", "user", CANARY * 10)
         memory.scope("acme").messages.window(f"{CANARY} ada 1")  # a reader with a snapshot in its cache
         assert set(on_disk(tmp_path)) == {"agent.db", "agent.db-wal"}
-        memory.erase("ada", tenant="acme")
+        assert memory.erase("ada", tenant="acme").compacted
         assert on_disk(tmp_path) == []
         memory.scope("acme", "bob", "scout").sessions.add("after")
         assert on_disk(tmp_path) == []
     assert on_disk(tmp_path) == []
+
+
+def test_a_reader_that_keeps_deleted_pages_alive_is_owned_up_to(tmp_path: Path) -> None:
+    """Bytes that another process still reads cannot go yet; the receipt says so, and the next purge clears them."""
+    settings = replace(SETTINGS, sqlite_busy_seconds=0.2)
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
+        talk(memory, "acme", "ada", CANARY)
+        reader = apsw.Connection(str(tmp_path / "agent.db"))
+        reader.execute("begin")
+        assert reader.execute("select count(*) from messages").fetchall() == [(60,)]
+        receipt = memory.erase("ada", tenant="acme")
+        assert receipt.removed["messages"] == 60
+        assert not receipt.compacted
+        assert on_disk(tmp_path)
+        reader.close()
+        assert memory.purge().compacted
+        assert on_disk(tmp_path) == []
 
 
 def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
@@ -109,7 +128,7 @@ def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
         memory.database.compact()
         assert "agent.db" in on_disk(tmp_path)
         now[0] += 10 * 86_400_000_000
-        memory.purge(days=1)
+        assert memory.purge(days=1).compacted
         assert on_disk(tmp_path) == []
 
 
