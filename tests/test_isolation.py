@@ -1,0 +1,293 @@
+"""Tenants (P11): with the tenant's condition taken out of every statement, no verb reads or touches a foreign row.
+
+This is the test for the statement that somebody will one day write without its `tenant = :tenant`: on PostgreSQL the
+database itself keeps the tenants apart. On every engine, an id of another tenant answers like one that does not exist.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import NotFound, RetainError
+from retain.kinds import KINDS
+from retain.storage import postgres
+from tests.conftest import SERVERS
+from tests.storage.behind import TABLES, fill, hashes, raw
+
+Verb = Callable[[Scope], Any]
+CONDITION = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
+
+# Every verb of every kind, on ids that both tenants have; in an order in which each finds something to do.
+READS: dict[str, list[Verb]] = {
+    "agents.get": [lambda me: me.agents.get("cook")],
+    "agents.list": [lambda me: me.agents.list().items, lambda me: me.agents.list(limit=1).items],
+    "sessions.get": [lambda me: me.sessions.get("s1")],
+    "sessions.list": [lambda me: me.sessions.list().items, lambda me: me.sessions.list(limit=1).items],
+    "sessions.active": [lambda me: me.sessions.active()],
+    "messages.window": [
+        lambda me: me.messages.window("s1"),
+        lambda me: me.messages.window("s1", last=2),
+        lambda me: me.messages.window("s1", minutes=60),
+        lambda me: me.messages.window("s1", tokens=30, turns_only=True),
+    ],
+    "messages.list": [lambda me: me.messages.list("s1").items, lambda me: me.messages.list("s1", limit=2).items],
+    "messages.get": [lambda me: me.messages.get("s1", 2)],
+    "state.get": [
+        lambda me: me.state.get("k"),
+        lambda me: me.state.get("k", area="session:s1"),
+        lambda me: me.state.get("k", area="tenant"),
+    ],
+    "state.list": [lambda me: me.state.list().items, lambda me: me.state.list(area="tenant", prefix="k").items],
+    "interactions.list": [lambda me: me.interactions.list().items, lambda me: me.interactions.list(model="m").items],
+    "interactions.totals": [
+        lambda me: me.interactions.totals("day"),
+        lambda me: me.interactions.totals("model"),
+        lambda me: me.interactions.totals("route"),
+    ],
+}
+WRITES: dict[str, list[Verb]] = {
+    "agents.add": [lambda me: me.agents.add("new")],
+    "agents.edit": [lambda me: me.agents.edit("cook", prompt="edited", if_version=1)],
+    "agents.remove": [lambda me: me.agents.remove("cook")],
+    "sessions.add": [lambda me: me.sessions.add("s9")],
+    "sessions.resume": [lambda me: me.sessions.resume("s1")],
+    "sessions.activate": [lambda me: me.sessions.activate("s1")],
+    "sessions.edit": [lambda me: me.sessions.edit("s1", label="edited")],
+    "messages.append": [
+        lambda me: me.messages.append("s1", "user", "more", key="k2", expected_last_seq=5),
+        lambda me: me.messages.append("s1", "user", "more", key="k2"),
+        lambda me: me.messages.append("s1", "user", "more"),
+    ],
+    "messages.extend": [lambda me: me.messages.extend("s1", [{"role": "user", "content": "x"}] * 3, key="k")],
+    "state.set": [
+        lambda me: me.state.set("k", "edited"),
+        lambda me: me.state.set("k", "edited", if_version=2),
+        lambda me: me.state.set("k", "edited", area="session:s1"),
+        lambda me: me.state.set("fresh", "edited", area="tenant", if_version=0),
+    ],
+    "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
+    "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
+    "sessions.remove": [lambda me: me.sessions.remove("s1")],
+}
+NOT_VERBS = {"messages.add_rows"}  # takes a transaction: a part of other verbs
+
+
+def furnish(memory: Memory, tenant: str, word: str) -> Scope:
+    """The same ids in every tenant, with words of its own."""
+    me = memory.scope(tenant, "ada", "scout")
+    me.agents.add("cook", prompt=word)
+    for n in (1, 2):
+        me.sessions.add(f"s{n}", label=word)
+        for k in range(5):
+            me.messages.append(f"s{n}", "user", f"{word} {k}", key=f"first {k}")
+    me.state.set("k", word)
+    me.state.set("k", word, area="session:s1")
+    me.state.set("k", word, area="tenant")
+    me.state.set("gone", word, ttl=1e-6)
+    me.interactions.add("r", "m", latency_ms=5, tokens_in=len(word), parameters={"w": word}, session="s1")
+    return me
+
+
+def test_every_verb_of_every_kind_is_tried() -> None:
+    """A new kind or verb must be added here."""
+    verbs = {
+        f"{kind.name}.{name}"
+        for kind in KINDS
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and inspect.isfunction(value)
+    }
+    assert verbs - NOT_VERBS == READS.keys() | WRITES.keys()
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Take the tenant's condition out of every statement before PostgreSQL gets it; what was changed."""
+    changed: list[str] = []
+    translate = postgres._translate
+
+    def forget(sql: str) -> str:
+        without, count = CONDITION.subn("true", sql)
+        if not count:
+            return translate(sql)
+        changed.append(sql)
+        return translate(without if ":tenant" in without else f"{without} /* :tenant */").replace("%(tenant)s */", "*/")
+
+    monkeypatch.setattr(postgres, "_translate", forget)
+    return changed
+
+
+def foreign(url: str) -> dict[str, tuple[int, str]]:
+    return hashes(url, where="where tenant <> 'mine'")
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_no_verb_reads_or_changes_a_foreign_row_though_it_forgets_the_tenant(
+    memory: Memory, url: str, forgetful: list[str]
+) -> None:
+    """P11: the answers are those of a database that has this tenant alone, and the others' rows stay as they are."""
+    others = [furnish(memory, tenant, "theirs") for tenant in ("aaa", "zzz")]
+    me = furnish(memory, "mine", "mine")
+    before = foreign(url)
+    for name, calls in READS.items():
+        for call in calls:
+            forgetful.clear()
+            answer = repr(call(me))
+            assert forgetful, f"{name} has no condition that could be forgotten"
+            assert "theirs" not in answer, name
+            assert "mine" in answer or name == "interactions.totals", name
+    totals = {by: me.interactions.totals(by) for by in ("day", "model", "route")}
+    assert {(total.calls, total.tokens_in) for group in totals.values() for total in group} == {(1, 4)}
+    assert [len(me.sessions.list()), len(me.state.list()), len(me.agents.list())] == [2, 1, 1]
+    for name, calls in WRITES.items():
+        for call in calls:
+            answer = repr(call(me))
+            assert "theirs" not in answer, name
+            assert foreign(url) == before, name
+    for other in others:
+        assert other.sessions.get("s1").label == "theirs"
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_no_operation_reaches_a_foreign_row_though_it_forgets_the_tenant(
+    memory: Memory, url: str, forgetful: list[str]
+) -> None:
+    """Export, erase, purge and verify, each for one tenant, with the conditions gone."""
+    furnish(memory, "aaa", "theirs")
+    furnish(memory, "mine", "mine")
+    before = foreign(url)
+    out = io.BytesIO()
+    memory.export(out, tenants=["mine"])
+    assert b"theirs" not in out.getvalue()
+    assert b"mine" in out.getvalue()
+    assert all(finding.ok for finding in memory.verify())
+    assert memory.erase("ada", tenant="mine").removed["messages"] == 10
+    assert foreign(url) == before
+    memory.import_(io.BytesIO(out.getvalue()))
+    assert foreign(url) == before
+    again = io.BytesIO()
+    memory.export(again, tenants=["mine"])
+    assert again.getvalue() == out.getvalue()
+    assert forgetful
+    purged = memory.purge(days=1)
+    assert purged.messages == 0
+    assert foreign(url)["messages"] == before["messages"]
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+def test_the_test_above_would_notice(memory: Memory, url: str, forgetful: list[str]) -> None:
+    """Without row-level security the same reads do return foreign rows: so it is that which keeps them apart."""
+    furnish(memory, "aaa", "theirs")
+    me = furnish(memory, "mine", "mine")
+    with raw(url) as database:
+        for table in TABLES:
+            database.all(f"alter table {table} disable row level security")
+    leaking = {name for name, calls in READS.items() for call in calls if "theirs" in answered(call, me)}
+    assert {"agents.list", "sessions.list", "messages.window", "state.list", "interactions.list"} <= leaking
+
+
+def answered(call: Verb, me: Scope) -> str:
+    try:
+        return repr(call(me))
+    except RetainError as error:
+        return repr(error)
+
+
+def test_sixteen_tenants_write_at_once_through_one_memory(memory: Memory, url: str) -> None:
+    """B9: 16 x 200 concurrent writes; every row is in its own tenant, and says so itself."""
+    tenants = [f"tenant {n:02}" for n in range(16)]
+
+    def write(tenant: str) -> None:
+        me = memory.scope(tenant, "ada", "scout")
+        me.sessions.add("s")
+        for n in range(100):
+            assert me.messages.append("s", "user", f"{tenant} says {n}", key=f"{n}").seq == n + 1
+        for n in range(50):
+            me.state.set(f"k{n}", tenant)
+            me.interactions.add(tenant, "m", latency_ms=n)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, tenants))
+    assert memory.tenants() == tenants
+    for tenant in tenants:
+        me = memory.scope(tenant)
+        assert [message.text for message in me.messages.window("s")] == [f"{tenant} says {n}" for n in range(100)]
+        assert {item.value for item in memory.scope(tenant, "ada").state.list()} == {tenant}
+        assert [total.name for total in me.interactions.totals("route")] == [tenant]
+    with raw(url) as database:
+        assert database.all("select count(*) from messages") == [(1600,)]
+        assert database.all("select count(*) from state") == [(800,)]
+        wrong = "select count(*) from messages where content not like '{\"text\":\"' || tenant || ' says %'"
+        assert database.all(wrong) == [(0,)]
+
+
+BY_ID: dict[str, Callable[[Scope, str], Any]] = {
+    "agents.get": lambda me, id: me.agents.get(id),
+    "agents.edit": lambda me, id: me.agents.edit(id, prompt="x"),
+    "agents.edit version": lambda me, id: me.agents.edit(id, prompt="x", if_version=7),
+    "agents.remove": lambda me, id: me.agents.remove(id),
+    "sessions.get": lambda me, id: me.sessions.get(id),
+    "sessions.edit": lambda me, id: me.sessions.edit(id, label="x"),
+    "sessions.activate": lambda me, id: me.sessions.activate(id),
+    "sessions.remove": lambda me, id: me.sessions.remove(id),
+    "messages.append": lambda me, id: me.messages.append(id, "user", "x"),
+    "messages.append key": lambda me, id: me.messages.append(id, "user", "x", key="first 1"),
+    "messages.append last": lambda me, id: me.messages.append(id, "user", "x", expected_last_seq=3),
+    "messages.extend": lambda me, id: me.messages.extend(id, [{"role": "user", "content": "x"}]),
+    "messages.window": lambda me, id: me.messages.window(id),
+    "messages.window last": lambda me, id: me.messages.window(id, last=3),
+    "messages.list": lambda me, id: me.messages.list(id),
+    "messages.get": lambda me, id: me.messages.get(id, 1),
+    "state.get": lambda me, id: me.state.get(id),
+    "state.get tenant": lambda me, id: me.state.get(id, area="tenant"),
+    "state.get session": lambda me, id: me.state.get("k", area=f"session:{id}"),
+    "state.set session": lambda me, id: me.state.set("k", 1, area=f"session:{id}"),
+    "state.list session": lambda me, id: me.state.list(area=f"session:{id}"),
+    "state.remove": lambda me, id: me.state.remove(id),
+    "state.remove version": lambda me, id: me.state.remove(id, area="tenant", if_version=1),
+}
+
+
+def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(memory: Memory, url: str) -> None:
+    """The same type, the same words, the same details, but for the id itself."""
+    theirs = memory.scope("theirs", "ada", "scout")
+    theirs.agents.add("their-id")
+    theirs.sessions.add("their-id")
+    for n in range(5):
+        theirs.messages.append("their-id", "user", "x", key=f"first {n}")
+    for area in ("user", "tenant", "session:their-id"):
+        theirs.state.set("their-id", 1, area=area)
+        theirs.state.set("k", 1, area=area)
+    bob = memory.scope("theirs", "bob", "scout")
+    before = hashes(url, where="where tenant = 'theirs'")
+    for name, call in BY_ID.items():
+        askers = [memory.scope("mine", "ada", "scout")]
+        if not name.startswith("agents") and "tenant" not in name and "version" not in name:
+            askers.append(bob)
+        for me in askers:
+            told = []
+            for id in ("their-id", "no-such"):
+                with pytest.raises(NotFound) as error:
+                    call(me, id)
+                told.append(f"{type(error.value)} {error.value} {error.value.details}".replace(id, "ID"))
+            assert told[0] == told[1], name
+    assert hashes(url, where="where tenant = 'theirs'") == before
+
+
+def test_a_cursor_of_another_tenant_shows_nothing_of_it(memory: Memory) -> None:
+    fill(memory, "theirs", ("ada", "bob", "cid"))
+    page = memory.scope("theirs").sessions.list(limit=2)
+    assert page.next
+    mine = memory.scope("mine", "ada", "scout")
+    mine.sessions.add("only mine")
+    assert all(session.id == "only mine" for session in mine.sessions.list(after=page.next))
+    state = memory.scope("theirs", "ada").state.list(limit=2)
+    assert state.next
+    assert mine.state.list(after=state.next).items == []
