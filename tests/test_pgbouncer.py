@@ -1,0 +1,213 @@
+"""Through a real PgBouncer in transaction mode (B33, H6): each transaction may run on another connection of the server.
+
+Nothing may be kept on a connection from one transaction to the next: no setting, no prepared statement, no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from retain import Memory
+from retain.errors import KeyReused, Unreachable
+from retain.storage import migrate
+from retain.storage.postgres import PostgresDatabase
+from tests.conftest import SETTINGS, new_database
+from tests.servers import as_nobody, free_port, own
+from tests.storage.behind import TABLES, fill, hashes
+
+PATIENCE = 20
+PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+@pytest.fixture(scope="module")
+def pooler() -> Iterator[int]:
+    """A PgBouncer with four connections to the modern server; its port."""
+    if PROGRAM is None:
+        assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
+        pytest.skip("pgbouncer is not installed: run the tests with `make test`")
+    server = os.environ["TEST_POSTGRES_MODERN"]
+    home = own(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
+    port = free_port()
+    (home / "users").write_text('"postgres" ""\n')
+    (home / "ini").write_text(
+        f"""[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {home}/users
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 200
+server_reset_query =
+"""
+    )
+    for path in home.iterdir():
+        path.chmod(0o644)
+    command = as_nobody([PROGRAM, str(home / "ini")])
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            assert process.poll() is None, (home / "log").read_text()
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2).close()
+                break
+            assert time.monotonic() < deadline, (home / "log").read_text()
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def straight(pooler: int) -> Iterator[str]:
+    """The address of an empty database, past the pooler."""
+    yield from new_database("modern")
+
+
+@pytest.fixture
+def empty(pooler: int) -> Iterator[str]:
+    """The same, in which nothing was installed yet."""
+    yield from new_database("modern", "template1")
+
+
+def through(url: str, port: int) -> str:
+    return f"postgresql://postgres@127.0.0.1:{port}/{conninfo_to_dict(url)['dbname']}"
+
+
+@pytest.fixture
+def memory(straight: str, pooler: int) -> Iterator[Memory]:
+    with Memory.open(through(straight, pooler), settings=SETTINGS) as memory:
+        yield memory
+
+
+def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight: str) -> None:
+    """Prepared statements belong to a connection of the server, which the next transaction may not get."""
+    database = memory.database
+    assert isinstance(database, PostgresDatabase)
+    assert not database._prepares
+    fill(memory)
+    for _ in range(20):  # psycopg prepares what it has seen five times
+        memory.scope("acme").messages.window("acme ada 1", last=3)
+    prepared = memory.database.read("acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements"))
+    assert prepared == (0, "acme")
+    with Memory.open(straight, settings=SETTINGS) as direct:
+        assert isinstance(direct.database, PostgresDatabase)
+        assert direct.database._prepares
+
+
+def test_the_main_flows_of_every_kind(memory: Memory, straight: str) -> None:
+    for tenant in ("acme", "other"):
+        fill(memory, tenant)
+    me = memory.scope("acme", "ada", "scout")
+    assert me.sessions.resume("stale").id == "acme ada 1"
+    sent = me.messages.append("acme ada 1", "user", "once", key="k")
+    assert me.messages.append("acme ada 1", "user", "once", key="k") == sent
+    with pytest.raises(KeyReused):
+        me.messages.append("acme ada 1", "user", "other", key="k")
+    assert [m.seq for m in me.messages.window("acme ada 1")] == list(range(1, 15))
+    assert len(me.messages.window("acme ada 1", tokens=60)) < 14
+    assert me.state.set("key 1", 2, if_version=1).version == 2
+    assert [item.key for item in me.state.list(prefix="key 1")] == ["key 1", "key 10"]
+    assert [total.calls for total in me.interactions.totals("model")] == [3]
+    assert [agent.name for agent in me.agents.list()] == ["cook of acme"]
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+    out = io.BytesIO()
+    memory.export(out)
+    removed = memory.erase("ada", tenant="acme").removed
+    assert removed["messages"] == 14
+    memory.import_(io.BytesIO(out.getvalue()))
+    again = io.BytesIO()
+    memory.export(again)
+    assert again.getvalue() == out.getvalue()
+    assert memory.purge(days=365).messages == 0
+    me.sessions.remove("acme ada 1")
+    assert memory.tenants() == ["acme", "other"]
+    assert hashes(straight, ["messages"])["messages"][0] == 13 * 3
+
+
+def test_migrations(empty: str, pooler: int) -> None:
+    """By six starters at once; then down and up again."""
+    address = through(empty, pooler)
+    with ThreadPoolExecutor(6) as pool:
+        for memory in pool.map(lambda _: Memory.open(address, settings=SETTINGS), range(6)):
+            assert memory.database.version() == memory.migrations[-1].number
+            memory.close()
+    with Memory.open(address, settings=SETTINGS) as memory:
+        fill(memory)
+        kept = TABLES[:6]
+        before = hashes(empty, kept)
+        migrate.down(memory.database, memory.migrations, to=1)
+        migrate.up(memory.database, memory.migrations)
+        assert hashes(empty, kept) == before
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int) -> None:
+    """H6: numbers without a gap, every row in its own tenant, nothing left open."""
+    with Memory.open(through(straight, pooler), settings=replace(SETTINGS, postgres_pool=24)) as memory:
+        tenants = [f"t{n}" for n in range(4)]
+        for tenant in tenants:
+            memory.scope(tenant, "ada", "scout").sessions.add("s")
+
+        def write(n: int) -> list[int]:
+            me = memory.scope(tenants[n % 4], "ada", "scout")
+            numbers = []
+            for k in range(15):
+                numbers.append(me.messages.append("s", "user", f"{tenants[n % 4]} {n} {k}", key=f"{n} {k}").seq)
+                me.state.set(f"k{n}", tenants[n % 4])
+                assert me.messages.window("s", last=2)[-1].text.startswith(tenants[n % 4])
+            return numbers
+
+        with ThreadPoolExecutor(24) as pool:
+            numbers = list(pool.map(write, range(24)))
+        for place, tenant in enumerate(tenants):
+            given = sorted(seq for n in range(24) if n % 4 == place for seq in numbers[n])
+            assert given == list(range(1, 91))
+            texts = [message.text for message in memory.scope(tenant).messages.window("s")]
+            assert len(set(texts)) == 90
+            assert all(text.startswith(f"{tenant} ") for text in texts)
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+    with psycopg.connect(straight) as connection:
+        left = connection.execute(
+            """select count(*) from pg_stat_activity where datname = current_database()
+               and state like 'idle in transaction%' and pid <> pg_backend_pid()"""
+        ).fetchone()
+    assert left == (0,)
+
+
+def test_the_tenant_does_not_leak_into_the_next_transaction(memory: Memory, straight: str, pooler: int) -> None:
+    """A server connection that just served a tenant knows nothing of it when somebody else gets it."""
+    fill(memory)
+    for _ in range(8):
+        memory.scope("acme", "ada", "scout").state.set("k", 1)
+        with psycopg.connect(through(straight, pooler), autocommit=True) as connection:
+            row = connection.execute(
+                "select coalesce(current_setting('retain.tenant', true), ''), current_user::text"
+            ).fetchone()
+        assert row == ("", "postgres")
+
+
+def test_a_server_that_is_gone_behind_the_pooler_is_unreachable(pooler: int) -> None:
+    with pytest.raises(Unreachable, match="no_such_database"):
+        Memory.open(f"postgresql://postgres@127.0.0.1:{pooler}/no_such_database", settings=SETTINGS)
