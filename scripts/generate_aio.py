@@ -127,10 +127,15 @@ class AsyncMemory:
 
     @classmethod
     async def open(
-        cls, database: str | None = None, *, settings: Settings | None = None, clock: Clock | None = None
+        cls,
+        database: str | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        migrate_up: bool = True,
     ) -> AsyncMemory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
-        work = partial(Memory.open, database, settings=settings, clock=clock)
+        work = partial(Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up)
         return cls(await asyncio.get_running_loop().run_in_executor(None, work))
 
     def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> AsyncScope:

@@ -1,0 +1,309 @@
+"""AsyncMemory: the same verbs, the same signatures, the same answers as Memory; and what cancelling leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import io
+import random
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import retain.aio
+from retain import AsyncMemory, AsyncScope, Memory, NewMessage, Scope
+from retain.errors import KeyReused, NotFound, Unreachable
+from retain.kinds import KINDS
+from retain.kinds.kind import Kind
+from tests.conftest import SETTINGS
+
+ROOT = Path(__file__).parent.parent
+START = 1_760_000_000_000_000
+
+
+def verbs(kind: type) -> dict[str, Any]:
+    """Public methods that need no open transaction."""
+    found = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    found = {name: getattr(kind, name) for name, value in found.items() if inspect.isfunction(value) or name == "open"}
+    return {name: value for name, value in found.items() if "tx" not in inspect.signature(value).parameters}
+
+
+def test_the_generated_file_is_fresh() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "generate_aio.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", [*KINDS, Memory], ids=lambda kind: kind.__name__)
+def test_every_verb_has_a_twin_with_the_same_signature(kind: type) -> None:
+    twin = getattr(retain.aio, f"Async{kind.__name__}")
+    ours, theirs = verbs(kind), verbs(twin)
+    assert theirs.keys() == ours.keys()
+    for name, method in ours.items():
+        wanted, found = inspect.signature(method), inspect.signature(theirs[name])
+        assert list(found.parameters.values()) == list(wanted.parameters.values()), name
+        answers = str(wanted.return_annotation)
+        assert str(found.return_annotation) == re.sub(r"^(Memory|Scope)$", r"Async\1", answers), name
+        assert inspect.iscoroutinefunction(theirs[name]) == (name != "scope"), name
+        assert (inspect.getdoc(theirs[name]) or "").split("\n")[0] == (inspect.getdoc(method) or "").split("\n")[0]
+
+
+def test_a_scope_has_the_same_kinds() -> None:
+    memory = Memory.open("memory:", settings=SETTINGS)
+    scope = memory.scope("acme", "ada", "scout")
+    twin = AsyncMemory(memory).scope("acme", "ada", "scout")
+    assert vars(twin).keys() == vars(scope).keys()
+    assert twin.who == scope.who
+    for name in vars(scope).keys() - {"who"}:
+        assert type(getattr(twin, name)).__name__ == f"Async{type(getattr(scope, name)).__name__}"
+    memory.close()
+
+
+MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("agents.add", ("cook",), {"prompt": "p", "model": "m", "tools": ["t"], "color": "c", "icon": "i"}),
+    ("agents.add", ("cook",), {}),
+    ("agents.get", ("cook",), {}),
+    ("agents.edit", ("cook",), {"prompt": "q", "if_version": 1}),
+    ("agents.edit", ("cook",), {"prompt": "q", "if_version": 1}),
+    ("agents.list", (), {"limit": 1}),
+    ("sessions.add", ("s",), {"label": "l", "attributes": {"a": 1}}),
+    ("sessions.add", ("t",), {}),
+    ("sessions.resume", ("s",), {}),
+    ("sessions.active", (), {}),
+    ("sessions.activate", ("s",), {}),
+    ("sessions.get", ("s",), {}),
+    ("sessions.get", ("nothing",), {}),
+    ("sessions.edit", ("s",), {"label": "m", "attributes": {}}),
+    ("sessions.list", (), {"limit": 1}),
+    ("messages.append", ("s", "user", "hello"), {"key": "k", "cost": 1, "tokens_in": 1, "tokens_out": 2, "author": "a"}),
+    ("messages.append", ("s", "user", "hello"), {"key": "k", "expected_last_seq": 0}),
+    ("messages.append", ("s", "user", "hello"), {"created_at": MOMENT, "expected_last_seq": 1}),
+    ("messages.extend", ("s", [NewMessage("tool", "x"), {"role": "user", "content": {"a": 1}}]), {"key": "b"}),
+    ("messages.extend", ("s", []), {}),
+    ("messages.window", ("s",), {}),
+    ("messages.window", ("s",), {"last": 2, "turns_only": True}),
+    ("messages.window", ("s",), {"minutes": 5}),
+    ("messages.window", ("s",), {"tokens": 12}),
+    ("messages.list", ("s",), {"limit": 2}),
+    ("messages.get", ("s", 2), {}),
+    ("messages.get", ("s", 99), {}),
+    ("state.set", ("k", {"a": 1}), {"ttl": 60}),
+    ("state.set", ("k", 2), {"if_version": 1, "area": "user"}),
+    ("state.set", ("k", 2), {"if_version": 1}),
+    ("state.get", ("k",), {"area": "user"}),
+    ("state.list", (), {"prefix": "k", "limit": 5}),
+    ("state.remove", ("k",), {"if_version": 2}),
+    ("state.remove", ("k",), {}),
+    ("interactions.add", ("r", "m"), {"latency_ms": 1, "cost": 2, "parameters": {"a": 1}, "error": "e", "session": "s"}),
+    ("interactions.list", (), {"model": "m", "since": MOMENT, "limit": 3}),
+    ("interactions.totals", ("model",), {"route": "r"}),
+    ("interactions.totals", ("nonsense",), {}),
+    ("sessions.remove", ("t",), {}),
+    ("agents.remove", ("cook",), {}),
+]
+
+
+def plain(result: Any) -> str:
+    """An answer, without the ids that are new each time."""
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", repr(result))
+
+
+def run(call: Callable[[], Any]) -> str:
+    try:
+        return plain(call())
+    except retain.RetainError as error:
+        return plain(error)
+
+
+async def run_async(call: Awaitable[Any]) -> str:
+    try:
+        return plain(await call)
+    except retain.RetainError as error:
+        return plain(error)
+
+
+def method_of(scope: Scope | AsyncScope, name: str) -> Any:
+    kind, verb = name.split(".")
+    return getattr(getattr(scope, kind), verb)
+
+
+def test_every_verb_gives_the_same_answer() -> None:
+    """The same calls, one after the other, on two databases with one clock."""
+
+    async def asynchronously() -> list[str]:
+        async with await AsyncMemory.open("memory:", settings=SETTINGS, clock=lambda: START) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            return [await run_async(method_of(me, name)(*args, **named)) for name, args, named in CALLS]
+
+    with Memory.open("memory:", settings=SETTINGS, clock=lambda: START) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        expected = [run(partial(method_of(me, name), *args, **named)) for name, args, named in CALLS]
+    found = asyncio.run(asynchronously())
+    assert found == expected
+    assert {name for name, _, _ in CALLS} == {f"{kind.name}.{verb}" for kind in KINDS for verb in verbs(kind)}
+    assert sum("Error" in answer or "NotFound" in answer for answer in expected) >= 2
+
+
+def test_what_an_operator_does(open_memory: Callable[..., Memory], url: str, tmp_path: Path) -> None:
+    """tenants, counts, verify, export, import, purge, erase: as Memory does them."""
+    sync = open_memory()
+    sync.scope("acme", "ada", "scout").state.set("k", 1)
+    sync.scope("acme", "bob", "scout").state.set("k", 1, ttl=1e-6)
+
+    async def asynchronously() -> None:
+        async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
+            assert await memory.tenants() == sync.tenants() == ["acme"]
+            assert await memory.counts() == sync.counts()
+            assert await memory.verify() == sync.verify()
+            ours, theirs = io.BytesIO(), io.BytesIO()
+            assert await memory.export(theirs, tenants=["acme"]) == sync.export(ours, tenants=["acme"])
+            assert theirs.getvalue() == ours.getvalue()
+            assert (await memory.import_(io.BytesIO(ours.getvalue()))).new == 0
+            assert (await memory.purge(days=1)).state == 1
+            assert (await memory.erase("ada", tenant="acme")).removed["state"] == 1
+            if url.startswith("sqlite"):
+                await memory.backup(tmp_path / "copy.db")
+                assert (tmp_path / "copy.db").stat().st_size > 0
+        with pytest.raises((RuntimeError, Unreachable)):
+            await memory.tenants()
+
+    asyncio.run(asynchronously())
+
+
+def test_many_calls_at_once(url: str) -> None:
+    """P4, P9: appends, retries and increments from one event loop; nothing lost, nothing twice."""
+
+    async def asynchronously() -> None:
+        async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            session = (await me.sessions.resume()).id
+            sent = await asyncio.gather(*(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(150)))
+            again = await asyncio.gather(*(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(50)))
+            assert again == sent[:50]
+            read = await me.messages.window(session)
+            assert [m.seq for m in read] == list(range(1, 151))
+            assert {m.text for m in read} == {str(n) for n in range(150)}
+
+            async def increment() -> None:
+                while True:
+                    try:
+                        found = await me.state.get("n")
+                        value, version = found.value, found.version
+                    except NotFound:
+                        value, version = 0, 0
+                    try:
+                        await me.state.set("n", value + 1, if_version=version)
+                        return
+                    except retain.RetainError:
+                        continue
+
+            await asyncio.gather(*(increment() for _ in range(12)))
+            assert (await me.state.get("n")).value == 12
+
+    asyncio.run(asynchronously())
+
+
+def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
+    """A write that waits in the database does not stop other coroutines."""
+
+    async def asynchronously() -> None:
+        async with await AsyncMemory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            await me.state.set("k", 1)
+            entered, leave = threading.Event(), threading.Event()
+
+            def hold(_: Any) -> None:
+                entered.set()
+                leave.wait(60)
+
+            holder = asyncio.get_running_loop().run_in_executor(None, memory.sync.database.write, "acme", hold)
+            await asyncio.to_thread(entered.wait)
+            waiting = asyncio.ensure_future(me.state.set("k", 2))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert (await me.state.get("k")).value == 1  # readers go on beside the writer
+            assert not waiting.done()
+            leave.set()
+            await holder
+            assert (await waiting).value == 2
+
+    asyncio.run(asynchronously())
+
+
+def test_cancelling_leaves_nothing_half_done(url: str) -> None:
+    """P2, P3: a cancelled call happened whole or not at all, and repeating it with its key makes it happen once."""
+    chance = random.Random(3)
+
+    async def asynchronously() -> None:
+        async with await AsyncMemory.open(url, settings=replace(SETTINGS, postgres_pool=4)) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            session = (await me.sessions.resume()).id
+
+            def batch(n: int) -> Awaitable[Any]:
+                return me.messages.extend(session, [NewMessage("user", f"{n} {part}") for part in range(3)], key=f"k{n}")
+
+            tasks = [asyncio.ensure_future(batch(n)) for n in range(120)]
+            for task in tasks:
+                if chance.random() < 0.5:
+                    await asyncio.sleep(0)
+                if chance.random() < 0.5:
+                    task.cancel()
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+            cancelled = [n for n, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)]
+            assert cancelled
+            assert all(isinstance(answer, list | asyncio.CancelledError) for answer in answers)
+            await asyncio.gather(*(batch(n) for n in cancelled))
+            read = await me.messages.window(session)
+            assert [m.seq for m in read] == list(range(1, 361))
+            parts = [m.text.split() for m in read]
+            assert sorted(int(part[0]) for part in parts[::3]) == list(range(120))
+            assert all([p[1] for p in parts[n : n + 3]] == ["0", "1", "2"] for n in range(0, 360, 3))
+            with pytest.raises(KeyReused):
+                await me.messages.append(session, "user", "other", key="k0")
+            assert [finding for finding in await memory.verify() if not finding.ok] == []
+
+    asyncio.run(asynchronously())
+
+
+def test_close_waits_for_what_is_running(url: str) -> None:
+    """P1: what was begun before closing is finished and kept."""
+
+    async def asynchronously() -> list[str]:
+        memory = await AsyncMemory.open(url, settings=SETTINGS)
+        me = memory.scope("acme", "ada", "scout")
+        tasks = [asyncio.ensure_future(me.state.set(f"k{n}", n)) for n in range(30)]
+        await asyncio.sleep(0)
+        await memory.close()
+        return [item.key for item in await asyncio.gather(*tasks)]
+
+    done = asyncio.run(asynchronously())
+    assert sorted(done) == sorted(f"k{n}" for n in range(30))
+    with Memory.open(url, settings=SETTINGS) as memory:
+        assert {item.key for item in memory.scope("acme", "ada").state.list()} == set(done)
+
+
+def test_errors_come_through_as_they_are() -> None:
+    async def asynchronously() -> None:
+        async with await AsyncMemory.open("memory:", settings=SETTINGS) as memory:
+            with pytest.raises(NotFound) as error:
+                await memory.scope("acme", "ada").sessions.get("x")
+            assert (error.value.what, error.value.id) == ("session", "x")
+        with pytest.raises(retain.RetainError):
+            await AsyncMemory.open("mysql://x")
+
+    asyncio.run(asynchronously())
+
+
+def test_kinds_are_kinds() -> None:
+    """The generator reads the same classes that KINDS lists."""
+    assert all(issubclass(kind, Kind) and hasattr(retain.aio, f"Async{kind.__name__}") for kind in KINDS)
