@@ -86,6 +86,7 @@ def import_(database: Database, tables: Sequence[Table], file: IO[bytes], *, pro
     for (kind, value), lines in groupby(_lines(file), key=_belongs):
         if kind == "tenant":
             tenant = value
+            database.write(tenant, lambda tx: None)  # one without rows is a tenant too
         if kind != "table":
             continue
         table, names = by_name[value], columns[value]

@@ -1,0 +1,570 @@
+"""Memory against a plain dictionary: random histories of calls, on SQLite and PostgreSQL, with a clock that the test moves.
+
+The model below is the promise, in the simplest words: lists and dictionaries, no SQL, no locks. Hypothesis looks for a
+history after which the database answers otherwise, and shortens it. FUZZ=full looks longer, each time elsewhere.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from retain import Memory, Message, NewMessage, Scope
+from retain.errors import AlreadyExists, KeyReused, NotFound, OutOfOrder, RetainError, WrongVersion
+from retain.kinds.kind import Page
+from tests.conftest import SETTINGS, new_database
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+DAY = 24 * 60 * MINUTE
+START = 1_760_000_000_000_000
+CALL = {"parts": [{"type": "tool_call", "name": "f"}]}
+FULL = os.environ.get("FUZZ") == "full"
+
+TENANTS = ["acme", "other"]
+USERS = ["ada", "bob"]
+AGENTS = ["scout", "cook"]
+IDS = ["s1", "s2", "s3"]
+KEYS = ["k1", "k2", "k3"]
+
+
+class Who(NamedTuple):
+    """A scope."""
+
+    tenant: str
+    user: str | None
+    agent: str | None
+
+
+class New(NamedTuple):
+    """A message as the client sends it; `age` is how long ago it was said, 0 for now."""
+
+    role: str
+    content: Any
+    age: int
+
+
+@dataclass
+class Talk:
+    """A session, as the model sees it."""
+
+    user: str
+    agent: str
+    touched: int
+    label: str = ""
+    first_seq: int = 1
+    messages: list[Message] = field(default_factory=list)
+    keys: dict[str, tuple[Any, int, int]] = field(default_factory=dict)
+
+    @property
+    def last_seq(self) -> int:
+        return self.first_seq + len(self.messages) - 1
+
+    @property
+    def updated(self) -> int:
+        """When it was last used: exact to the message within a minute of the last note of it."""
+        said = micros(self.messages[-1].created_at) if self.messages else 0
+        return said if self.touched < said <= self.touched + MINUTE else self.touched
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A state item, as the model sees it; it stays, unseen, between its expiry and the next purge."""
+
+    value: Any
+    version: int
+    expires: int | None
+    created: int
+    updated: int
+
+
+def at(micros_: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros_)
+
+
+def micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+users = st.builds(Who, st.sampled_from(TENANTS), st.sampled_from(USERS), st.sampled_from(AGENTS))
+anyone = users | st.builds(Who, st.sampled_from(TENANTS), st.none(), st.none() | st.just("scout"))
+ids = st.sampled_from(IDS)
+contents = st.sampled_from(["", "hello", "x" * 40, "é\x00", CALL])
+new_messages = st.builds(
+    New, st.sampled_from(["user", "assistant", "tool", "system"]), contents, st.sampled_from([0, 0, 0, MINUTE, 2 * DAY])
+)
+areas = st.sampled_from(["user", "tenant", *(f"session:{id}" for id in IDS)])
+state_keys = st.sampled_from(["a", "a_", "ab", "b%", "é"])
+spans = st.sampled_from([0, 1, SECOND, MINUTE - 1, MINUTE, MINUTE + 1, DAY, 3 * DAY])
+ends = st.sampled_from([None, None, "right", "wrong"])
+
+
+class MemoryMachine(RuleBasedStateMachine):
+    """The database and the model, side by side."""
+
+    open: Callable[[], Iterator[str]]
+
+    @initialize()
+    def begin(self) -> None:
+        self.now = START
+        self.addresses = self.open()
+        self.url = next(self.addresses)
+        self.memory = self.reopened()
+        self.talks: dict[tuple[str, str], Talk] = {}
+        self.active: dict[tuple[str, str, str], str] = {}
+        self.state: dict[tuple[str, str, str], Kept] = {}
+
+    def reopened(self) -> Memory:
+        settings = replace(SETTINGS, sqlite_durability="normal", postgres_pool=2)
+        return Memory.open(self.url, settings=settings, clock=lambda: self.now)
+
+    def scope(self, who: Who) -> Scope:
+        return self.memory.scope(*who)
+
+    def talk(self, who: Who, id: str) -> Talk | None:
+        """The session, if the scope may see it."""
+        found = self.talks.get((who.tenant, id))
+        return found if found and who.user in (None, found.user) else None
+
+    def fails(self, error: type[RetainError], call: Callable[[], Any]) -> RetainError:
+        """The call raises exactly this error."""
+        with pytest.raises(RetainError) as raised:
+            call()
+        assert type(raised.value) is error
+        return raised.value
+
+    # -- time, and what an operator does -----------------------------------------------------------------------
+
+    @rule(span=spans)
+    def time_passes(self, span: int) -> None:
+        self.now += span
+
+    @rule()
+    def restart(self) -> None:
+        self.memory.close()
+        self.memory = self.reopened()
+
+    @rule(days=st.sampled_from([None, 1, 2.5]))
+    def purge(self, days: float | None) -> None:
+        expired = [place for place, kept in self.state.items() if not self.live(kept)]
+        for place in expired:
+            del self.state[place]
+        old = 0
+        for talk in self.talks.values():
+            while days is not None and talk.messages and micros(talk.messages[0].created_at) < self.now - round(days * DAY):
+                del talk.messages[0]
+                talk.first_seq += 1
+                old += 1
+            talk.keys = {key: entry for key, entry in talk.keys.items() if entry[2] >= talk.first_seq}
+        done = self.memory.purge(days=days)
+        assert (done.state, done.messages) == (len(expired), old)
+
+    @rule(tenant=st.sampled_from(TENANTS), user=st.sampled_from(USERS))
+    def erase(self, tenant: str, user: str) -> None:
+        gone = {id: talk for (t, id), talk in self.talks.items() if (t, talk.user) == (tenant, user)}
+        areas_ = {f"user:{user}", *(f"session:{id}" for id in gone)}
+        state = [place for place in self.state if place[0] == tenant and place[1] in areas_]
+        active = [place for place in self.active if place[:2] == (tenant, user)]
+        receipt = self.memory.erase(user, tenant=tenant)
+        assert receipt.removed == {
+            "sessions": len(gone),
+            "active_sessions": len(active),
+            "messages": sum(len(talk.messages) for talk in gone.values()),
+            "message_keys": sum(len(talk.keys) for talk in gone.values()),
+            "state": len(state),
+            "interactions": 0,
+        }
+        for id in gone:
+            del self.talks[tenant, id]
+        for place in active:
+            del self.active[place]
+        for place in state:
+            del self.state[place]
+
+    @rule()
+    def export_and_import(self) -> None:
+        """P15: what came out goes in elsewhere, and comes out the same."""
+        out, again = io.BytesIO(), io.BytesIO()
+        self.memory.export(out)
+        with Memory.open("memory:", settings=SETTINGS, clock=lambda: self.now) as fresh:
+            fresh.import_(io.BytesIO(out.getvalue()))
+            fresh.export(again)
+            assert again.getvalue() == out.getvalue()
+            self.compare(fresh)
+
+    # -- sessions ----------------------------------------------------------------------------------------------
+
+    @rule(who=users, id=ids)
+    def add_session(self, who: Who, id: str) -> None:
+        if (who.tenant, id) in self.talks:
+            self.fails(AlreadyExists, lambda: self.scope(who).sessions.add(id))
+            return
+        session = self.scope(who).sessions.add(id, label="new")
+        assert (session.id, session.user, session.agent, session.count) == (id, who.user, who.agent, 0)
+        self.begun(who, id, label="new")
+
+    def begun(self, who: Who, id: str, label: str = "") -> None:
+        assert who.user is not None
+        assert who.agent is not None
+        self.talks[who.tenant, id] = Talk(who.user, who.agent, touched=self.now, label=label)
+        self.active[who.tenant, who.user, who.agent] = id
+
+    @rule(who=users, stored=st.none() | ids)
+    def resume(self, who: Who, stored: str | None) -> None:
+        """C6: the active session, whatever the client has stored, or a new one."""
+        assert who.user is not None
+        assert who.agent is not None
+        session = self.scope(who).sessions.resume(stored)
+        expected = self.active.get((who.tenant, who.user, who.agent))
+        if expected is None:
+            assert (who.tenant, session.id) not in self.talks
+            self.begun(who, session.id)
+        else:
+            assert session.id == expected
+
+    @rule(who=users, id=ids)
+    def activate(self, who: Who, id: str) -> None:
+        talk = self.talk(who, id)
+        if talk is None:
+            self.fails(NotFound, lambda: self.scope(who).sessions.activate(id))
+            return
+        self.scope(who).sessions.activate(id)
+        self.active[who.tenant, talk.user, talk.agent] = id
+
+    @rule(who=anyone, id=ids, label=st.sampled_from(["", "a label"]))
+    def edit_session(self, who: Who, id: str, label: str) -> None:
+        talk = self.talk(who, id)
+        if talk is None:
+            self.fails(NotFound, lambda: self.scope(who).sessions.edit(id, label=label))
+            return
+        talk.label = label
+        assert self.scope(who).sessions.edit(id, label=label).label == label
+
+    @rule(who=anyone, id=ids)
+    def remove_session(self, who: Who, id: str) -> None:
+        if self.talk(who, id) is None:
+            self.fails(NotFound, lambda: self.scope(who).sessions.remove(id))
+            return
+        self.scope(who).sessions.remove(id)
+        del self.talks[who.tenant, id]
+        self.active = {place: a for place, a in self.active.items() if (place[0], a) != (who.tenant, id)}
+        self.state = {place: k for place, k in self.state.items() if place[:2] != (who.tenant, f"session:{id}")}
+
+    @rule(who=anyone, limit=st.integers(1, 4))
+    def list_sessions(self, who: Who, limit: int) -> None:
+        """C4: the last used first, page by page."""
+        mine = [
+            (talk.updated, id)
+            for (tenant, id), talk in self.talks.items()
+            if tenant == who.tenant and who.user in (None, talk.user) and who.agent in (None, talk.agent)
+        ]
+        seen = [
+            (micros(s.updated_at), s.id)
+            for s in paged(lambda after: self.scope(who).sessions.list(limit=limit, after=after))
+        ]
+        assert seen == sorted(mine, reverse=True)
+
+    # -- messages ----------------------------------------------------------------------------------------------
+
+    @rule(who=anyone, id=ids, new=new_messages, key=st.none() | st.sampled_from(KEYS), end=ends)
+    def append(self, who: Who, id: str, new: New, key: str | None, end: str | None) -> None:
+        self.add(who, id, [new], key, end, single=True)
+
+    @rule(
+        who=anyone,
+        id=ids,
+        batch=st.lists(new_messages, min_size=1, max_size=4),
+        key=st.none() | st.sampled_from(KEYS),
+        end=ends,
+    )
+    def extend(self, who: Who, id: str, batch: list[New], key: str | None, end: str | None) -> None:
+        self.add(who, id, batch, key, end)
+
+    @rule(who=users, id=ids, key=st.sampled_from(KEYS))
+    def retry(self, who: Who, id: str, key: str) -> None:
+        """P2: a request that was answered is sent again, exactly."""
+        talk = self.talk(who, id)
+        if talk is None or key not in talk.keys:
+            return
+        sent, first, last = talk.keys[key]
+        batch = [
+            NewMessage(role, content, author=author, created_at=None if moment is None else at(moment))
+            for role, content, author, moment in sent
+        ]
+        answer = self.scope(who).messages.extend(id, batch, key=key)
+        if all(role != "assistant" or author for role, _, author, _ in sent):
+            assert answer == [message for message in talk.messages if first <= message.seq <= last]
+
+    def add(self, who: Who, id: str, batch: list[New], key: str | None, end: str | None, single: bool = False) -> None:
+        talk = self.talk(who, id)
+        expected = None if end is None else (talk.last_seq if talk else 0) + (5 if end == "wrong" else 0)
+        moments = [None if new.age == 0 else self.now - new.age for new in batch]
+        sent = [
+            (new.role, new.content, who.agent if new.role == "assistant" else None, moment)
+            for new, moment in zip(batch, moments, strict=True)
+        ]
+
+        def call() -> list[Message]:
+            messages = self.scope(who).messages
+            times = [None if moment is None else at(moment) for moment in moments]
+            if single:
+                role: Any = batch[0].role
+                content = batch[0].content
+                return [messages.append(id, role, content, key=key, expected_last_seq=expected, created_at=times[0])]
+            new = [NewMessage(n.role, n.content, created_at=time) for n, time in zip(batch, times, strict=True)]
+            return messages.extend(id, new, key=key, expected_last_seq=expected)
+
+        if talk is None:
+            self.fails(NotFound, call)
+        elif key in talk.keys and talk.keys[key][0] != sent:
+            self.fails(KeyReused, call)
+        elif key in talk.keys:
+            _, first, last = talk.keys[key]
+            assert call() == [message for message in talk.messages if first <= message.seq <= last]
+        elif end == "wrong":
+            self.fails(OutOfOrder, call)
+        else:
+            self.added(talk, sent, key, call())
+
+    def added(self, talk: Talk, sent: list[Any], key: str | None, answer: list[Message]) -> None:
+        first = talk.last_seq + 1
+        assert [message.seq for message in answer] == list(range(first, first + len(sent)))
+        for message, (role, content, author, moment) in zip(answer, sent, strict=True):
+            wanted = content if isinstance(content, dict) else {"text": content.replace("\x00", "␀")}
+            assert (message.role, message.content, message.author) == (role, wanted, author)
+            assert message.created_at == at(self.now if moment is None else moment)
+        if self.now - talk.touched > MINUTE:
+            talk.touched = self.now
+        talk.messages += answer
+        if key is not None:
+            talk.keys[key] = (sent, first, talk.last_seq)
+
+    @rule(
+        who=anyone,
+        id=ids,
+        how=st.one_of(
+            st.just({}),
+            st.fixed_dictionaries({"last": st.integers(0, 8)}),
+            st.fixed_dictionaries({"minutes": st.sampled_from([0, 1, 24 * 60, 1e9])}),
+            st.fixed_dictionaries({"tokens": st.integers(0, 60)}),
+        ),
+        turns_only=st.booleans(),
+    )
+    def window(self, who: Who, id: str, how: dict[str, Any], turns_only: bool) -> None:
+        """C3."""
+        talk = self.talk(who, id)
+        if talk is None:
+            self.fails(NotFound, lambda: self.scope(who).messages.window(id, **how, turns_only=turns_only))
+            return
+        spoken = [
+            m for m in talk.messages if not turns_only or (m.role == "user" or (m.role == "assistant" and m.content != CALL))
+        ]
+        wanted: list[Message] = []
+        for message in reversed(spoken):
+            if len(wanted) == how.get("last"):
+                break
+            if "tokens" in how and sum(m.tokens for m in wanted) + message.tokens > how["tokens"]:
+                break
+            if "minutes" in how and micros(message.created_at) < self.now - how["minutes"] * MINUTE:
+                break
+            wanted.insert(0, message)
+        assert self.scope(who).messages.window(id, **how, turns_only=turns_only) == wanted
+
+    @rule(who=anyone, id=ids, limit=st.integers(1, 5), seq=st.integers(1, 12))
+    def read_messages(self, who: Who, id: str, limit: int, seq: int) -> None:
+        talk = self.talk(who, id)
+        if talk is None:
+            self.fails(NotFound, lambda: self.scope(who).messages.list(id, limit=limit))
+            self.fails(NotFound, lambda: self.scope(who).messages.get(id, seq))
+            return
+        assert list(paged(lambda after: self.scope(who).messages.list(id, limit=limit, after=after))) == talk.messages
+        if talk.first_seq <= seq <= talk.last_seq:
+            assert self.scope(who).messages.get(id, seq) == talk.messages[seq - talk.first_seq]
+        else:
+            self.fails(NotFound, lambda: self.scope(who).messages.get(id, seq))
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def live(self, kept: Kept | None) -> bool:
+        return kept is not None and (kept.expires is None or kept.expires > self.now)
+
+    def area(self, who: Who, area: str) -> str | None:
+        """An area's full name, None where the scope may not see it."""
+        if area.startswith("session:"):
+            return area if self.talk(who, area.removeprefix("session:")) else None
+        return f"user:{who.user}" if area == "user" else area
+
+    @rule(
+        who=users,
+        area=areas,
+        key=state_keys,
+        value=st.sampled_from([None, 1, "é", {"a": [1]}]),
+        ttl=st.sampled_from([None, None, 1, 60, 86_400]),
+        version=st.sampled_from([None, None, 0, "right", "wrong"]),
+    )
+    def set_state(self, who: Who, area: str, key: str, value: Any, ttl: float | None, version: Any) -> None:
+        """K1, P9, P10."""
+        place = self.area(who, area)
+        kept = self.state.get((who.tenant, place or "", key))
+        current = kept.version if kept and self.live(kept) else 0
+        wanted = {"right": current, "wrong": current + 3}.get(version, version)
+
+        def call() -> Any:
+            return self.scope(who).state.set(key, value, area=area, ttl=ttl, if_version=wanted)
+
+        if place is None:
+            self.fails(NotFound, call)
+            return
+        if wanted is not None and wanted != current:
+            error = self.fails(WrongVersion, call)
+            assert (error.actual, error.expected) == (current, wanted)
+            return
+        item = call()
+        new = Kept(
+            value,
+            version=kept.version + 1 if kept else 1,
+            expires=None if ttl is None else self.now + round(ttl * SECOND),
+            created=kept.created if kept and current else self.now,
+            updated=self.now,
+        )
+        self.state[who.tenant, place, key] = new
+        assert same(item, place, key, new)
+
+    @rule(who=users, area=areas, key=state_keys)
+    def get_state(self, who: Who, area: str, key: str) -> None:
+        place = self.area(who, area)
+        kept = self.state.get((who.tenant, place or "", key))
+        if place is None or kept is None or not self.live(kept):
+            self.fails(NotFound, lambda: self.scope(who).state.get(key, area=area))
+        else:
+            assert same(self.scope(who).state.get(key, area=area), place, key, kept)
+
+    @rule(who=users, area=areas, prefix=st.sampled_from(["", "a", "a_", "b%", "z"]), limit=st.integers(1, 4))
+    def list_state(self, who: Who, area: str, prefix: str, limit: int) -> None:
+        place = self.area(who, area)
+        if place is None:
+            self.fails(NotFound, lambda: self.scope(who).state.list(area=area, prefix=prefix))
+            return
+        wanted = [
+            (key, kept.version)
+            for (tenant, area_, key), kept in self.state.items()
+            if (tenant, area_) == (who.tenant, place) and key.startswith(prefix) and self.live(kept)
+        ]
+        pages = paged(lambda after: self.scope(who).state.list(area=area, prefix=prefix, limit=limit, after=after))
+        assert [(item.key, item.version) for item in pages] == sorted(wanted, key=lambda pair: pair[0].encode())
+
+    @rule(who=users, area=areas, key=state_keys, version=st.sampled_from([None, "right", "wrong"]))
+    def remove_state(self, who: Who, area: str, key: str, version: str | None) -> None:
+        place = self.area(who, area)
+        kept = self.state.get((who.tenant, place or "", key))
+        wanted = None if version is None else (kept.version if kept else 1) + (version == "wrong")
+
+        def call() -> None:
+            self.scope(who).state.remove(key, area=area, if_version=wanted)
+
+        if place is None or kept is None or not self.live(kept):
+            self.fails(NotFound, call)
+        elif version == "wrong":
+            self.fails(WrongVersion, call)
+        else:
+            call()
+            del self.state[who.tenant, place, key]
+
+    # -- always ------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_same_numbers(self) -> None:
+        """How many rows there are to read, over all tenants."""
+        if not hasattr(self, "state"):
+            return
+        assert self.memory.counts() == {
+            "agents": 0,
+            "sessions": len(self.talks),
+            "active_sessions": len(self.active),
+            "messages": sum(len(talk.messages) for talk in self.talks.values()),
+            "message_keys": sum(len(talk.keys) for talk in self.talks.values()),
+            "state": sum(self.live(kept) for kept in self.state.values()),
+            "interactions": 0,
+        }
+
+    def compare(self, memory: Memory) -> None:
+        """Everything, read through the whole tenant's eyes."""
+        for (tenant, id), talk in self.talks.items():
+            session = memory.scope(tenant).sessions.get(id)
+            assert (session.user, session.agent, session.label) == (talk.user, talk.agent, talk.label)
+            assert (session.first_seq, session.last_seq) == (talk.first_seq, talk.last_seq)
+            assert micros(session.updated_at) == talk.updated
+            assert memory.scope(tenant).messages.window(id) == talk.messages
+        for (tenant, user, agent), id in self.active.items():
+            assert memory.scope(tenant, user, agent).sessions.active().id == id
+        for (tenant, place, key), kept in self.state.items():
+            if self.live(kept):
+                kind, _, user = place.partition(":")
+                scope = memory.scope(tenant, user if kind == "user" else None)
+                assert same(scope.state.get(key, area="user" if kind == "user" else place), place, key, kept)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "state"):
+            return
+        try:
+            self.compare(self.memory)
+            assert [finding for finding in self.memory.verify() if not finding.ok] == []
+        finally:
+            self.memory.close()
+            for _ in self.addresses:
+                pass
+
+
+def same(item: Any, place: str, key: str, kept: Kept) -> bool:
+    found = (item.area, item.key, item.value, item.version, item.expires_at, item.created_at, item.updated_at)
+    expires = None if kept.expires is None else at(kept.expires)
+    return found == (place, key, kept.value, kept.version, expires, at(kept.created), at(kept.updated))
+
+
+def paged(page_after: Callable[[str | None], Page[Any]]) -> Iterator[Any]:
+    """All records of a list, page by page."""
+    after: str | None = None
+    while True:
+        page = page_after(after)
+        yield from page
+        after = page.next
+        if after is None:
+            return
+
+
+def explore(open: Callable[[], Iterator[str]], examples: int, steps: int) -> None:
+    machine = type("Machine", (MemoryMachine,), {"open": staticmethod(open)})
+    phases = [phase for phase in Phase if FULL or phase is not Phase.explain]
+    settings = hypothesis_settings(
+        max_examples=examples, stateful_step_count=steps, derandomize=not FULL, database=None, phases=phases, deadline=None
+    )
+    run_state_machine_as_test(machine, settings=settings)
+
+
+def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
+    """P2–P5, P9, P10, P15, C1–C8, K1."""
+    files = iter(range(10**9))
+
+    def address() -> Iterator[str]:
+        path = tmp_path / f"{next(files)}.db"
+        yield f"sqlite:///{path}"
+        for part in tmp_path.glob(f"{path.name}*"):
+            part.unlink()
+
+    explore(address, *((1000, 80) if FULL else (40, 30)))
+
+
+def test_postgres_answers_as_the_model_does() -> None:
+    """The same promises on PostgreSQL."""
+    explore(lambda: new_database("modern"), *((200, 60) if FULL else (10, 20)))
