@@ -126,7 +126,7 @@ def take_turns(plan: Plan, contenders: dict[str, Callable[[float], Outcome]]) ->
 
 
 def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -> Outcome:
-    """64 threads append as fast as they can; what is acknowledged in time counts. With a share: until each has written it."""
+    """64 threads append as fast as they can; what is acknowledged in time counts; with a share, until each has it."""
     done: list[list[float]] = [[] for _ in range(CROWD)]
     waits: list[list[float]] = [[] for _ in range(CROWD)]
     errors = [0] * CROWD
