@@ -1,0 +1,281 @@
+"""Bugs that other memory systems shipped, and the test that proves each is not here.
+
+The table says where each is proved. Bugs that need search, summaries or a server join it when those exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import Invalid, OutOfOrder, WrongVersion
+from retain.storage import migrate
+from tests.conftest import SETTINGS, new_database
+from tests.storage.behind import TABLES, fill, raw
+
+HERE = Path(__file__).parent
+PROVED: dict[str, dict[str, str]] = {
+    "B1 deleting one user dropped everybody": {
+        "test_every_kind.py": "test_erasing_one_user_leaves_the_other_49_as_they_were",
+        "storage/test_erase.py": "test_everybody_else_keeps_every_row",
+    },
+    "B2 an item was dropped and the call said success": {
+        "test_peer_bugs.py": "test_what_was_acknowledged_is_there_and_what_was_refused_is_not",
+    },
+    "B3 two identical adds at once stayed two": {
+        "kinds/test_messages.py": "test_64_identical_appends_at_once_are_one_message",
+    },
+    "B6 processes on one file overwrote each other": {
+        "chaos/test_crowd.py": "test_8_processes_on_one_file_write_all_they_were_told_to",
+    },
+    "B7 acknowledged writes were gone though the file was intact": {
+        "chaos/test_history.py": "",
+    },
+    "B9 a row landed in another tenant": {
+        "test_isolation.py": "test_sixteen_tenants_write_at_once_through_one_memory",
+    },
+    "B10 a locked database was taken for a damaged one and deleted": {
+        "chaos/test_locks.py": "test_writers_wait_for_another_process_that_holds_the_lock",
+        "storage/test_sqlite.py": "test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else",
+    },
+    "B13 items of one millisecond came back in any order": {
+        "kinds/test_messages.py": "test_1000_appends_under_a_frozen_clock_keep_their_order",
+    },
+    "B14 order by time, or by nothing": {
+        "kinds/test_messages.py": "test_order_stays_when_the_clock_goes_backwards",
+    },
+    "B15 the last N were the first N": {
+        "kinds/test_messages.py": "test_windows_are_ends_of_what_was_said",
+    },
+    "B16 versions were times, in several zones": {
+        "test_peer_bugs.py": "test_time_zones_change_nothing",
+        "test_clock.py": "",
+    },
+    "B17 a stale writer was reloaded in silence": {
+        "kinds/test_messages.py": "test_expected_last_seq_guards_the_end",
+    },
+    "B18 the whole history was read under the lock": {
+        "kinds/test_messages.py": "test_appending_to_a_long_session_reads_no_history",
+    },
+    "B19 processes that start at once missed tables": {
+        "chaos/test_start.py": "test_16_processes_start_at_once_on_an_empty_database",
+    },
+    "B20 a migration waited for those who waited for it": {
+        "chaos/test_start.py": "test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_fails",
+    },
+    "B21 expiry compared days in mixed zones": {
+        "kinds/test_state.py": "test_a_key_expires_at_the_exact_microsecond",
+    },
+    "B22 what had expired took the places of what had not": {
+        "test_peer_bugs.py": "test_a_page_is_full_though_nearly_everything_has_expired",
+    },
+    "B23 a NUL byte stopped a batch": {
+        "test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+    },
+    "B24 an escaped NUL was un-escaped": {
+        "test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+    },
+    "B25 half an emoji made a session unreadable": {
+        "test_canonical.py": "test_text_cut_at_every_offset_is_valid",
+    },
+    "B30 bytes grew with the square of the messages": {
+        "storage/test_sqlite.py": "test_bytes_per_message_stay_constant",
+    },
+    "B31 a reader let the log grow to gigabytes": {
+        "chaos/test_locks.py": "test_a_long_reader_cannot_make_the_log_grow_without_bound",
+    },
+    "B32 cancelled requests left transactions open": {
+        "storage/test_postgres.py": "test_no_transaction_is_left_open_when_nobody_waits_for_the_answer",
+    },
+    "B33 prepared statements behind a pooler": {
+        "test_pgbouncer.py": "test_a_pooler_is_recognised_and_nothing_is_prepared",
+    },
+    "B35 an upgrade lost or hid memories": {
+        "test_peer_bugs.py": "test_an_upgrade_hides_nothing",
+        "storage/test_migrate.py": "test_from_every_version_up_to_head_and_down_again_no_row_changes",
+    },
+    "B37 an export lost expiry and times": {
+        "storage/test_copy.py": "test_export_import_export_is_byte_identical_between_any_two_engines",
+        "test_every_kind.py": "test_an_export_comes_back_byte_for_byte",
+    },
+    "B38 a file on a network drive, or under two names, was damaged": {
+        "storage/test_sqlite.py": "test_a_file_on_a_network_drive_is_refused",
+    },
+}
+
+
+def test_every_bug_that_touches_this_ground_is_in_the_table() -> None:
+    ground = [*range(1, 4), 6, 7, 9, 10, *range(13, 26), *range(30, 34), 35, 37, 38]
+    assert [bug.split(maxsplit=1)[0] for bug in PROVED] == [f"B{number}" for number in ground]
+
+
+@pytest.mark.parametrize(
+    ("bug", "file", "test"), [(bug, file, test) for bug, tests in PROVED.items() for file, test in tests.items()]
+)
+def test_the_test_that_proves_it_exists(bug: str, file: str, test: str) -> None:
+    """Without a name, the whole file is the proof: it must say so and have tests."""
+    tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
+    found = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    if test:
+        assert test in found
+    else:
+        assert found
+        assert bug.split(maxsplit=1)[0] in (ast.get_docstring(tree) or "")
+
+
+# -- B2 ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(me: Scope) -> None:
+    """B2: every third batch has one message that cannot be kept; such a batch is refused aloud, and whole."""
+    me.sessions.add("s")
+    acknowledged = []
+    for n in range(30):
+        batch: list[dict[str, Any]] = [{"role": "user", "content": f"{n} {k}"} for k in range(4)]
+        if n % 3 == 0:
+            batch[n % 4] = {"role": "user", "content": {"text": float("nan")}}
+            with pytest.raises(Invalid) as error:
+                me.messages.extend("s", batch)
+            assert error.value.field == f"messages[{n % 4}].content"
+        else:
+            acknowledged += [message.seq for message in me.messages.extend("s", batch)]
+    assert [message.seq for message in me.messages.window("s")] == acknowledged == list(range(1, 81))
+
+
+# -- B16 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def zone() -> Iterator[Callable[[str], None]]:
+    """Set the time zone of this process."""
+    before = os.environ.get("TZ")
+
+    def set_(name: str) -> None:
+        os.environ["TZ"] = name
+        time.tzset()
+
+    yield set_
+    if before is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+def zones(url: str, engine: str, zone: Callable[[str], None]) -> Iterator[str]:
+    """Each time zone in turn, and another one for the server."""
+    for mine, servers in (("UTC", "UTC"), ("Asia/Kolkata", "America/St_Johns"), ("America/St_Johns", "Pacific/Apia")):
+        zone(mine)
+        if engine != "sqlite":
+            with raw(url) as database:
+                ((name,),) = database.all("select current_database()")
+                database.all(f"alter database {name} set timezone = '{servers}'")
+        yield mine
+
+
+def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], None]) -> None:
+    """B16: versions are whole numbers and times are moments: the same work leaves the same bytes in every zone."""
+    moment = datetime(2026, 3, 29, 0, 59, 59, 999_999, UTC)
+    exports = set()
+    for name in zones(url, engine, zone):
+        with Memory.open(url, settings=SETTINGS, clock=lambda: 1_774_745_999_999_999) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            me.sessions.add("s")
+            for hours in (-11, 0, 5.5, 14):
+                me.messages.append("s", "user", "x", created_at=moment.astimezone(timezone(timedelta(hours=hours))))
+            me.state.set("k", 1, ttl=86_400)
+            assert me.state.set("k", 2, ttl=86_400, if_version=1).version == 2
+            with pytest.raises(WrongVersion):
+                me.state.set("k", 3, if_version=1)
+            with pytest.raises(OutOfOrder):
+                me.messages.append("s", "user", "x", expected_last_seq=3)
+            found = me.messages.window("s")
+            assert {message.created_at for message in found} == {moment}
+            assert {message.created_at.utcoffset() for message in found} == {timedelta(0)}
+            expires = me.state.get("k").expires_at
+            assert expires == me.sessions.get("s").created_at + timedelta(days=1), name
+            out = io.BytesIO()
+            memory.export(out)
+            exports.add(out.getvalue())
+            memory.erase("ada", tenant="acme")
+    assert len(exports) == 1
+
+
+# -- B22 -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_full_though_nearly_everything_has_expired(open_memory: Callable[..., Memory]) -> None:
+    """B22: 99 of 100 keys have expired; pages of ten live ones are pages of ten, and they meet."""
+    now = [1_000_000_000_000]
+    memory = open_memory(clock=lambda: now[0])
+    sql = """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at, updated_at)
+             values (:tenant, 'user:ada', :key, 'ada', '1', 1, :expires, :now, :now)"""
+    rows = [{"key": f"k{n:05}", "expires": None if n % 100 == 7 else now[0] + 1} for n in range(3000)]
+    memory.database.write("acme", lambda tx: tx.many(sql, rows))
+    now[0] += 1
+    me = memory.scope("acme", "ada", "scout")
+    pages = []
+    after = None
+    while True:
+        page = me.state.list(limit=10, after=after)
+        pages.append([item.key for item in page])
+        after = page.next
+        if after is None:
+            break
+    assert [len(page) for page in pages] == [10, 10, 10]
+    assert sum(pages, []) == [f"k{n:05}" for n in range(7, 3000, 100)]
+
+
+# -- B35 -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(engine: str, tmp_path: Path) -> Iterator[str]:
+    """A database in which nothing was installed yet."""
+    if engine == "sqlite":
+        yield f"sqlite:///{tmp_path}/old.db"
+    else:
+        yield from new_database(engine, "template1")
+
+
+def everything(memory: Memory) -> list[Any]:
+    """All that the first version can show."""
+    found: list[Any] = []
+    for tenant in memory.tenants():
+        me = memory.scope(tenant)
+        found += [*me.agents.list(limit=1000), *me.sessions.list(limit=1000)]
+        for session in me.sessions.list(limit=1000):
+            found += me.messages.window(session.id)
+            found += [memory.scope(tenant, session.user, session.agent).sessions.active()]
+    return found
+
+
+def test_an_upgrade_hides_nothing(empty: str) -> None:
+    """B35: whatever could be read before an upgrade reads the same after it, from the first version on."""
+    with Memory.open(empty, settings=SETTINGS, migrate_up=False) as memory:
+        migrate.up(memory.database, memory.migrations, to=1)
+        for tenant in ("acme", "other"):
+            fill(memory, tenant, tables=TABLES[:6])
+            me = memory.scope(tenant, "ada", "scout")
+            me.sessions.add("long")
+            for start in range(0, 1500, 500):
+                me.messages.extend(
+                    "long", [{"role": "user", "content": f"{n}"} for n in range(start, start + 500)], key=f"{start}"
+                )
+        before = everything(memory)
+    assert len(before) > 3000
+    with Memory.open(empty, settings=SETTINGS) as memory:
+        assert memory.database.version() == memory.migrations[-1].number > 1
+        assert everything(memory) == before
+        me = memory.scope("acme", "ada", "scout")
+        again = me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(500)], key="0")
+        assert [message.seq for message in again] == list(range(1, 501)), "a retry across the upgrade is still a retry"
