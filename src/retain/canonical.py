@@ -38,6 +38,8 @@ def key(value: str, field: str) -> str:
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     if not value or value.isspace():
         raise Invalid(field=field, problem="must not be blank")
+    if len(value) > MAX_KEY_BYTES:  # first, so that nobody makes us search through megabytes
+        raise TooLarge(field=field, size=len(value.encode("utf-8", "surrogatepass")), unit="bytes", limit=MAX_KEY_BYTES)
     if found := _CONTROL.search(value):
         raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
