@@ -152,8 +152,8 @@ def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
 
 
 def messages_of(me: Scope, session: str) -> list[Numbered]:
-    """The final list, from the database."""
-    return [(message.seq, message.text) for message in me.messages.window(session)]
+    """The final list, from the database, without the dots that writers fill messages up with."""
+    return [(message.seq, message.text.rstrip(".")) for message in me.messages.window(session)]
 
 
 def from_log(path: Path, history: History | None = None) -> History:
@@ -172,6 +172,6 @@ def from_log(path: Path, history: History | None = None) -> History:
             history.answer(payload, "ok", int(rest), float(at))
         elif verb in ("fail", "info"):
             history.answer(payload, "fail" if verb == "fail" else "info", 0, float(at))
-        elif verb != "done":
+        elif verb not in ("opening", "beginning", "done"):
             history.surprise(f"{verb} {payload} {rest}")
     return history

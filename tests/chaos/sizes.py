@@ -17,6 +17,9 @@ CROWD_WRITES = 150 if FULL else 10  # by each of 64 threads
 CROWD_RUNS = 3 if FULL else 1
 PROCESS_WRITES = 500 if FULL else 40  # by each of 8 processes
 STARTS = 10 if FULL else 1  # rounds of 16 processes
-FAULT_NUMBERS = tuple(range(1, 41)) if FULL else (2, 7)
+FAULTS = {  # which call of a writer's thread fails: the early ones while it creates the file
+    "fdatasync": range(1, 46) if FULL else (2, 24),
+    "pwrite64": range(5, 500, 10) if FULL else (40, 260),
+}
 LOCK_SECONDS = 12.0 if FULL else 2.0
 READER_ROUNDS = 40 if FULL else 8

@@ -58,7 +58,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(*WHO)
         for payload in doubtful:
-            history.answer(payload, "ok", me.messages.append(SESSION, "user", payload, key=payload).seq)
+            history.answer(payload, "ok", me.messages.append(SESSION, "user", payload.ljust(40, "."), key=payload).seq)
         assert history.of("info") == []
         assert history.problems(messages_of(me, SESSION)) == []
 

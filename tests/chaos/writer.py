@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from retain import Memory, Scope, Settings
-from retain.errors import RetainError
+from retain.errors import AlreadyExists, RetainError, StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
@@ -34,7 +34,7 @@ class Job:
     name: str
     threads: int = 4
     writes: int = 1_000_000  # by each thread
-    size: int = 40  # of each payload
+    size: int = 40  # of each message: its payload, and dots
     settings: dict[str, Any] = field(default_factory=dict)
     retry: list[str] = field(default_factory=list)  # payloads of an earlier writer, sent again with their keys
     go: str = ""  # a file to wait for before opening
@@ -69,8 +69,8 @@ def append(me: Scope, log: Log, payload: str, job: Job) -> None:
     log.note("invoke", payload)
     for attempt in range(job.tries):
         try:
-            message = me.messages.append(SESSION, "user", payload, key=payload)
-        except RetainError as error:
+            message = me.messages.append(SESSION, "user", payload.ljust(job.size, "."), key=payload)
+        except StorageError as error:
             log.note("info", payload, type(error).__name__)
             if attempt + 1 < job.tries:
                 time.sleep(job.pause)
@@ -89,7 +89,33 @@ def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> 
     for number in range(job.writes):
         if stop.is_set():
             return
-        append(me, log, f"{job.name}-{thread}-{number}".ljust(job.size, "."), job)
+        append(me, log, f"{job.name}-{thread}-{number}", job)
+
+
+def opened(job: Job, log: Log) -> Memory:
+    """The database, after as many tries as the job allows."""
+    settings = Settings(**{"sqlite_ballast_mib": 0, **job.settings})
+    for _ in range(job.tries - 1):
+        try:
+            return Memory.open(job.url, settings=settings)
+        except RetainError as error:
+            log.note("opening", job.name, repr(error))
+            time.sleep(job.pause)
+    return Memory.open(job.url, settings=settings)
+
+
+def begin(me: Scope, job: Job, log: Log) -> None:
+    """The session, which another process may have begun."""
+    for _ in range(job.tries):
+        try:
+            me.sessions.add(SESSION)
+            return
+        except AlreadyExists:
+            return
+        except RetainError as error:
+            log.note("beginning", job.name, repr(error))
+            time.sleep(job.pause)
+    log.note("error", job.name, "could not begin a session")
 
 
 def main() -> None:
@@ -100,13 +126,9 @@ def main() -> None:
     log = Log(job.log)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with Memory.open(job.url, settings=Settings(sqlite_ballast_mib=0, **job.settings)) as memory:
+    with opened(job, log) as memory:
         me = memory.scope(*WHO)
-        try:
-            me.sessions.add(SESSION)
-        except RetainError as error:
-            if type(error).__name__ != "AlreadyExists":
-                log.note("error", job.name, repr(error))
+        begin(me, job, log)
         threads = [threading.Thread(target=write, args=(me, log, job, n, stop)) for n in range(1, job.threads)]
         try:
             for thread in threads:

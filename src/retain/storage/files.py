@@ -51,6 +51,20 @@ def check_target(path: Path) -> None:
         raise SettingsError(where=str(path), problem="its folder does not exist")
 
 
+def has_room(folder: Path) -> bool:
+    """Whether a database in the folder can at least be opened, for which SQLite needs a little space."""
+    return shutil.disk_usage(folder).free >= 1 << 20
+
+
+def take_from_ballast(path: Path) -> bool:
+    """Give a mebibyte of the reserve back to the disk; False if there is none."""
+    with suppress(OSError):
+        if size := path.stat().st_size:
+            os.truncate(path, max(0, size - (1 << 20)))
+            return True
+    return False
+
+
 def make_ballast(path: Path, mebibytes: int) -> None:
     """Reserve a file that an emergency purge can delete to get room to work; never on a disk that is short already."""
     size = mebibytes << 20

@@ -11,7 +11,7 @@ import apsw
 
 from retain.errors import Busy, Corrupt, Full, NotOurs, ReadOnly, ReadTooLong, RetainError, StorageError, Unreachable
 from retain.settings import Settings
-from retain.storage.files import make_private
+from retain.storage.files import has_room, make_private, take_from_ballast
 
 APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours
 
@@ -20,35 +20,47 @@ def open_connection(path: Path, settings: Settings, *, writing: bool, relaxed: b
     """A connection to the file, which is made if it is missing; `relaxed` gives up surviving a power cut."""
     make_private(path)
     try:
-        connection = apsw.Connection(str(path))
-        try:
-            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else every new value plans its statement anew
-            connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
-            if writing:
-                _claim(connection, path)
-            connection.execute("pragma synchronous = normal" if relaxed else "pragma synchronous = full")
-            connection.execute("pragma foreign_keys = on")
-            connection.execute("pragma secure_delete = on")
-            connection.execute("pragma cache_size = -8192")
-            connection.execute("pragma wal_autocheckpoint = 2000").fetchall()
-            connection.execute("pragma journal_size_limit = 67108864").fetchall()
-            connection.execute("pragma query_only = off" if writing else "pragma query_only = on")
-        except BaseException:
-            connection.close()
-            raise
+        return _open(path, settings, writing, relaxed)
+    except apsw.Error as error:
+        if has_room(path.parent) or isinstance(error, apsw.BusyError | apsw.ReadOnlyError | apsw.NotADBError):
+            raise in_our_words(error, path, settings) from error
+        if not take_from_ballast(path.with_name(path.name + "-ballast")):
+            raise Full(problem=f"there is no room to open {path} ({error})") from error
+    try:
+        return _open(path, settings, writing, relaxed)
     except apsw.Error as error:
         raise in_our_words(error, path, settings) from error
+
+
+def _open(path: Path, settings: Settings, writing: bool, relaxed: bool) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else every new value plans its statement anew
+        connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
+        if writing:
+            _claim(connection, path)
+        connection.execute("pragma synchronous = normal" if relaxed else "pragma synchronous = full")
+        connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma secure_delete = on")
+        connection.execute("pragma cache_size = -8192")
+        connection.execute("pragma wal_autocheckpoint = 2000").fetchall()
+        connection.execute("pragma journal_size_limit = 67108864").fetchall()
+        connection.execute("pragma query_only = off" if writing else "pragma query_only = on")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
 def _claim(connection: apsw.Connection, path: Path) -> None:
     """Make an empty file ours, and refuse one that belongs to another program."""
+    used = connection.pragma("schema_version")  # asked first: who makes tables has set the mark before
     mark = connection.pragma("application_id")
     if mark == APPLICATION_ID:
         if connection.pragma("journal_mode") != "wal":  # a copy made by `vacuum into` or another tool
             connection.execute("pragma journal_mode = wal").fetchall()
         return
-    if mark or connection.pragma("schema_version"):
+    if mark or used:
         if connection.pragma("application_id") == APPLICATION_ID:
             return  # another process has just made it ours
         raise NotOurs(path=str(path), problem="another program made it")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from retain import clock
-from retain.errors import Invalid
+from retain.errors import Full, Invalid
 from retain.storage.database import Database, Transaction
 
 MOST_IN_ONE_WRITE = 500
@@ -31,14 +32,29 @@ def purge(
     if days is not None and (isinstance(days, bool) or not 0 < days < 1_000_000):
         raise Invalid(field="days", problem="must be a number above 0")
     if emergency:
-        database.compact(emergency=True)
+        with suppress(
+            Full
+        ):  # the log is longer than what the reserve gave back: what follows takes small steps
+            database.compact(emergency=True)
     tenants = database.tenants()
     age = None if days is None else round(days * clock.DAY)
     total = sum(database.read(tenant, lambda tx: _due(tx, age)) for tenant in tenants)
     done = {"messages": 0, "state": 0}
     for tenant in tenants:
         for what, batch in (("state", _expired), ("messages", _old)):
-            while (removed := database.write(tenant, lambda tx, b=batch: b(tx, age), frees=True)) is not None:  # type: ignore[misc]
+            size = MOST_IN_ONE_WRITE
+            while True:
+                try:
+                    removed = database.write(tenant, lambda tx, b=batch, n=size: b(tx, age, n), frees=True)  # type: ignore[misc]
+                except Full:
+                    if not emergency or size == 1:
+                        raise
+                    size = max(1, size // 8)  # a removal is written down before it frees anything
+                    continue
+                if removed is None:
+                    break
+                if emergency:
+                    database.compact()
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
@@ -55,17 +71,17 @@ def _due(tx: Transaction, age: int | None) -> int:
     return int(state[0]) + int((old or (0,))[0])
 
 
-def _expired(tx: Transaction, age: int | None) -> int | None:
+def _expired(tx: Transaction, age: int | None, size: int) -> int | None:
     """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
     removed = tx.run(
         """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
                select area, key from state where tenant = :tenant and expires_at <= :now limit :size)""",
-        size=MOST_IN_ONE_WRITE,
+        size=size,
     )
     return removed or None
 
 
-def _old(tx: Transaction, age: int | None) -> int | None:
+def _old(tx: Transaction, age: int | None, size: int) -> int | None:
     """A batch of the oldest messages of one session, None when no session has old ones."""
     if age is None:
         return None
@@ -81,9 +97,9 @@ def _old(tx: Transaction, age: int | None) -> int | None:
     rows = tx.all(
         "select seq, created_at from messages where tenant = :tenant and session_id = :id order by seq limit :size",
         id=id,
-        size=MOST_IN_ONE_WRITE + 1,
+        size=size + 1,
     )
-    whole_batch = rows[-1] if len(rows) > MOST_IN_ONE_WRITE else None
+    whole_batch = rows[-1] if len(rows) > size else None
     keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
     first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, tx.now)
     removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)

@@ -1,0 +1,170 @@
+"""Disks that fail: a call that returns an error at any moment, and a disk that fills up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import Full
+from retain.storage import sqlite
+from tests.chaos import sizes
+from tests.chaos.history import from_log, messages_of
+from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.conftest import SETTINGS
+
+FAULTS = [
+    (call, error, number) for call, numbers in sizes.FAULTS.items() for error in ("EIO", "ENOSPC") for number in numbers
+]
+
+
+@pytest.mark.parametrize(("call", "error", "number"), FAULTS)
+def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
+    tmp_path: Path, call: str, error: str, number: int
+) -> None:
+    """F4: nothing acknowledged is lost, the file is whole, and the same process goes on writing after the fault."""
+    if shutil.which("strace") is None and not os.environ.get("CI"):
+        pytest.skip("strace is not installed: run the tests with `make test`")
+    url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
+    settings = {"sqlite_log_mib": 1}  # so that the log is started over now and then
+    job = Job(url, str(log), "f", threads=2, writes=100, size=8_000, settings=settings, tries=50, pause=0.02)
+    strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(tmp_path / "trace"), "-e", f"trace={call}"]
+    writer = start(job, *strace, "-e", f"inject={call}:error={error}:when={number}..{number + 1}")
+    assert writer.wait(60) == 0, log.read_text()[:2000]
+    assert "(INJECTED)" in (tmp_path / "trace").read_text(), "the fault never struck"
+    history = from_log(log)
+    assert len(history.of("ok")) == 600
+    with Memory.open(url, settings=SETTINGS) as memory:
+        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of half a GiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        if os.environ.get("CI"):
+            pytest.fail(f"cannot mount a small disk: {mounted.stderr.decode()}")
+        pytest.skip("mounting a small disk is not permitted here (it needs root)")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Another program takes all but so many bytes of the disk."""
+    hog = disk / "hog"
+    free = shutil.disk_usage(disk).free - leave
+    with hog.open("ab") as file:
+        file.write(bytes(max(free, 0)))
+    return hog
+
+
+def fill_to_the_last_byte(disk: Path) -> Path:
+    """Another program takes everything."""
+    hog = fill(disk, 0)
+    with hog.open("ab", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+    assert shutil.disk_usage(disk).free == 0
+    return hog
+
+
+SMALL = replace(SETTINGS, sqlite_min_free_mib=64, sqlite_ballast_mib=16)  # the defaults
+
+
+def test_a_disk_that_fills_up(small_disk: Path) -> None:
+    """F5: refused with Full while there is still room; reads work; an emergency purge works on a disk with no room at
+    all; writing goes on without a restart.
+    """
+    path = small_disk / "agent.db"
+    old = 90 * 86_400_000_000
+    now = 1_800_000_000_000_000
+
+    def clock() -> int:
+        return now - old
+
+    with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=clock) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        for number in range(600):
+            me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
+        old = 0
+        fill(small_disk, 60 << 20)
+        wait_until_it_is_noticed()
+        with pytest.raises(Full, match="free"):
+            me.messages.append(SESSION, "user", "refused")
+        assert shutil.disk_usage(small_disk).free > 40 << 20, "it was refused before the disk was full"
+        assert len(me.messages.window(SESSION)) == 600
+
+        fill_to_the_last_byte(small_disk)
+        assert me.messages.window(SESSION, last=1)[0].seq == 600
+        with pytest.raises(Full):
+            me.messages.append(SESSION, "user", "refused")
+        purged = memory.purge(days=30, emergency=True)
+        assert purged.messages == 600
+        assert not (small_disk / "agent.db-ballast").exists()
+
+        wait_until_it_is_noticed()
+        assert me.messages.append(SESSION, "user", "and on").seq == 601
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def wait_until_it_is_noticed() -> None:
+    """The disk is looked at a few times a second."""
+    time.sleep(2 * sqlite.SECONDS_BETWEEN_LOOKS)
+
+
+def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Path) -> None:
+    """F5: nobody has the database open, not a byte is free, and `retain purge --emergency` is all there is."""
+    path = small_disk / "agent.db"
+    long_ago = 1_700_000_000_000_000
+    with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=lambda: long_ago) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        for number in range(100):
+            me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
+    fill_to_the_last_byte(small_disk)
+    with Memory.open(f"sqlite:///{path}", settings=SMALL) as memory:
+        assert len(memory.scope(*WHO).messages.window(SESSION)) == 100
+        assert memory.purge(days=30, emergency=True).messages == 100
+
+
+def test_a_disk_that_fills_up_without_a_warning_loses_nothing(small_disk: Path) -> None:
+    """F5: the low-water mark switched off, so that SQLite itself runs into the end of the disk."""
+    path = small_disk / "agent.db"
+    settings = replace(SMALL, sqlite_min_free_mib=0, sqlite_ballast_mib=0)
+    with Memory.open(f"sqlite:///{path}", settings=settings) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        hog = fill(small_disk, 3 << 20)
+        kept: list[str] = []
+        with pytest.raises(Full):
+            append_until_refused(me, kept)
+        assert len(kept) > 10
+        for _ in range(3):
+            with pytest.raises(Full):
+                me.messages.append(SESSION, "user", "x" * 200_000)
+        assert [message.text for message in me.messages.window(SESSION)] == kept
+        hog.unlink()
+        assert me.messages.append(SESSION, "user", "and on").seq == len(kept) + 1
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def append_until_refused(me: Scope, kept: list[str]) -> None:
+    for number in range(1_000):
+        kept.append(me.messages.append(SESSION, "user", f"{number}".ljust(20_000, ".")).text)
