@@ -158,10 +158,9 @@ def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> Non
     fill(memory)
     me = memory.scope("acme", "ada", "scout")
     me.sessions.add("long")
-    me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(1000)])
-    me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(300)])
+    me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(600)])
     data = exported(memory)
-    for stop_after in (1, 3, 5):
+    for stop_after in (1, 3, 4):
         calls: list[int] = []
 
         def stop(done: int, total: int, calls: list[int] = calls, stop_after: int = stop_after) -> None:
@@ -304,9 +303,9 @@ def test_values_in_the_file_are_only_values(memory: Memory) -> None:
     assert (found.name, found.prompt) == (hostile, ":tenant %s %(tenant)s")
 
 
-def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(open_memory: Callable[..., Memory]) -> None:
+def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(open_memory: Callable[..., Memory], url: str) -> None:
     memory = open_memory(postgres_wait_seconds=0.2)
     row = {"session_id": "nowhere", "key": "k", "digest": "d", "first_seq": 1, "last_seq": 1, "created_at": 1}
     with pytest.raises(RetainError):
         memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "a"}, {"table": "message_keys", "row": row}])))
-    assert memory.tenants() == []
+    assert hashes(url, ["message_keys"])["message_keys"][0] == 0
