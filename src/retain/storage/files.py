@@ -39,7 +39,7 @@ def is_network(filesystem: str) -> bool:
 
 def make_private(path: Path) -> None:
     """Make sure that the file exists; a new one can be opened by its owner alone (SQLite's side files follow it)."""
-    with suppress(FileExistsError, PermissionError):
+    with suppress(OSError):  # it exists, or SQLite will say what is wrong
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 

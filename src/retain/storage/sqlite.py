@@ -112,7 +112,7 @@ class SqliteDatabase:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T]) -> T:
+    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
         return self._with_reader(lambda connection: work(SqliteTransaction(connection, tenant, self._now())))
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -148,8 +148,13 @@ class SqliteDatabase:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False) -> T:
+    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
         with self._doors:
+            try:
+                return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
+            except InDoubt:
+                if not safe:
+                    raise
             return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
 
     def _commit(self, batch: list[Job]) -> None:
@@ -331,8 +336,8 @@ class SqliteDatabase:
 
     def _check_place(self) -> None:
         folder = self.path.parent
-        if not folder.is_dir():
-            raise Unreachable(problem=f"there is no folder {folder}")
+        if not os.path.isdir(folder):
+            raise Unreachable(problem=f"there is no folder {folder} that may be entered")
         if is_network(found := filesystem_of(folder)) and not self._settings.sqlite_network_drive:
             raise NetworkDrive(path=str(self.path), filesystem=found)
 

@@ -1,0 +1,258 @@
+"""Files that cannot be used (F12): each gets the error that says why, and none is ever deleted, replaced or written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from retain import Memory
+from retain.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
+from tests.chaos.history import messages_of
+from tests.chaos.writer import ROOT, SESSION, WHO
+from tests.conftest import SETTINGS
+from tests.servers import as_nobody
+
+PAGE = 4096
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A database with a few pages of messages, closed."""
+    path = tmp_path / "agent.db"
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        for number in range(60):
+            me.messages.append(SESSION, "user", f"{number}".ljust(2_000, "."))
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, byte by byte."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def use(path: Path) -> None:
+    """Open, read everything, and write."""
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        me.messages.window(SESSION)
+        me.messages.append(SESSION, "user", "more")
+
+
+def refused(path: Path, error: type[StorageError]) -> str:
+    """Using the file is refused with that error and leaves no trace in its folder; what the error said."""
+    before = contents(path.parent)
+    with pytest.raises(error) as raised:
+        use(path)
+    assert contents(path.parent) == before
+    assert str(path) in str(raised.value) or error is SchemaTooNew
+    return str(raised.value)
+
+
+def test_a_damaged_page_is_reported_and_left_as_it_is(file: Path) -> None:
+    image = bytearray(file.read_bytes())
+    for page in range(len(image) // PAGE // 2, len(image) // PAGE):
+        image[page * PAGE : page * PAGE + 200] = random.randbytes(200)
+    file.write_bytes(image)
+    assert "restore a backup" in refused(file, Corrupt)
+
+
+def test_verify_finds_damage_that_no_read_has_met(file: Path) -> None:
+    """A flipped page number inside an index: reads of messages are fine, and verify says where it hurts."""
+    connection = apsw.Connection(str(file))
+    root = connection.execute("select rootpage from sqlite_master where name = 'sessions_by_user'").fetchall()[0][0]
+    connection.close()
+    image = bytearray(file.read_bytes())
+    start = (int(str(root)) - 1) * PAGE
+    image[start + 8 : start + PAGE] = bytes(PAGE - 8)
+    file.write_bytes(image)
+    with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
+        assert len(messages_of(memory.scope(*WHO), SESSION)) == 60
+        try:
+            findings = [finding.check for finding in memory.verify() if not finding.ok]
+        except Corrupt as error:
+            findings = [str(error)]
+    assert findings, "the damage went unseen"
+    assert file.read_bytes() == bytes(image)
+
+
+def test_a_damaged_header_is_not_taken_for_a_new_file(file: Path) -> None:
+    image = bytearray(file.read_bytes())
+    image[:100] = random.randbytes(100)
+    file.write_bytes(image)
+    assert "not an SQLite file" in refused(file, NotOurs)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.37, 0.9])
+def test_a_log_that_was_cut_short_gives_what_it_still_has(tmp_path: Path, kept: float) -> None:
+    """A copy taken without the end of its write-ahead log: a beginning of the list, whole, and it can be written to."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        memory.database.compact()
+        for number in range(60):
+            me.messages.append(SESSION, "user", f"{number}".ljust(2_000, "."))
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        (copy / "agent.db").write_bytes((tmp_path / "agent.db").read_bytes())
+        log = (tmp_path / "agent.db-wal").read_bytes()
+    (copy / "agent.db-wal").write_bytes(log[: int(len(log) * kept)])
+    with Memory.open(f"sqlite:///{copy}/agent.db", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        found = messages_of(me, SESSION)
+        assert found == [(number + 1, f"{number}") for number in range(len(found))]
+        assert len(found) < 60
+        assert me.messages.append(SESSION, "user", "more").seq == len(found) + 1
+        assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    path.write_text("Dear diary, " * 1_000)
+    assert "not an SQLite file" in refused(path, NotOurs)
+
+
+def test_another_programs_database(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("create table bookmarks (url text); insert into bookmarks values ('x')")
+    connection.close()
+    assert "another program" in refused(path, NotOurs)
+
+
+def test_another_programs_empty_database(tmp_path: Path) -> None:
+    """It has no table yet, and a mark that is not ours."""
+    path = tmp_path / "agent.db"
+    connection = apsw.Connection(str(path))
+    connection.pragma("application_id", 42)
+    connection.close()
+    assert "another program" in refused(path, NotOurs)
+
+
+def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    path.mkdir()
+    (path / "kept").write_text("kept")
+    refused(path, Unreachable)
+    assert contents(path) == {"kept": b"kept"}
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="no folder"):
+        use(tmp_path / "missing" / "agent.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schema_from_the_future_is_refused(file: Path) -> None:
+    """P14."""
+    connection = apsw.Connection(str(file))
+    connection.execute("insert into retain_schema values (9999, 'future', 0)")
+    connection.close()
+    assert "9999" in refused(file, SchemaTooNew)
+
+
+READ_ONLY = """
+import json, sys
+from retain import Memory, Settings
+from retain.errors import RetainError
+said = {}
+try:
+    with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        said["read"] = len(me.messages.window("s"))
+        me.messages.append("s", "user", "more")
+except RetainError as error:
+    said["error"] = type(error).__name__
+    said["text"] = str(error)
+print(json.dumps(said))
+"""
+
+
+def as_somebody_else(path: Path) -> dict[str, str]:
+    """What a process without root's rights is told."""
+    command = as_nobody([sys.executable, "-c", READ_ONLY, str(path)])
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "HOME": "/"})
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o700)
+
+
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)])
+def test_a_file_or_folder_that_may_not_be_written(open_folder: Path, file_mode: int, folder_mode: int) -> None:
+    """The process runs without root's rights: it is told that the database is read-only, and why."""
+    path = open_folder / "agent.db"
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        me.messages.append(SESSION, "user", "hello")
+    path.chmod(file_mode)
+    open_folder.chmod(folder_mode)
+    before = path.read_bytes()
+    said = as_somebody_else(path)
+    assert said["error"] in ("ReadOnly", "Unreachable")
+    assert str(path) in said["text"]
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_another_user_cannot_be_opened(open_folder: Path) -> None:
+    """Databases are made for their owner alone."""
+    path = open_folder / "agent.db"
+    Memory.open(f"sqlite:///{path}", settings=SETTINGS).close()
+    before = path.read_bytes()
+    if os.getuid() != 0:
+        path.chmod(0)
+    assert as_somebody_else(path)["error"] in ("Unreachable", "ReadOnly")
+    path.chmod(0o600)
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_may_not_be_entered(open_folder: Path) -> None:
+    """Not a bare PermissionError."""
+    folder = open_folder / "closed"
+    folder.mkdir(mode=0o700 if os.getuid() == 0 else 0o000)
+    assert as_somebody_else(folder / "agent.db")["error"] == "Unreachable"
+    folder.chmod(0o700)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_read_only_disk(tmp_path: Path) -> None:
+    """A file system mounted without the right to write, which binds root too."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, check=False).returncode:
+        if os.environ.get("CI"):
+            pytest.fail("cannot mount a disk")
+        pytest.skip("mounting a disk is not permitted here (it needs root)")
+    try:
+        path = disk / "agent.db"
+        with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+            memory.scope(*WHO).sessions.add(SESSION)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        before = contents(disk)
+        with pytest.raises((ReadOnly, Unreachable), match=str(path)):
+            use(path)
+        assert contents(disk) == before
+        with pytest.raises((ReadOnly, Unreachable)):
+            Memory.open(f"sqlite:///{disk}/new.db", settings=SETTINGS)
+        assert contents(disk) == before
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
