@@ -40,7 +40,7 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
     assert writer.wait(60) == 0, log.read_text()[:2000]
     assert "(INJECTED)" in (tmp_path / "trace").read_text(), "the fault never struck"
     history = from_log(log)
-    assert len(history.of("ok")) == 600
+    assert len(history.of("ok")) == 200
     with Memory.open(url, settings=SETTINGS) as memory:
         assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
         assert [finding for finding in memory.verify() if not finding.ok] == []
