@@ -118,7 +118,7 @@ def langchain_postgres(plan: Plan) -> Table:
         appends = pair(
             plan, lambda: me.messages.append(SESSION, "user", TEXT), lambda: short.add_messages([said(content=TEXT)])
         )
-        reads = pair(plan, lambda: window(me), lambda: long.get_messages()[-20:])
+        reads = pair(plan, lambda: window(me), lambda: long.get_messages()[-20:], calls=2)
     return Table(
         "langchain-postgres, PostgresChatMessageHistory",
         f"`synchronous_commit = on`, one connection. It has no window: for the last 20 it reads all {HISTORY:,}.",
@@ -176,10 +176,10 @@ def against_store(plan: Plan, me: Scope, store: Any) -> list[list[str]]:
     return [versus(what, *pair(plan, mine, theirs), AHEAD, turned=True) for what, (mine, theirs) in calls.items()]
 
 
-def pair(plan: Plan, mine: Callable[[], object], theirs: Callable[[], object]) -> tuple[Series, Series]:
+def pair(plan: Plan, mine: Callable[[], object], theirs: Callable[[], object], calls: int = 10) -> tuple[Series, Series]:
     """Two that take turns."""
     race(3, 10, {"mine": mine, "theirs": theirs})
-    taken = race(plan.much(300, 30), 10, {"mine": mine, "theirs": theirs})
+    taken = race(plan.much(300, 30), calls, {"mine": mine, "theirs": theirs})
     return taken["mine"], taken["theirs"]
 
 
