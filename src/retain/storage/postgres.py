@@ -19,28 +19,16 @@ from typing import Any
 
 import psycopg
 from psycopg import conninfo, errors
-from psycopg.pq import ExecStatus
-from psycopg.pq.abc import PGresult
 from psycopg.rows import dict_row
-from psycopg.sql import SQL, Literal
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+from psycopg.sql import SQL
 
 from retain.clock import Clock
-from retain.errors import (
-    Busy,
-    Full,
-    InDoubt,
-    ReadOnly,
-    RetainError,
-    SchemaTooOld,
-    SettingsError,
-    StorageError,
-    Unreachable,
-)
+from retain.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.settings import Settings
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
-from retain.storage.files import check_target
+from retain.storage.files import check_target, make_private
+from retain.storage.postgres_connection import Connection, Pool, in_our_words, read_address, roll_back, simply
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
          "{real}": "double precision", "{blob}": "bytea"}  # fmt: skip
@@ -49,6 +37,9 @@ KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval":
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MOST_BEGINS = 1000
+_NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+_WRITE = "begin"
+_READ = "begin isolation level repeatable read read only"
 _PASSING = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -56,8 +47,6 @@ _PASSING = (
     errors.InterfaceError,
     errors.ForeignKeyViolation,
 )  # fmt: skip - the last: what it refers to was removed a moment ago
-
-Connection = psycopg.Connection[Row]
 
 
 class PostgresTransaction:
@@ -118,112 +107,107 @@ class PostgresDatabase:
     """One PostgreSQL database, for all threads of this process."""
 
     def __init__(self, url: str, settings: Settings, now: Clock | None = None) -> None:
-        parts = _parts(url, "database")
-        _parts(settings.owner_database, "owner_database")
-        self._url = conninfo.make_conninfo(url, **{k: v for k, v in KEEPALIVE.items() if k not in url})
+        parts = read_address(url, "database")
+        read_address(settings.owner_database, "owner_database")
+        self._url = _with_keepalive(url)
         self._settings = settings
         self._clock = now
         self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
-        self._owner_url = settings.owner_database or url
-        self._set_up = self._setting_up()
+        self._owner_url = _with_keepalive(settings.owner_database or url)
+        self._config = {
+            "search_path": f"{rights.quoted(settings.postgres_schema)}, public",
+            "statement_timeout": f"{round(settings.postgres_statement_seconds * 1000)}ms",
+            "idle_in_transaction_session_timeout": "60s",
+            **({"role": settings.postgres_role} if settings.postgres_role else {}),
+        }
         self._known: set[str] = set()
-        self._begins: dict[tuple[str, str], bytes] = {}
+        self._begins: dict[tuple[tuple[str, bool], str], bytes] = {}
         with self._alone(self._url) as connection:  # says what is wrong with the address, where a pool would only wait
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
             self._prepares = connection.info.backend_pid == real  # a pooler in between hands out numbers of its own
-        self._pool = self._new_pool()
+        self._pool = Pool(self._connect, settings.postgres_pool, settings.postgres_wait_seconds)
         _OPEN.add(self)
 
     # -- reading and writing -----------------------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T]) -> T:
-        return self._until_done("begin isolation level repeatable read read only", tenant, work, safe=True)
+    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
+        return self._until_done((_READ, slow), tenant, work, safe=True)
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False) -> T:
+    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
         def with_tenant(tx: Any) -> T:
             if tenant not in self._known:
                 tx.run("insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing")
             return work(tx)
 
-        result = self._until_done("begin", tenant, with_tenant, safe=safe)
+        result = self._until_done((_WRITE, slow), tenant, with_tenant, safe=safe)
         self._known.add(tenant)
         return result
 
-    def _until_done(self, begin: str, tenant: str, work: Work[T], *, safe: bool) -> T:
+    def _until_done(self, begin: tuple[str, bool], tenant: str, work: Work[T], *, safe: bool) -> T:
         """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
         deadline = time.monotonic() + self._settings.postgres_wait_seconds
         pause = 0.01
+        in_doubt = False
         while True:
             try:
                 return self._once(begin, tenant, work)
             except _Lost as lost:
-                if lost.committing and not safe:
+                in_doubt = in_doubt or lost.committing
+                if in_doubt and (not safe or time.monotonic() > deadline):
                     raise InDoubt(problem=lost) from lost.cause
                 if time.monotonic() > deadline:
-                    raise _in_our_words(lost.cause) from lost.cause
+                    raise in_our_words(lost.cause) from lost.cause
+            except StorageError as error:
+                if in_doubt:
+                    raise InDoubt(problem=error) from error
+                raise
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, 0.5)
 
-    def _once(self, begin: str, tenant: str, work: Work[T]) -> T:
-        connection = self._borrow()
+    def _once(self, begin: tuple[str, bool], tenant: str, work: Work[T]) -> T:
+        try:
+            connection = self._pool.take()
+        except psycopg.Error as error:
+            raise _Lost(error) from error
         transaction = PostgresTransaction(connection, tenant)
         try:
             transaction.now = self._begin(connection, begin, tenant)
             result = work(transaction)
             transaction.committing = True
-            _simply(connection, b"commit")
+            simply(connection, b"commit")
             return result
         except psycopg.Error as error:
-            _roll_back(connection)
+            roll_back(connection)
+            if connection.closed:
+                self._pool.forget_idle()
             passing = isinstance(error, _PASSING) and not isinstance(error, errors.QueryCanceled | errors.DiskFull)
             if passing and not transaction.streams:
-                raise _Lost(error, transaction.committing and connection.broken) from error
-            raise _in_our_words(error) from error
+                raise _Lost(error, transaction.committing and connection.closed) from error
+            raise in_our_words(error) from error
         except Exception:
-            _roll_back(connection)
+            roll_back(connection)
             raise
         except BaseException:
             connection.close()  # the pool replaces it
             raise
         finally:
-            self._pool.putconn(connection)
+            self._pool.give_back(connection)
 
-    def _borrow(self) -> Connection:
-        try:
-            return self._pool.getconn(timeout=self._settings.postgres_wait_seconds)
-        except PoolTimeout:
-            with self._alone(self._url):  # raises Unreachable, with the reason, if the server is gone
-                waited, most = self._settings.postgres_wait_seconds, self._settings.postgres_pool
-                problem = f"no connection within {waited} seconds, all {most} are in use (postgres_pool)"
-                raise Busy(problem=problem) from None
-        except PoolClosed:
-            raise Unreachable(problem="it was closed") from None
-
-    def _begin(self, connection: Connection, begin: str, tenant: str) -> int:
+    def _begin(self, connection: Connection, begin: tuple[str, bool], tenant: str) -> int:
         """Open a transaction for the tenant, in one round trip; the database's clock."""
         script = self._begins.get((begin, tenant))
         if script is None:
             name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
-            parts = SQL("{}; select {}, set_config('retain.tenant', {}, true), set_config('application_name', {}, true)")
-            script = parts.format(SQL(begin), self._set_up, Literal(tenant), Literal(name)).as_bytes()
+            config = {**self._config, "retain.tenant": tenant, "application_name": name}
+            if begin[1]:
+                config["statement_timeout"] = "0"
+            settings = SQL(", ").join(SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items())
+            script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
             if len(self._begins) >= MOST_BEGINS:
                 self._begins.clear()
             self._begins[begin, tenant] = script
-        now = _simply(connection, script).get_value(0, 0)
+        now = simply(connection, script).get_value(0, 0)
         return self._clock() if self._clock else int(now or 0)
-
-    def _setting_up(self) -> SQL:
-        settings = self._settings
-        parts = [SQL("(extract(epoch from clock_timestamp()) * 1000000)::bigint")]
-        wanted = {
-            "search_path": f"{rights.quoted(settings.postgres_schema)}, public",
-            "statement_timeout": f"{round(settings.postgres_statement_seconds * 1000)}ms",
-            "idle_in_transaction_session_timeout": "60s",
-        }
-        if settings.postgres_role:
-            wanted["role"] = settings.postgres_role
-        parts += [SQL("set_config({}, {}, true)").format(Literal(k), Literal(v)) for k, v in wanted.items()]  # type: ignore[misc]
-        return SQL(SQL(", ").join(parts).as_string())
 
     # -- operating ---------------------------------------------------------------------------------------------
 
@@ -246,6 +230,8 @@ class PostgresDatabase:
                         if got and got[0]:
                             return self._apply_when_free(connection, wanted, deadline)
                 except errors.InsufficientPrivilege as error:
+                    if rights.is_about_the_role(error):
+                        raise SettingsError(where="postgres_role", problem=error.diag.message_primary) from error
                     raise SchemaTooOld(found=wanted.number - 1, known=wanted.number) from error
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
@@ -265,8 +251,6 @@ class PostgresDatabase:
     def _apply(self, connection: Connection, wanted: Step) -> bool:
         if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(wanted.up):
             return False
-        if wanted.number == 1 and wanted.up:
-            rights.make_role(connection, self._settings.postgres_role)
         connection.execute("set local lock_timeout = '200ms'")
         connection.execute(self.script(wanted))
         return True
@@ -280,18 +264,32 @@ class PostgresDatabase:
 
     def backup(self, target: Path) -> None:
         check_target(target)
-        parts = conninfo.conninfo_to_dict(self._owner_url)
-        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
-        env = {**os.environ, **{names[k]: str(v) for k, v in parts.items() if k in names}}
-        command = ["pg_dump", "--format=custom", "--schema", self._settings.postgres_schema, "--file", str(target)]
+        parts = read_address(self._owner_url, "owner_database")
+        with self._alone(self._owner_url) as connection:
+            rights.check_can_dump(connection)
+        env = {**os.environ, "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", "")))}
+        partial = target.with_name(target.name + ".partial")
+        partial.unlink(missing_ok=True)
+        make_private(partial)
+        schema = ["--schema", self._settings.postgres_schema]
+        command = [
+            "pg_dump",
+            "--format=custom",
+            *schema,
+            "--file",
+            str(partial),
+            "--dbname",
+            conninfo.make_conninfo(**parts),
+        ]
         try:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+            partial.replace(target)
         except FileNotFoundError:
             raise SettingsError(where="pg_dump", problem="is not installed; it comes with PostgreSQL's client") from None
         except subprocess.CalledProcessError as error:
-            target.unlink(missing_ok=True)
             raise StorageError(problem=f"pg_dump: {error.stderr.strip()}") from None
-        target.chmod(0o600)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def compact(self, *, emergency: bool = False) -> bool:
         """Nothing to do: autovacuum reuses the space."""
@@ -303,16 +301,10 @@ class PostgresDatabase:
 
     # -- connecting --------------------------------------------------------------------------------------------
 
-    def _new_pool(self) -> ConnectionPool[Connection]:
-        prepare = {} if self._prepares else {"prepare_threshold": None}
-        return ConnectionPool(
-            self._url, kwargs={"autocommit": True, **prepare}, min_size=0, max_size=self._settings.postgres_pool, open=True
-        )
-
-    def _start_over(self) -> None:
-        """In a forked child: leave the parent's sockets alone."""
-        _ABANDONED.append(self._pool)
-        self._pool = self._new_pool()
+    def _connect(self) -> Connection:
+        if self._prepares:
+            return psycopg.connect(self._url, autocommit=True)
+        return psycopg.connect(self._url, autocommit=True, prepare_threshold=None)
 
     @contextmanager
     def _alone(self, url: str) -> Iterator[Connection]:
@@ -321,33 +313,11 @@ class PostgresDatabase:
             with psycopg.connect(url, autocommit=True) as connection:
                 yield connection
         except psycopg.Error as error:
-            raise _in_our_words(error) from error
+            raise in_our_words(error) from error
 
 
-def _parts(url: str, setting: str) -> dict[str, Any]:
-    """What an address says; the driver's own words for what is wrong with it repeat the password."""
-    try:
-        return conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        problem = "cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %xx for special characters"
-        raise SettingsError(where=setting, problem=problem) from None
-
-
-def _simply(connection: Connection, script: bytes) -> PGresult:
-    """Run statements without parameters, past the cursor, which costs more than these statements do."""
-    result = connection.pgconn.exec_(script)
-    if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
-        return result
-    if connection.broken:
-        raise errors.OperationalError(result.get_error_message())
-    raise errors.error_from_result(result)
-
-
-def _roll_back(connection: Connection) -> None:
-    try:
-        _simply(connection, b"rollback")
-    except psycopg.Error:
-        connection.close()  # the pool replaces it
+def _with_keepalive(url: str) -> str:
+    return conninfo.make_conninfo(url, **{name: value for name, value in KEEPALIVE.items() if name not in url})
 
 
 _translated: dict[str, str] = {}
@@ -370,28 +340,13 @@ def spell(sql: str) -> str:
     return sql
 
 
-def _in_our_words(error: psycopg.Error) -> RetainError:
-    problem = str(error).strip() or type(error).__name__
-    if isinstance(error, errors.DiskFull):
-        return Full(problem=problem)
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return ReadOnly(problem=problem)
-    if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable | errors.DeadlockDetected):
-        return Busy(problem=problem)
-    if isinstance(error, errors.SerializationFailure):
-        return Busy(problem=problem)
-    if isinstance(error, errors.OperationalError | errors.InterfaceError):
-        return Unreachable(problem=problem)
-    return StorageError(problem=problem)
-
-
 _OPEN: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 _ABANDONED: list[Any] = []
 
 
 def _after_fork() -> None:
     for database in list(_OPEN):
-        database._start_over()
+        _ABANDONED.append(database._pool.start_over())
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -11,7 +11,6 @@ import re
 from typing import Any
 
 import psycopg
-from psycopg import errors
 from psycopg.sql import SQL, Identifier, Literal
 
 from retain.errors import SettingsError
@@ -19,7 +18,7 @@ from retain.settings import Settings
 from retain.storage.database import Finding, Step
 
 _SCRIPT = """-- {number:04} {name}
-create schema if not exists {schema};
+{role_script}create schema if not exists {schema};
 set local search_path = {schema}, public;
 create table if not exists retain_schema (version bigint primary key, name text not null, applied_at bigint);
 {steps}
@@ -37,6 +36,28 @@ begin
     end loop;
 end $$;"""
 _TOUCHED = re.compile(r"\b(?:update|from|into|join|using)\s+([a-z_]+)")  # tables whose rows a step reads or writes
+_ROLE = """do $$
+declare usable boolean;
+begin
+    if not exists (select 1 from pg_roles where rolname = {role_text}) then
+        create role {role} nologin;
+    end if;
+    if current_setting('server_version_num')::int >= 160000 then
+        usable := pg_has_role(current_user, {role_text}, 'set');
+    else
+        usable := pg_has_role(current_user, {role_text}, 'member');
+    end if;
+    if not usable then
+        grant {role} to current_user;
+    end if;
+exception
+    when duplicate_object or unique_violation then null;  -- another database of this server has just made it
+    when insufficient_privilege then
+        raise exception using errcode = 'insufficient_privilege', message = 'the owner may not create or use the role '
+            || {role_text} || ': let an administrator run `create role ' || {role_text} || ' nologin` and `grant '
+            || {role_text} || ' to` the role that retain connects as, or set postgres_role to nothing to work as that role';
+end $$;
+"""
 _PROTECT = """do $$
 declare found text; mine text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$; seen text;
 begin
@@ -82,7 +103,10 @@ def script(step: Step, steps: str, settings: Settings) -> str:
         "schema": quoted(settings.postgres_schema),
         "schema_text": Literal(settings.postgres_schema).as_string(),
         "role": quoted(settings.postgres_role) if settings.postgres_role else "",
+        "role_text": Literal(settings.postgres_role).as_string(),
     }
+    first = step.number == 1 and step.up and settings.postgres_role
+    names["role_script"] = _ROLE.format(**names) if first else ""
     parts = [steps.strip()]
     if touched := sorted(set(_TOUCHED.findall(steps))):
         parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
@@ -96,34 +120,37 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     return _SCRIPT.format(number=step.number, name=step.name, steps="\n".join(parts), record=record, **names)
 
 
-def make_role(connection: Connection, role: str) -> None:
-    """The role that transactions take on, if it is missing; it can log in nowhere and owns nothing."""
-    if not role:
-        return
-    name = Identifier(role)
-    try:
-        with connection.transaction():
-            if connection.execute("select 1 from pg_roles where rolname = %s", (role,)).fetchone() is None:
-                connection.execute(SQL("create role {} nologin").format(name))
-    except (errors.DuplicateObject, errors.UniqueViolation):
-        pass  # another database of this server has just made it
-    except errors.InsufficientPrivilege as error:
+def is_about_the_role(error: psycopg.Error) -> bool:
+    """Whether it was the working role that could not be made or used."""
+    return (error.diag.message_primary or "").startswith("the owner may not")
+
+
+def check_can_dump(connection: Connection) -> None:
+    """A dump must see every tenant's rows, which forced row-level security hides from the owner too."""
+    sql = "select rolname, rolsuper or rolbypassrls from pg_roles where rolname = current_user"
+    name, free = connection.execute(sql).fetchone() or ("", False)
+    if not free:
         problem = (
-            f"the owner may not create the role {role}: let an administrator run `create role {role} nologin` and "
-            f"`grant {role} to` the role that retain connects as, or set postgres_role to '' to work as that role itself"
+            "must name a role that row-level security does not bind, for a backup: a superuser, or one after "
+            f"`alter role {name} bypassrls` (`retain export` needs no such role)"
         )
-        raise SettingsError(where="postgres_role", problem=problem) from error
-    member = connection.execute("select pg_has_role(current_user, %s, 'member')", (role,)).fetchone()
-    if member == (False,):
-        connection.execute(SQL("grant {} to current_user").format(name))
+        raise SettingsError(where="owner_database", problem=problem)
 
 
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
+# The policies' conditions, as the server writes them back.
+_MINE = "$q$(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))$q$"
+_MINE_OR_ALL = f"'(' || {_MINE} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
 _CHECKS = {
     "row-level security is forced on every table": f"""
         select c.relname from {_TABLES} join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
-        where not (c.relrowsecurity and c.relforcerowsecurity and exists (
-            select 1 from pg_policy p where p.polrelid = c.oid and p.polqual is not null and p.polwithcheck is not null))""",
+        where not (c.relrowsecurity and c.relforcerowsecurity)
+        or (select count(*) from pg_policy p where p.polrelid = c.oid) <> 1
+        or not exists (
+            select 1 from pg_policy p
+            where p.polrelid = c.oid and p.polpermissive and p.polcmd = '*' and p.polroles = '{{0}}'
+            and pg_get_expr(p.polqual, c.oid) = case c.relname when 'tenants' then {_MINE_OR_ALL} else {_MINE} end
+            and pg_get_expr(p.polwithcheck, c.oid) = {_MINE})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
         where rolname = coalesce(nullif(%(role)s, ''), current_user) and (rolsuper or rolbypassrls)""",
@@ -135,8 +162,8 @@ _CHECKS = {
         where n.nspname = %(schema)s and p.prosecdef
         union all
         select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = %(schema)s and c.relkind = 'v'
-        and not coalesce(c.reloptions::text like '%%security_invoker=true%%', false)""",
+        where n.nspname = %(schema)s and (c.relkind = 'm' or c.relkind = 'v'
+        and not coalesce(c.reloptions::text ~ 'security_invoker=(true|on|1)', false))""",
     "every index is valid": """
         select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
         join pg_namespace n on n.oid = c.relnamespace

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -18,15 +19,16 @@ import apsw
 from retain import clock
 from retain.clock import Clock
 from retain.errors import (
-    Corrupt,
     Full,
+    InDoubt,
     NetworkDrive,
     RetainError,
     Unreachable,
 )
 from retain.settings import Settings
+from retain.storage import sqlite_care as care
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transaction, Work, require_tenant
-from retain.storage.files import check_target, filesystem_of, is_network, make_ballast, make_private
+from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
 from retain.storage.fork import Doors
 from retain.storage.group import GroupCommit, Job
 from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
@@ -34,8 +36,6 @@ from retain.storage.sqlite_connection import in_our_words, open_connection, rest
 MOST_IDLE_READERS = 16
 OLD_READER_SECONDS = 5.0
 SECONDS_BETWEEN_LOOKS = 0.2
-WORDS = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
-         "{real}": "real", "{blob}": "blob"}  # fmt: skip
 log = logging.getLogger("retain.storage")
 
 
@@ -94,8 +94,10 @@ class SqliteDatabase:
     _ask_disk_at: float
     _warned_mib: int
 
-    def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None) -> None:
+    def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None, create: bool = True) -> None:
         self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
+        if self._temporary:
+            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
         self._folder = str(self.path.parent)
@@ -104,7 +106,7 @@ class SqliteDatabase:
         self._closed = False
         self._doors = Doors(self._let_go, self._start_over)
         self._start_over()
-        self._check_place()
+        self._check_place(create)
         with self._doors:
             self._writer()
         if settings.sqlite_ballast_mib and not self._temporary:
@@ -169,20 +171,28 @@ class SqliteDatabase:
                 if job.error is None:
                     self._run(connection, job, now, shared)
             if connection.in_transaction:
-                connection.execute("commit")
+                self._commit_now(connection)
             for job in batch:
                 if job.tenant not in self._known and job.error is None:
                     self._known.add(job.tenant)
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
-            if isinstance(error, apsw.IOError | apsw.CorruptError):
+            if isinstance(error, apsw.IOError | apsw.CorruptError | InDoubt):
                 connection.close()  # after a failed fsync nobody knows what its cache is worth
                 self._writing = None
             if isinstance(error, apsw.Error):
                 raise in_our_words(error, self.path, self._settings) from error
             raise
-        self._bound_log(connection)
+        self._commits += 1
+        if not self._commits % 64:
+            self._bound_log(connection)
+
+    def _commit_now(self, connection: apsw.Connection) -> None:
+        try:
+            connection.execute("commit")
+        except apsw.IOError as error:  # what was written may be on disk all the same, and come back at the next start
+            raise InDoubt(problem=f"{self.path}: {error}") from error
 
     def _run(self, connection: apsw.Connection, job: Job, now: int, shared: bool) -> None:
         if shared:
@@ -224,14 +234,21 @@ class SqliteDatabase:
                     job.error = Full(problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB")
 
     def _bound_log(self, connection: apsw.Connection) -> None:
-        """Keep the write-ahead log short: stop readers that have pinned it for long, then start it over."""
-        self._commits += 1
-        if self._commits % 64 or self._log_mib() < self._settings.sqlite_log_mib:
+        """Keep the write-ahead log short: stop readers that have pinned it for long, then start it over.
+
+        The batch is committed: nothing that goes wrong here may look as if it were not.
+        """
+        if self._log_mib() < self._settings.sqlite_log_mib:
             return
-        for started, reader in list(self._reading.values()):
-            if time.monotonic() - started > OLD_READER_SECONDS:
-                reader.interrupt()
-        restart_log(connection, self._settings)
+        try:
+            for started, reader in list(self._reading.values()):
+                if time.monotonic() - started > OLD_READER_SECONDS:
+                    reader.interrupt()
+            restart_log(connection, self._settings)
+        except apsw.Error as error:
+            log.warning("the write-ahead log of %s cannot be started over: %s", self.path, error)
+            connection.close()
+            self._writing = None
         if (size := self._log_mib()) >= max(self._settings.sqlite_log_mib, 2 * self._warned_mib):
             self._warned_mib = size
             log.warning("the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it", self.path, size)
@@ -248,55 +265,38 @@ class SqliteDatabase:
         return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
 
     def version(self) -> int:
-        return self._with_reader(_version)
+        return self._with_reader(care.version)
 
     def step(self, wanted: Step) -> bool:
         self._known.clear()  # the table of tenants may go or come back empty
-        return self.write(EVERY_TENANT, lambda tx: _apply(tx, wanted))
+        return self.write(EVERY_TENANT, lambda tx: care.apply(_connection_of(tx), wanted))
 
     def script(self, wanted: Step) -> str:
-        return _script(wanted)
+        return care.script(wanted)
 
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
         return [
-            *self._with_reader(_damage),
+            *self._with_reader(care.damage),
             Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
         ]
 
     def backup(self, target: Path) -> None:
         check_target(target)
-        partial = target.with_name(target.name + ".partial")
-        partial.unlink(missing_ok=True)
-        make_private(partial)
-        with self._spare() as copier:
-            copier.execute("vacuum into ?", (str(partial),))
-        with closing(apsw.Connection(str(partial))) as copied:
-            problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
-        if problems != ["ok"]:
-            raise Corrupt(problem="; ".join(problems))
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(target)
+        with self._spare() as connection:
+            care.copy(connection, target)
 
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
         with self._spare() as connection:
-            while connection.pragma("freelist_count"):  # a few pages at a time: others write in between
-                connection.execute("pragma incremental_vacuum(200)").fetchall()
-                time.sleep(0.001)
-            deadline = time.monotonic() + self._settings.sqlite_busy_seconds
-            while not (done := restart_log(connection, self._settings)) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            return done
+            return care.give_back(connection, self._settings)
 
     def close(self) -> None:
         self._closed = True
         self._doors.shut()
         self._doors.open()
-        if self._temporary:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        shutil.rmtree(self._temporary or "", ignore_errors=True)
 
     def _let_go(self) -> None:
         for connection in [*self._idle, self._writing]:
@@ -334,7 +334,9 @@ class SqliteDatabase:
             except apsw.Error as error:
                 raise in_our_words(error, self.path, self._settings) from error
 
-    def _check_place(self) -> None:
+    def _check_place(self, create: bool) -> None:
+        if not create and not self._temporary and not os.path.exists(self.path):
+            raise Unreachable(problem=f"there is no file {self.path}; `retain migrate up` makes one")
         folder = self.path.parent
         if not os.path.isdir(folder):
             raise Unreachable(problem=f"there is no folder {folder} that may be entered")
@@ -353,51 +355,13 @@ _ready: dict[str, str] = {}
 
 def _check(sql: str) -> str:
     """The statement as SQLite takes it, once it is known to name the tenant."""
-    ready = _ready[sql] = spell(require_tenant(sql))
+    ready = _ready[sql] = care.spell(require_tenant(sql))
     return ready
 
 
-def spell(sql: str) -> str:
-    """The words in braces, as this engine spells them."""
-    for word, meaning in WORDS.items():
-        sql = sql.replace(word, meaning)
-    return sql
-
-
-def _version(connection: apsw.Connection) -> int:
-    if not connection.execute("select 1 from sqlite_master where name = 'retain_schema'").fetchall():
-        return 0
-    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[0]
-    return int(str(found))
-
-
-def _damage(connection: apsw.Connection) -> list[Finding]:
-    damage = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
-    broken = connection.execute("pragma foreign_key_check").fetchall()
-    mode = connection.pragma("journal_mode")
-    return [
-        Finding("pages and indexes are intact", "" if damage == ["ok"] else "; ".join(damage)),
-        Finding("every reference has its row", f"{len(broken)} rows without a parent" if broken else ""),
-        Finding("write-ahead logging is on", "" if mode == "wal" else f"journal_mode is {mode}"),
-    ]
-
-
-def _apply(tx: Transaction, step: Step) -> bool:
+def _connection_of(tx: Transaction) -> apsw.Connection:
     assert isinstance(tx, SqliteTransaction)
-    if _version(tx.connection) != (step.number - 1 if step.up else step.number):
-        return False
-    for _ in tx.connection.execute(_script(step)):
-        pass
-    return True
-
-
-def _script(step: Step) -> str:
-    now = "cast(unixepoch('subsec') * 1000000 as integer)"
-    record = f"insert into retain_schema values ({step.number}, '{step.name}', {now});"
-    if not step.up:
-        record = f"delete from retain_schema where version = {step.number};"
-    table = "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer);"
-    return f"-- {step.number:04} {step.name}\n{table}\n{spell(step.script).strip()}\n{record}\n"
+    return tx.connection
 
 
 def _fastest_folder() -> str | None:

@@ -1,0 +1,98 @@
+"""Looking after an SQLite file: the steps of its schema, its health, its copy, the space it gives back."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from retain.errors import Corrupt
+from retain.settings import Settings
+from retain.storage.database import Finding, Step
+from retain.storage.files import make_private
+from retain.storage.sqlite_connection import APPLICATION_ID, restart_log
+
+WORDS = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
+         "{real}": "real", "{blob}": "blob"}  # fmt: skip
+
+
+def spell(sql: str) -> str:
+    """The words in braces, as this engine spells them."""
+    for word, meaning in WORDS.items():
+        sql = sql.replace(word, meaning)
+    return sql
+
+
+def version(connection: apsw.Connection) -> int:
+    """The newest migration that was applied, 0 for none."""
+    if not connection.execute("select 1 from sqlite_master where name = 'retain_schema'").fetchall():
+        return 0
+    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[0]
+    return int(str(found))
+
+
+def apply(connection: apsw.Connection, step: Step) -> bool:
+    """Run one step inside the open transaction; False if it is not its turn."""
+    if version(connection) != step.number - int(step.up):
+        return False
+    for _ in connection.execute(script(step)):
+        pass
+    return True
+
+
+def script(step: Step) -> str:
+    """Everything that one step runs."""
+    now = "cast(unixepoch('subsec') * 1000000 as integer)"
+    record = f"insert into retain_schema values ({step.number}, '{step.name}', {now});"
+    if not step.up:
+        record = f"delete from retain_schema where version = {step.number};"
+    mark = f"pragma application_id = {APPLICATION_ID};\n" if step.number == 1 and step.up else ""
+    table = "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer);"
+    return f"-- {step.number:04} {step.name}\n{mark}{table}\n{spell(step.script).strip()}\n{record}\n"
+
+
+def damage(connection: apsw.Connection) -> list[Finding]:
+    """What is wrong with the file's pages, indexes and references."""
+    found = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
+    broken = connection.execute("pragma foreign_key_check").fetchall()
+    mode = connection.pragma("journal_mode")
+    return [
+        Finding("pages and indexes are intact", "" if found == ["ok"] else "; ".join(found)),
+        Finding("every reference has its row", f"{len(broken)} rows without a parent" if broken else ""),
+        Finding("write-ahead logging is on", "" if mode == "wal" else f"journal_mode is {mode}"),
+    ]
+
+
+def copy(connection: apsw.Connection, target: Path) -> None:
+    """A consistent copy, checked; the target appears only when it is whole."""
+    partial = target.with_name(target.name + ".partial")
+    partial.unlink(missing_ok=True)
+    make_private(partial)
+    connection.execute("vacuum into ?", (str(partial),))
+    with closing(apsw.Connection(str(partial))) as copied:
+        problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
+    if problems != ["ok"]:
+        raise Corrupt(problem="; ".join(problems))
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    partial.replace(target)
+
+
+def give_back(connection: apsw.Connection, settings: Settings) -> bool:
+    """Return free pages to the disk, a few at a time so that others write in between, and empty the log."""
+    left, before = _free_pages(connection), -1
+    while left and left != before:
+        connection.execute("pragma incremental_vacuum(200)").fetchall()
+        time.sleep(0.001)
+        left, before = _free_pages(connection), left
+    deadline = time.monotonic() + settings.sqlite_busy_seconds
+    while not (done := restart_log(connection, settings)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return done
+
+
+def _free_pages(connection: apsw.Connection) -> int:
+    return int(str(connection.pragma("freelist_count")))
