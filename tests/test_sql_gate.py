@@ -21,7 +21,7 @@ SOURCE = Path(retain.__file__).parent
 METHODS = {"all", "one", "run", "many", "each", "lock"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres)\w*\.py")
-BUILDERS = {"storage/tables.py", "storage/postgres_rights.py script", "storage/sqlite.py _script"}
+BUILDERS = {"storage/tables.py", "storage/postgres_rights.py script", "storage/sqlite_care.py script"}
 """Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
 TABLES = {"select", "delete", "insert", "find", "count"}
 LOOKS_LIKE_SQL = re.compile(
