@@ -364,7 +364,7 @@ def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) 
             results = await asyncio.gather(*tasks, return_exceptions=True)
             cancelled += sum(isinstance(result, asyncio.CancelledError) for result in results)
             assert not [r for r in results if isinstance(r, RetainError)]
-        assert cancelled > 20
+        assert cancelled >= 20
         last = await me.messages.append("s", "user", "the last")
         messages = await me.messages.window("s")
         assert messages[-1].seq >= last.seq

@@ -10,6 +10,7 @@ import pytest
 
 from retain import Memory
 from retain.errors import Corrupt
+from retain.storage import migrate
 from tests.conftest import SERVERS, SETTINGS
 from tests.storage.behind import fill, raw
 
@@ -104,6 +105,14 @@ def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) ->
     found = problems(memory)[GAPS]
     assert found.count(" begins at ") == 20
     assert found.endswith(" and 5 more")
+
+
+def test_a_schema_that_is_behind_is_found(memory: Memory, url: str) -> None:
+    migrate.down(memory.database, memory.migrations, to=1)
+    with Memory.open(url, settings=SETTINGS, migrate_up=False) as behind:
+        assert problems(behind) == {"the schema is up to date": "it is at 1 of 3"}
+    with Memory.open(url, settings=SETTINGS) as current:
+        assert problems(current) == {}
 
 
 # -- SQLite --------------------------------------------------------------------------------------------------------

@@ -289,6 +289,18 @@ def test_every_tenant_is_purged_and_other_things_stay(open_memory: Callable[...,
     assert len(memory.scope("acme").messages.window("acme ada 1")) == 13
 
 
+def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
+    for tenant in ("acme", "other"):
+        me = memory.scope(tenant, "ada", "scout")
+        me.sessions.add("s")
+        say(me, 3)
+        me.state.set("k", 1, ttl=1)
+    time_.pass_days(30)
+    purged = memory.purge(days=7, tenants=["acme"])
+    assert (purged.messages, purged.state) == (3, 1)
+    assert seqs(memory.scope("other")) == [1, 2, 3]
+
+
 def test_how_long_is_the_settings_word_where_none_is_given(open_memory: Callable[..., Memory]) -> None:
     time_ = Time()
     memory = open_memory(clock=time_, retention_days=7)
