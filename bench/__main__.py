@@ -41,7 +41,6 @@ def main() -> int:
     with planned(chosen.quick, chosen.folder, say) as plan:
         about = machine(plan)
         out.print(about, highlight=False)
-        sections["machine"] = about + "\n"
         for name in chosen.only or QUESTIONS:
             say(name)
             tables = []
@@ -49,6 +48,7 @@ def main() -> int:
                 draw(out, table)
                 tables.append(table.markdown())
             sections[name] = "\n".join(tables)
+        sections["machine"] = f"{about} and {os.getloadavg()[0]:.1f} at the end.\n"
     if chosen.markdown:
         write(chosen.markdown, sections)
         say(f"wrote {chosen.markdown}")
@@ -63,7 +63,7 @@ def machine(plan: Plan) -> str:
         f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, "
         f"SQLite {apsw.sqlite_lib_version()}, "
         f"{filesystem_of(plan.folder)}, an fdatasync of one page takes {duration(statistics.median(cost))} "
-        f"(95 %: {duration(statistics.quantiles(cost, n=20)[-1])}); load {os.getloadavg()[0]:.1f} at the start."
+        f"(95 %: {duration(statistics.quantiles(cost, n=20)[-1])}); load {os.getloadavg()[0]:.1f} at the start"
     )
 
 
