@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -136,6 +138,8 @@ def _real_time(appends: dict[str, Append], final: Sequence[Numbered]) -> list[st
 def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
     found = []
     acknowledged = sorted((a.answered, a.seq) for a in history.appends.values() if a.outcome == "ok")
+    answers = [answered for answered, _ in acknowledged]
+    newest_by = list(accumulate((seq for _, seq in acknowledged), max, initial=0))
     place = {payload: seq for seq, payload in final}
     for number, read in enumerate(history.reads):
         if read.seen:
@@ -143,7 +147,7 @@ def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
             if tuple(final[first - 1 : first - 1 + len(read.seen)]) != read.seen:
                 found.append(f"read {number} saw what is not a stretch of the final list")
         newest = read.seen[-1][0] if read.seen else 0
-        due = max((seq for answered, seq in acknowledged if answered < read.invoked), default=0)
+        due = newest_by[bisect_left(answers, read.invoked)]
         if newest < due:
             found.append(f"read {number} ended at {newest} after {due} had been acknowledged")
         early = [p for _, p in read.seen if p in history.appends and history.appends[p].invoked > read.answered]

@@ -6,7 +6,8 @@ import os
 
 FULL = os.environ.get("CHAOS") == "full"
 
-KILLS = 200 if FULL else 20
+KILLS = 20  # of writers of one file
+KILLED_FILES = 10 if FULL else 1
 KILLED_WRITER_SECONDS = 0.5 if FULL else 0.25  # the longest a writer lives before it is killed
 INTERRUPTS = 30 if FULL else 4
 POWER_CUTS = 500 if FULL else 20

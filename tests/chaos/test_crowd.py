@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from retain import Memory
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
@@ -12,15 +14,15 @@ from tests.chaos.writer import SESSION, WHO, Job, start
 from tests.conftest import SETTINGS
 
 
-def test_64_threads_on_one_session_tell_a_true_story(memory: Memory) -> None:
+@pytest.mark.parametrize("run", range(sizes.CROWD_RUNS))
+def test_64_threads_on_one_session_tell_a_true_story(memory: Memory, run: int) -> None:
     """P4, H1: gap-free and in the order of asking, while four readers never see anything but a beginning of it."""
     me = memory.scope(*WHO)
     me.sessions.add(SESSION)
     history = History()
-    for run in range(sizes.CROWD_RUNS):
-        with Crowd(me, history, writers=64, readers=4, writes=sizes.CROWD_WRITES, name=f"r{run}") as crowd:
-            crowd.finish()
-    assert len(history.of("ok")) == 64 * sizes.CROWD_WRITES * sizes.CROWD_RUNS
+    with Crowd(me, history, writers=64, readers=4, writes=sizes.CROWD_WRITES) as crowd:
+        crowd.finish()
+    assert len(history.of("ok")) == 64 * sizes.CROWD_WRITES
     assert history.errors == []
     assert len(history.reads) > 4
     assert history.problems(messages_of(me, SESSION)) == []

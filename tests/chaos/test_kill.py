@@ -36,8 +36,9 @@ def lines(log: Path) -> int:
     return log.read_bytes().count(b"\nok ") if log.exists() else 0
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """P1, P2, P4, F1: each round kills a writer and sends what it left in doubt again, with the same keys."""
+@pytest.mark.parametrize("round_", range(sizes.KILLED_FILES))
+def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, round_: int) -> None:
+    """P1, P2, P4, F1: kill a writer, send what it left in doubt again with the same keys, kill that one, and so on."""
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
     doubtful: list[str] = []
     doubts = 0
