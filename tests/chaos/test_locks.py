@@ -243,3 +243,17 @@ def test_a_child_outlives_the_parents_memory(open_memory: Callable[..., Memory],
     assert texts[-5:] == [f"late-{n}" for n in range(5)]
     assert len(texts) == 18
     assert [finding for finding in again.verify() if not finding.ok] == []
+
+
+def test_a_fork_from_inside_a_read_does_not_wait_for_itself(memory: Memory) -> None:
+    """A callback that forks, such as a progress bar's: the fork goes ahead and the parent's read ends as it should."""
+    me = new_session(memory)
+    append_all(me, "before", 3)
+
+    def work(tx: Transaction) -> list[tuple[object, ...]]:
+        in_a_child(lambda: None)()
+        return tx.all("select seq from messages where tenant = :tenant order by seq")
+
+    assert memory.database.read(WHO[0], work) == [(1,), (2,), (3,)]
+    append_all(me, "after", 3)
+    assert len(messages_of(me, SESSION)) == 6
