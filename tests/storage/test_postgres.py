@@ -21,7 +21,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retain import AsyncMemory, Memory, clock
-from retain.errors import Busy, RetainError, SchemaTooOld, SettingsError, StorageError, Unreachable
+from retain.errors import Busy, Invalid, RetainError, SchemaTooOld, SettingsError, StorageError, Unreachable
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -190,7 +190,7 @@ def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str],
         admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
         admin.execute(f"grant {ROLE} to {owner}")
     as_application, as_owner = as_user(empty, application), as_user(empty, owner)
-    with pytest.raises(SchemaTooOld, match="retain migrate up"):
+    with pytest.raises(SchemaTooOld, match="retain migrate"):
         Memory.open(as_application, settings=SETTINGS)
     with Memory.open(as_application, settings=replace(SETTINGS, owner_database=as_owner)) as memory:
         fill(memory)
@@ -204,7 +204,7 @@ def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str],
         migrate.down(memory.database, memory.migrations, to=2)
     with pytest.raises(SchemaTooOld) as error:
         Memory.open(as_application, settings=SETTINGS)
-    assert (error.value.found, error.value.known) == (2, 3)
+    assert error.value.found == 2
     with psycopg.connect(as_application, autocommit=True) as connection:
         for statement in (
             "create table retain.mine (x int)",
@@ -488,9 +488,9 @@ def test_a_backup_can_be_restored(memory: Memory, url: str, empty: str, programs
         assert [finding for finding in restored.verify() if not finding.ok] == []
         session = "acme ada 1"
         assert restored.scope("acme").messages.window(session) == memory.scope("acme").messages.window(session)
-    with pytest.raises(SettingsError, match="exists already"):
+    with pytest.raises(Invalid, match="exists already"):
         memory.backup(target)
-    with pytest.raises(SettingsError, match="folder"):
+    with pytest.raises(Invalid, match="folder"):
         memory.backup(tmp_path / "nowhere" / "backup.dump")
 
 

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from retain import Memory
-from retain.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, SettingsError, Unreachable
+from retain.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, Unreachable
 from retain.storage import sqlite
 from retain.storage.files import filesystem_of, is_network
 from retain.storage.sqlite import SqliteDatabase
@@ -362,15 +362,15 @@ def test_a_backup_never_overwrites(file: Path) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
         target = file.with_name("precious")
         target.write_text("mine")
-        with pytest.raises(SettingsError, match="exists already"):
+        with pytest.raises(Invalid, match="exists already"):
             memory.backup(target)
-        with pytest.raises(SettingsError, match="exists already"):
+        with pytest.raises(Invalid, match="exists already"):
             memory.backup(file)
         assert target.read_text() == "mine"
 
 
 def test_a_backup_into_a_missing_folder_says_so(file: Path) -> None:
-    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(SettingsError, match="folder"):
+    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(Invalid, match="folder"):
         memory.backup(file.parent / "nowhere" / "backup.db")
 
 

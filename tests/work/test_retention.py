@@ -17,7 +17,7 @@ from retain.storage.database import Database, Transaction
 from retain.work import retention
 from tests.storage.behind import fill, hashes, raw
 
-START = 1_000 * clock.DAY
+START = 20_000 * clock.DAY
 
 
 class Time:
@@ -264,7 +264,7 @@ def test_history_that_was_brought_in_is_as_old_as_it_says(memory: Memory, me: Sc
     for days in (40, 20, 3):
         me.messages.append("s", "user", f"{days} days ago", created_at=moment - timedelta(days=days))
     me.sessions.add("later")
-    me.messages.append("later", "user", "in the future", created_at=moment + timedelta(days=365))
+    me.messages.append("later", "user", "tomorrow", created_at=moment + timedelta(hours=23))
     me.messages.append("later", "user", "long ago", created_at=moment - timedelta(days=365))
     assert memory.purge(days=7).messages == 2
     assert seqs(me) == [3]
