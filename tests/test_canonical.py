@@ -12,6 +12,7 @@ import io
 import json
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -250,6 +251,22 @@ def send_export(memory: Memory, me: Scope, value: str) -> str:
     return value
 
 
+def send_tenants(memory: Memory, me: Scope, value: str) -> str:
+    if value in memory.tenants():
+        assert b'"tenant"' in exported(memory, tenants=[value])
+        return value
+    with suppress(NotFound):
+        assert b'"table"' not in exported(memory, tenants=[value])
+    return value
+
+
+def send_call_session(memory: Memory, me: Scope, value: str) -> Any:
+    with suppress(NotFound):
+        me.interactions.add("r", "m", latency_ms=1, session=value)
+    me.sessions.add(value)
+    return send_call("session")(memory, me, value)
+
+
 def cursor(*values: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
 
@@ -269,9 +286,8 @@ KEYS = [
     Way("scope", "agent", lambda memory, me, v: memory.scope("t", "u", v).sessions.resume().agent),
     Way("erase", "user", lambda memory, me, v: memory.erase(v, tenant="t").user),
     Way("export", "user", send_export),
-    Way("export", "tenants", lambda memory, me, v: v if exported(memory, tenants=[v]).count(b"\n") >= 3 else "?"),
+    Way("export", "tenants", send_tenants),
     Way("sessions.add", "id", send_session),
-    Way("sessions.resume", "stored_id", lambda memory, me, v: v if me.sessions.resume(v).id != v else "?"),
     Way("sessions.get", "id", lambda memory, me, v: missing(lambda: me.sessions.get(v)), lookup=True),
     Way("sessions.edit", "id", lambda memory, me, v: missing(lambda: me.sessions.edit(v, label="")), lookup=True),
     Way("sessions.activate", "id", lambda memory, me, v: missing(lambda: me.sessions.activate(v)), lookup=True),
@@ -290,7 +306,7 @@ KEYS = [
     Way("state.set", "area", send_area),
     Way("interactions.add", "route", send_call("route")),
     Way("interactions.add", "model", send_call("model")),
-    Way("interactions.add", "session", send_call("session")),
+    Way("interactions.add", "session", send_call_session),
     Way("interactions.list", "route", send_filter("route")),
     Way("interactions.list", "model", send_filter("model")),
     Way("agents.add", "name", send_agent),

@@ -59,7 +59,8 @@ def make_state(me: Scope, mark: str) -> None:
 
 
 def make_interactions(me: Scope, mark: str) -> None:
-    me.interactions.add(f"route {mark}", "m", latency_ms=0.1, cost=1e-300, parameters={"b": mark, "a": 1}, session=mark)
+    id = make_session(me, f"{mark} calling")
+    me.interactions.add(f"route {mark}", "m", latency_ms=0.1, cost=1e-300, parameters={"b": mark, "a": 1}, session=id)
     me.interactions.add("r", f"model {mark}", latency_ms=2**40, tokens_in=2**53, error=f"{mark} \x00 broke")
 
 
@@ -223,7 +224,7 @@ def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str)
         }
         assert me.messages.extend(session, [retried], key="k")[0].seq == 1
         assert me.state.set("again", 1, area=AREAS[2], if_version=2).version == 3
-        assert me.sessions.active().id == f"session of {KEEP} keeping"
+        assert me.sessions.active().id == f"session of {KEEP} calling"
         with pytest.raises(Conflict):
             away.import_(io.BytesIO(whole))
 

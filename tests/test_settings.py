@@ -97,13 +97,13 @@ def test_a_file_in_another_encoding(tmp_path: Path) -> None:
 def test_unknown_names_are_refused_wherever_they_stand(tmp_path: Path) -> None:
     """A typing error never means the default."""
     file = write(tmp_path / "x.yaml", "databse: x\n5: y\n")
-    with pytest.raises(SettingsError, match="there is no setting '5', 'databse'") as error:
+    with pytest.raises(SettingsError, match=r"there is no setting .*5.*databse") as error:
         Settings.load(file, {})
     assert error.value.where == str(file)
     with pytest.raises(SettingsError, match="RETAIN_DATABSE") as error:
         Settings.load(env={"RETAIN_DATABSE": "x", "RETAIN_TENANT": "y"})
     assert error.value.where == "environment"
-    with pytest.raises(SettingsError, match="there is no setting 'databse'"):
+    with pytest.raises(SettingsError, match="there is no setting .*databse"):
         Settings.load(env={}, databse="x")
     with pytest.raises(SettingsError, match="origins"):
         Settings.load(write(tmp_path / "y.yaml", "origins: {}\n"), {})

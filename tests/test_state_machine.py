@@ -267,7 +267,7 @@ class MemoryMachine(RuleBasedStateMachine):
         if talk is None:
             self.fails(NotFound, lambda: self.scope(who).sessions.edit(id, label=label))
             return
-        talk.label = label
+        talk.label, talk.touched = label, self.now
         assert self.scope(who).sessions.edit(id, label=label).label == label
 
     @rule(who=anyone, id=ids)

@@ -28,6 +28,7 @@ def at(micros: int) -> datetime:
 def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]) -> None:
     """T1: route, model, parameters, latency, tokens, cost, time."""
     me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    me.sessions.add("s1")
     sent = me.interactions.add(
         "/api/chat",
         "gpt-x",

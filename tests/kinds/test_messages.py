@@ -106,7 +106,7 @@ def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
         datetime(2024, 5, 1, 12, tzinfo=india),
         datetime(2024, 4, 1, tzinfo=UTC),
         datetime(1970, 1, 1, tzinfo=UTC),
-        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        at(START + 3_600_000_000),
     ]
     me.messages.extend(session, [NewMessage("user", str(n), created_at=moment) for n, moment in enumerate(moments)])
     me.messages.append(session, "user", "now")
@@ -440,7 +440,7 @@ def test_the_last_minutes_are_counted_from_the_databases_clock(open_memory: Call
     now[0] += 1
     assert texts(me.messages.window(session, minutes=3)) == ["7", "8", "9"]
     assert me.messages.window(session, minutes=0) == []
-    assert len(me.messages.window(session, minutes=1e300)) == 10
+    assert len(me.messages.window(session, minutes=1e15)) == 10
     now[0] += 60 * MINUTE
     assert me.messages.window(session, minutes=5) == []
 
@@ -636,8 +636,8 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
                 chance.choice(contents),
                 author=chance.choice([None, "scout", "cook"]),
                 tokens_in=chance.choice([None, 0, chance.randrange(2**53)]),
-                cost=chance.choice([None, 0.0, chance.random(), 1e-300, 1e300]),
-                created_at=chance.choice([None, at(chance.randrange(2**51))]),
+                cost=chance.choice([None, 0.0, chance.random(), 1e-300, 1e15]),
+                created_at=chance.choice([None, at(chance.randrange(START))]),
             )
             for _ in range(chance.randrange(1, 6))
         ]
