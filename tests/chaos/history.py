@@ -86,7 +86,7 @@ class History:
 
     def of(self, outcome: Outcome) -> list[str]:
         """The payloads with an outcome."""
-        return [append.payload for append in self.appends.values() if append.outcome == outcome]
+        return [append.payload for append in list(self.appends.values()) if append.outcome == outcome]
 
     def problems(self, final: Sequence[Numbered]) -> list[str]:
         """Every way in which the final list contradicts this history; empty is what was promised."""
