@@ -22,7 +22,7 @@ A cancelled call lets its thread finish, so a write may happen after all: give w
 
 from __future__ import annotations
 
-import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -37,14 +37,24 @@ class Hop:
     """The worker threads of one memory."""
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="retain")
 
     async def __call__(self, work: Callable[..., Result], /, *args: Any, **named: Any) -> Result:
         """Run a synchronous method in a worker thread."""
+        if self._process != os.getpid():
+            self._start()  # a forked child has none of its parent's threads
+        import asyncio  # here, because it takes half as long to import as all of retain
+
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **named))
 
     async def close(self) -> None:
         """Wait for what is running, and end the threads."""
+        import asyncio
+
         await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 '''
 
@@ -133,9 +143,14 @@ class AsyncMemory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         migrate_up: bool = True,
+        create: bool = True,
     ) -> AsyncMemory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
-        work = partial(Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up)
+        import asyncio
+
+        work = partial(
+            Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up, create=create
+        )
         return cls(await asyncio.get_running_loop().run_in_executor(None, work))
 
     def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> AsyncScope:

@@ -10,6 +10,7 @@ import inspect
 import sys
 from pathlib import Path
 
+from retain.faces.operations import COMMANDS
 from retain.faces.ways import WAYS
 from retain.kinds import KINDS
 from retain.settings import FIELDS, Settings
@@ -42,10 +43,14 @@ def commands_page() -> str:
         "# The command line",
         "",
         "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` say everything; this page is the overview.",
-        "Every command takes `--database`, `--config`, `--tenant`, `--user`, `--agent` and `--json`.",
+        "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they heed them,",
+        "before the command or after it.",
+        "",
+        'With `--json`, one record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, any other',
+        "list is a list; errors are objects on standard error.",
         "",
         "Exit status: 0 done, 1 a check found something, 2 bad input, 3 not found, 4 conflict, 5 the database,",
-        "6 the settings.",
+        "6 the settings, 130 stopped by you.",
     ]
     for kind in KINDS:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
@@ -53,6 +58,9 @@ def commands_page() -> str:
             if way.kind == kind.name:
                 about = (inspect.getdoc(getattr(kind, way.verb)) or "").split("\n")[0]
                 lines += [f"- **{way.verb}**: {about}", "", f"      {way.example}", ""]
+    lines += ["", "## For operators", "", "[What each does, and when](operations.md).", ""]
+    for command in COMMANDS:
+        lines += [f"- **{command.name}**: {command.about}", "", f"      {command.example}", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

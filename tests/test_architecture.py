@@ -17,7 +17,7 @@ from retain.memory import Memory, Scope
 PACKAGE = Path(__file__).parent.parent / "src" / "retain"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOORS = (
-    {"errors", "ids", "clock", "tokens", "canonical", "settings", "models", "testing"},
+    {"errors", "ids", "clock", "tokens", "canonical", "content", "settings", "models", "testing"},
     {"storage"},
     {"search"},
     {"kinds"},

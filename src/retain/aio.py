@@ -6,7 +6,7 @@ A cancelled call lets its thread finish, so a write may happen after all: give w
 
 from __future__ import annotations
 
-import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -16,10 +16,11 @@ from typing import IO, Any, Literal, Self, TypeVar
 
 from retain.canonical import Json
 from retain.clock import Clock
+from retain.content import Content
 from retain.kinds.agents import Agent, Agents
 from retain.kinds.interactions import Interaction, Interactions, Total
 from retain.kinds.kind import Page
-from retain.kinds.messages import Content, Message, Messages, NewMessage, Role
+from retain.kinds.messages import Message, Messages, NewMessage, Role
 from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
 from retain.memory import Memory, Scope
@@ -37,14 +38,24 @@ class Hop:
     """The worker threads of one memory."""
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="retain")
 
     async def __call__(self, work: Callable[..., Result], /, *args: Any, **named: Any) -> Result:
         """Run a synchronous method in a worker thread."""
+        if self._process != os.getpid():
+            self._start()  # a forked child has none of its parent's threads
+        import asyncio  # here, because it takes half as long to import as all of retain
+
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **named))
 
     async def close(self) -> None:
         """Wait for what is running, and end the threads."""
+        import asyncio
+
         await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 
 
@@ -102,7 +113,7 @@ class AsyncSessions:
         return await self._hop(self._kind.add, id, label=label, attributes=attributes)
 
     async def resume(self, stored_id: str | None = None) -> Session:
-        """The session to go on with (C6): the client's own if it is the active one, else the active one, else a new one."""
+        """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
         return await self._hop(self._kind.resume, stored_id)
 
     async def active(self) -> Session:
@@ -311,9 +322,12 @@ class AsyncMemory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         migrate_up: bool = True,
+        create: bool = True,
     ) -> AsyncMemory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
-        work = partial(Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up)
+        import asyncio
+
+        work = partial(Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up, create=create)
         return cls(await asyncio.get_running_loop().run_in_executor(None, work))
 
     def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> AsyncScope:
@@ -353,14 +367,21 @@ class AsyncMemory:
         """Read an export; what is already there stays, and the same file can be read again."""
         return await self._hop(self.sync.import_, file, progress=progress)
 
-    async def purge(self, *, days: float | None = None, emergency: bool = False, progress: Progress | None = None) -> Purged:
+    async def purge(
+        self,
+        *,
+        days: float | None = None,
+        tenants: list[str] | None = None,
+        emergency: bool = False,
+        progress: Progress | None = None,
+    ) -> Purged:
         """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
-        return await self._hop(self.sync.purge, days=days, emergency=emergency, progress=progress)
+        return await self._hop(self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
         return await self._hop(self.sync.erase, user, tenant=tenant)
 
-    async def backup(self, target: Path) -> None:
+    async def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use."""
         await self._hop(self.sync.backup, target)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from retain.errors import Invalid, TooLarge
 
 MAX_KEY_BYTES = 512
 MAX_DEPTH = 64
+MAX_AMOUNT = 1e15
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict of these, or JsonText."""
@@ -51,7 +51,11 @@ def text(value: str, field: str, limit: int) -> str:
     """Text with NUL and lone surrogates replaced, at most `limit` bytes of UTF-8."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
-    value = _clean(value)
+    return within(_clean(value), field, limit)
+
+
+def within(value: str, field: str, limit: int) -> str:
+    """Text of at most `limit` bytes of UTF-8."""
     if len(value) * 4 > limit and (size := len(value.encode())) > limit:
         raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
     return value
@@ -67,9 +71,9 @@ def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
 
 
 def amount(value: float, field: str) -> float:
-    """A finite number that is not negative, as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise Invalid(field=field, problem="must be a number from 0 up")
+    """A number that is not negative, as a float, and small enough that a million of them can be added up."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_AMOUNT:
+        raise Invalid(field=field, problem=f"must be a number from 0 to {MAX_AMOUNT:.0e}")
     return float(value) + 0.0  # SQLite does not keep the sign of -0.0
 
 
@@ -82,9 +86,7 @@ def dump(value: Json, field: str, limit: int) -> str:
         written = str(value) if kept else _write(cleaned)
     else:
         written = _write(_check(value, field, 0))
-    if len(written) * 4 > limit and (size := len(written.encode())) > limit:
-        raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
-    return written
+    return within(written, field, limit)
 
 
 def parse(written: str, field: str) -> Any:
@@ -93,7 +95,9 @@ def parse(written: str, field: str) -> Any:
         return json.loads(written, parse_constant=_not_a_number)
     except json.JSONDecodeError as error:
         where = f"{error.msg} at line {error.lineno}, column {error.colno}"
-        raise Invalid(field=field, problem=f"is not valid JSON ({where}); text needs quotes") from None
+        raise Invalid(
+            field=field, problem=f"is not valid JSON ({where}); text has quotes of its own: '\"like this\"'"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise Invalid(field=field, problem=f"is not JSON that can be kept ({error})") from None
 

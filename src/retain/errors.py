@@ -21,7 +21,7 @@
         ├── NotOurs           another program's database                  500
         ├── NetworkDrive      SQLite on a file system that cannot lock    500
         ├── SchemaTooNew      written by a newer retain                   500
-        └── SchemaTooOld      migrations are waiting                      500
+        └── SchemaTooOld      a migration waits for a role that may       500
 
 A message names what to do next. `status` is the HTTP status and `exit_code` the exit status of the
 command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings.
@@ -91,7 +91,7 @@ class Conflict(RetainError):
 
 
 class AlreadyExists(Conflict):
-    """There is already a {what} {id!r}; edit it, or choose another name."""
+    """The {what} {id!r} exists already; edit it, or choose another name."""
 
 
 class OutOfOrder(Conflict):
@@ -148,8 +148,8 @@ class Unreachable(StorageError):
 
 
 class InDoubt(StorageError):
-    """Nobody knows whether the write happened: {problem}. Send it again with the same idempotency key: it will be
-    written once.
+    """Nobody knows whether the write happened: {problem}. Messages that had an idempotency key can be sent again
+    with it, and will be there once; for anything else, read first.
     """
 
 
@@ -190,8 +190,8 @@ class SchemaTooNew(StorageError):
 
 
 class SchemaTooOld(StorageError):
-    """The database has schema {found} and needs {known}, which this role may not install: run
-    `retain migrate up` with owner_database set to the owner's address.
+    """The schema is at {found}, and this role may not change it: run `retain migrate` with owner_database set to
+    the address of the role that owns the tables.
     """
 
     status = 500

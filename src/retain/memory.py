@@ -8,7 +8,7 @@ from typing import IO, Self
 
 from retain import canonical
 from retain.clock import Clock
-from retain.errors import Invalid
+from retain.errors import Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.agents import Agents
 from retain.kinds.interactions import Interactions
@@ -57,12 +57,16 @@ class Memory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         migrate_up: bool = True,
+        create: bool = True,
     ) -> Memory:
-        """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
-        settings = settings or (Settings() if database else Settings.load())
+        """Open a database by its address, or the one that the settings name, and bring its schema up to date.
+
+        Without `create`, a file that does not exist is an error.
+        """
+        settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
-        opened, migrations = connect(settings, clock)
+        opened, migrations = connect(settings, clock, create=create)
         memory = cls(opened, migrations, settings)
         try:
             if migrate_up:
@@ -91,7 +95,7 @@ class Memory:
 
     def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
-        return verify(self.database, CHECKS)
+        return verify(self.database, CHECKS, self.migrations[-1].number)
 
     def export(
         self,
@@ -102,7 +106,9 @@ class Memory:
         progress: Progress | None = None,
     ) -> Copied:
         """Write everything, or some tenants or one user's part of them, as JSON Lines."""
-        tenants = None if tenants is None else [canonical.key(tenant, "tenants") for tenant in tenants]
+        for tenant in tenants or []:
+            if tenant not in self.tenants():
+                raise NotFound(what="tenant", id=canonical.key(tenant, "tenants"))
         user = None if user is None else canonical.key(user, "user")
         return export(self.database, TABLES, out, tenants=tenants, user=user, progress=progress)
 
@@ -110,19 +116,26 @@ class Memory:
         """Read an export; what is already there stays, and the same file can be read again."""
         return import_(self.database, TABLES, file, progress=progress)
 
-    def purge(self, *, days: float | None = None, emergency: bool = False, progress: Progress | None = None) -> Purged:
+    def purge(
+        self,
+        *,
+        days: float | None = None,
+        tenants: list[str] | None = None,
+        emergency: bool = False,
+        progress: Progress | None = None,
+    ) -> Purged:
         """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
         days = days if days is not None else self.settings.retention_days or None
-        return purge(self.database, days=days, emergency=emergency, progress=progress)
+        return purge(self.database, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
-        who = self.scope(tenant, user).who
+        who = self.scope(tenant, canonical.key(user, "user")).who
         return erase(self.database, TABLES, who.tenant, user)
 
-    def backup(self, target: Path) -> None:
+    def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use."""
-        self.database.backup(target)
+        self.database.backup(Path(target))
 
     def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""

@@ -6,11 +6,12 @@ library alone took a third of a second to import, and does not say where a value
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -61,6 +62,10 @@ class Settings:
     postgres_statement_seconds: float = _setting(15.0, "The longest one statement may run.")
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in NAMES:
+            object.__setattr__(self, name, _convert(name, getattr(self, name), "Settings"))
+
     @classmethod
     def load(cls, file: Path | None = None, env: Mapping[str, str] | None = None, **flags: Any) -> Settings:
         """Read the file (`retain.yaml` here, or where RETAIN_CONFIG says), then the environment, then the flags."""
@@ -74,7 +79,7 @@ class Settings:
         known = {f"RETAIN_{name.upper()}": name for name in NAMES}
         unknown = sorted({variable for variable in env if variable.startswith("RETAIN_")} - known.keys() - {"RETAIN_CONFIG"})
         if unknown:
-            raise SettingsError(where="environment", problem=f"there is no setting for {', '.join(unknown)}")
+            raise SettingsError(where="environment", problem=f"there is no setting for {_with_hints(unknown, known)}")
         for variable, name in known.items():
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
@@ -107,7 +112,7 @@ class Settings:
     def _with(self, values: Mapping[str, Any], where: str) -> Settings:
         unknown = sorted(values.keys() - set(NAMES))
         if unknown:
-            raise SettingsError(where=where, problem=f"there is no setting {', '.join(map(repr, unknown))}")
+            raise SettingsError(where=where, problem=f"there is no setting {_with_hints(unknown, NAMES)}")
         read = {name: _convert(name, value, where) for name, value in values.items()}
         return replace(self, **read, origins={**self.origins, **dict.fromkeys(read, where)})
 
@@ -116,6 +121,13 @@ FIELDS = tuple(f for f in fields(Settings) if f.name != "origins")
 NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
 _LEAST = {f.name: f.metadata["least"] for f in FIELDS}
+
+
+def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Names that do not exist, each with the one that was probably meant."""
+    known = list(known)
+    meant = {name: difflib.get_close_matches(name, known, 1) for name in unknown}
+    return ", ".join(f"{name} (did you mean {close[0]}?)" if close else name for name, close in meant.items())
 
 
 def _read_yaml(path: Path) -> Mapping[str, Any]:
@@ -128,7 +140,7 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise SettingsError(where=str(path), problem="must be a list of `setting: value` lines")
+        raise SettingsError(where=str(path), problem="must be lines of `setting: value`")
     return {str(name): value for name, value in found.items()}
 
 
@@ -146,8 +158,8 @@ def _convert(name: str, value: Any, where: str) -> Any:
             raise SettingsError(where=where, problem=f"must be true or false, not {value!r}")
         return words[str(value).lower()]
     if wanted is str:
-        if isinstance(value, list | dict):
-            raise SettingsError(where=where, problem=f"must be text, not {value!r}")
+        if isinstance(value, list | dict | bool):
+            raise SettingsError(where=where, problem=f"must be text, not {value!r}; put it in quotes")
         return "" if value is None else str(value)
     try:
         number = wanted(value)

@@ -82,7 +82,9 @@ def test_a_conversation(run: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "status", "says"),
     [
-        ("retain sessions get nothing", 3, "no session 'nothing'"),
+        ("retain sessions list", 5, "there is no file"),
+        ("retain verify", 5, "there is no file"),
+        ("retain erase --user ada --yes", 5, "there is no file"),
         ("retain messages window nothing", 3, "no session 'nothing'"),
         ("retain state get nothing --user ada", 3, "no state 'nothing'"),
         ("retain sessions resume --agent scout", 2, "user: is needed"),
@@ -97,18 +99,25 @@ def test_a_conversation(run: Run) -> None:
         ("retain messages append s user hello --created-at 2026-01-01T00:00:00", 2, "has no time zone"),
         ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
         ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
-        ("retain status --database oracle://x", 6, "cannot open an address"),
+        ("retain status --database oracle://x", 6, "is no address"),
         ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
         ("retain status --config missing.yaml", 6, "there is no such file"),
         ("retain import missing.jsonl", 2, "file: cannot be read"),
         ("retain erase --yes", 2, "user: is needed"),
-        ("retain erase --user ada", 6, "add --yes"),
+        ("retain erase --user ada", 2, "nobody is here to ask"),
+        ("retain export - --tenant nobody", 3, "no tenant 'nobody'"),
+        ("retain export - --all-tenants --user ada", 2, "cannot go with"),
+        ("retain --user ada purge", 2, "--user: means nothing"),
+        ("retain backup no/such/folder/x", 2, "has no folder"),
+        ("retain status --database foo.db", 6, "did you mean sqlite:///foo.db?"),
         ("retain migrate down --to 9 --yes", 2, "to: must be a version"),
         ("retain purge --days -1", 2, "days: must be"),
         ("retain nonsense", 2, "invalid choice"),
     ],
 )
 def test_errors_say_what_to_do_and_have_their_status(run: Run, command: str, status: int, says: str) -> None:
+    if "there is no file" not in says:
+        run("retain migrate up")
     done = run(command)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
     assert not done.stdout
@@ -117,6 +126,7 @@ def test_errors_say_what_to_do_and_have_their_status(run: Run, command: str, sta
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
+    run("retain migrate up")
     done = run("retain sessions get nothing --json")
     assert json.loads(done.stderr) == {
         "error": "NotFound",
@@ -150,7 +160,7 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     assert shown["database"]["from"] == "RETAIN_DATABASE"  # type: ignore[index]
     if engine == "sqlite":
         assert answer(run("retain backup copy-of-it.db --json"))["bytes"]
-        assert run("retain backup copy-of-it.db").returncode == 6
+        assert run("retain backup copy-of-it.db").returncode == 2
 
 
 def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
@@ -163,7 +173,7 @@ def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
     assert "create table messages" not in printed
     assert answer(run("retain migrate status --json"))["version"] == 1
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
-        assert printed.startswith(memory.database.script(memory.migrations[1].step(up=True)))
+        assert memory.database.script(memory.migrations[1].step(up=True)) in printed
     assert "0003 interactions applied" in run("retain migrate up").stdout
     assert "drop table interactions" in run("retain migrate down --sql").stdout
     assert answer(run("retain migrate status --json"))["version"] == 3
@@ -224,3 +234,38 @@ def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
         env=env,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_tenant_is_one_tenant(run: Run, tmp_path: Path) -> None:
+    """Purge and export are about one tenant, unless all are asked for."""
+    for tenant in ("acme", "globex"):
+        run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
+        run(f"retain messages append s user {tenant}-secret --tenant {tenant} --created-at 2020-01-01T00:00:00Z")
+    mine = run("retain export - --user ada", RETAIN_TENANT="acme").stdout
+    assert "acme-secret" in mine
+    assert "globex" not in mine
+    everybody = run("retain export - --all-tenants").stdout
+    assert "acme-secret" in everybody
+    assert "globex-secret" in everybody
+    assert answer(run("retain purge --days 30 --tenant acme --json"))["messages"] == 1
+    assert "globex-secret" in run("retain messages window s --tenant globex").stdout
+    assert answer(run("retain purge --days 30 --all-tenants --json"))["messages"] == 1
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_import_reads_a_pipe(run: Run) -> None:
+    run("retain sessions add s --user ada --agent scout")
+    copy = run("retain export -").stdout
+    assert answer(run("retain import - --database sqlite:///copy.db --json", stdin=copy))["new"] == 2
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_full_disk_and_a_plain_terminal_are_no_traceback(run: Run, url: str, tmp_path: Path) -> None:
+    run("retain sessions add s --user ada --agent scout --label Grüße")
+    env = {**os.environ, "RETAIN_DATABASE": url, "PYTHONIOENCODING": "ascii"}
+    retain = f"{sys.executable} -m retain.faces.cli"
+    for command, status, says in (("sessions list > /dev/full", 1, "No space left"), ("sessions list", 0, "")):
+        done = subprocess.run(
+            ["bash", "-c", f"{retain} {command}"], capture_output=True, text=True, check=False, cwd=tmp_path, env=env
+        )
+        assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (status, True, False), done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import io
 import json
 import os
 import sys
@@ -18,30 +19,47 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from retain import canonical
 from retain.canonical import JsonText
+from retain.content import Content
 from retain.errors import Invalid, RetainError
 from retain.faces import operations
 from retain.faces.render import plain, show
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
-from retain.kinds.messages import Content, NewMessage
+from retain.kinds.messages import NewMessage
 from retain.settings import Settings
 
 EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
-4 conflict · 5 the database · 6 the settings"""
+4 conflict · 5 the database · 6 the settings · 130 stopped"""
+SCOPE = {
+    "tenant": "the tenant (default: the setting)",
+    "user": "the user; without one, every user of the tenant",
+    "agent": "the agent; without one, every agent",
+}
 _KINDS = {kind.name: kind for kind in KINDS}
+_MAKES = ("add", "append", "extend", "resume", "set")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to fail
     arguments = parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments) or 0)
+        _refuse_what_is_not_heeded(arguments)
+        status = int(arguments.run(arguments) or 0)
+        sys.stdout.flush()
+        return status
     except RetainError as error:
         _complain(error, arguments)
         return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"retain: cannot go on: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
@@ -54,33 +72,59 @@ def parser() -> argparse.ArgumentParser:
         description="Memory for AI agents: conversations, state and telemetry that never lose a write.",
         epilog=f"Start with:\n  retain sessions resume --user ada --agent scout\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common(top=True)],
+        parents=[common(tuple(SCOPE), top=True)],
     )
     top.add_argument("--version", action="version", version=operations.version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for kind in _KINDS.values():
-        about = (inspect.getdoc(kind) or "").split("\n")[0]
-        group = commands.add_parser(kind.name, help=about, description=about)
-        verbs = group.add_subparsers(title="commands", metavar="VERB", required=True)
+        verbs = _add_group(commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0])
         for way in WAYS:
             if way.kind == kind.name:
                 _add_verb(verbs, way)
-    operations.add_to(commands, common())
+    groups = {name: _add_group(commands, name, about) for name, about in operations.GROUPS.items()}
+    for command in operations.COMMANDS:
+        group, _, verb = command.name.rpartition(" ")
+        _add_operation(groups[group] if group else commands, verb, command)
     return top
 
 
-def common(*, top: bool = False) -> argparse.ArgumentParser:
-    """The options that every command has; they may stand before the command too, and what stands after it wins."""
+def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:
+    """The options that commands share; they may stand before the command too, and what stands after it wins."""
     options = argparse.ArgumentParser(add_help=False, argument_default=None if top else argparse.SUPPRESS)
-    group = options.add_argument_group("whose memory, and where")
+    group = options.add_argument_group("whose memory, and where" if scope else "which database")
     group.add_argument("--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:")
     group.add_argument("--config", metavar="FILE", type=Path, help="the settings file (default: retain.yaml, if there)")
-    group.add_argument("--tenant", help="the tenant (default: the setting)")
-    group.add_argument("--user", help="the user; without one, every user of the tenant")
-    group.add_argument("--agent", help="the agent; without one, every agent")
+    for name in scope:
+        group.add_argument(f"--{name}", help=SCOPE[name])
     no = False if top else argparse.SUPPRESS
     group.add_argument("--json", action="store_true", default=no, help="print JSON")
     return options
+
+
+def _add_group(commands: Any, name: str, about: str) -> Any:
+    group = commands.add_parser(name, help=about, description=about)
+    return group.add_subparsers(title="commands", metavar="VERB", required=True)
+
+
+def _add_operation(commands: Any, name: str, command: operations.Command) -> None:
+    added = commands.add_parser(
+        name,
+        help=command.about,
+        description=command.about,
+        parents=[common(command.heeds)],
+        epilog=f"example:\n  {command.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for argument, options in command.arguments.items():
+        added.add_argument(argument, **options)
+    added.set_defaults(run=command.run, heeds=command.heeds)
+
+
+def _refuse_what_is_not_heeded(arguments: argparse.Namespace) -> None:
+    """A scope given before a command that does not look at it would be a scope ignored."""
+    for name in SCOPE:
+        if getattr(arguments, name) is not None and name not in arguments.heeds:
+            raise Invalid(field=f"--{name}", problem="means nothing to this command")
 
 
 def _add_verb(verbs: Any, way: Way) -> None:
@@ -91,13 +135,13 @@ def _add_verb(verbs: Any, way: Way) -> None:
         help=about.split("\n")[0],
         description=about,
         epilog=f"example:\n  {way.example}",
-        parents=[common()],
+        parents=[common(tuple(SCOPE))],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     hints = get_type_hints(method)
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
         _add_parameter(command, parameter, hints[parameter.name])
-    command.set_defaults(run=_call, way=way)
+    command.set_defaults(run=_call, way=way, heeds=tuple(SCOPE))
 
 
 def _add_parameter(command: argparse.ArgumentParser, parameter: inspect.Parameter, hint: Any) -> None:
@@ -135,7 +179,7 @@ def _call(arguments: argparse.Namespace) -> int:
                 named[parameter.name] = _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
         elif given is not None:
             positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
-    with operations.open_memory(arguments) as memory:
+    with operations.open_memory(arguments, create=way.verb in _MAKES) as memory:
         scope = memory.scope(**_whose(arguments, memory.settings))
         show(getattr(getattr(scope, way.kind), way.verb)(*positional, **named), json_wanted=arguments.json)
     return 0

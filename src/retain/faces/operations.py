@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
-from retain.errors import Invalid, SettingsError
+from retain.errors import Invalid
 from retain.faces.render import progress, show, table
 from retain.memory import Memory
 from retain.settings import FIELDS, Settings
 from retain.storage import migrate
 
-Command = Callable[[argparse.Namespace], int]
+Arguments = argparse.Namespace
 
 
 def version() -> str:
@@ -25,49 +27,10 @@ def version() -> str:
     return f"retain {metadata.version('retain')}"
 
 
-def add_to(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add every command of this room."""
-
-    def add(name: str, run: Command, about: str, example: str, to: Any = commands) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = to.add_parser(
-            name,
-            help=about,
-            description=about,
-            parents=[common],
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        added.set_defaults(run=run)
-        return added
-
-    add("status", status, "What database this is, and how much is in it.", "retain status")
-    about = "The schema: where it is, and moving it up or down."
-    steps = commands.add_parser("migrate", help=about, description=about)
-    steps = steps.add_subparsers(title="commands", metavar="VERB", required=True)
-    add("status", migrate_status, "Which migrations are applied and which wait.", "retain migrate status", steps)
-    for name, run, what in (("up", migrate_up, "Apply what is missing."), ("down", migrate_down, "Take back migrations.")):
-        command = add(name, run, what, f"retain migrate {name} --sql", steps)
-        command.add_argument("--to", type=int, metavar="N", help="stop at this version")
-        command.add_argument("--sql", action="store_true", help="print the statements and run nothing")
-        if name == "down":
-            command.add_argument("--yes", action="store_true", help="do not ask: what the migrations held is lost")
-    add("verify", verify, "Prove that order, references, indexes and isolation are whole; status 1 if not.", "retain verify")
-    command = add("export", export, "Write everything as JSON Lines.", "retain export memory.jsonl --user ada")
-    command.add_argument("file", metavar="FILE", help="where to, or - for standard output")
-    command = add("import", import_, "Read an export; it can be repeated.", "retain import memory.jsonl")
-    command.add_argument("file", metavar="FILE", type=Path)
-    command = add("purge", purge, "Remove old messages and expired state, in small batches.", "retain purge --days 90")
-    command.add_argument("--days", type=float, metavar="N", help="messages older than this (default: retention_days)")
-    command.add_argument("--emergency", action="store_true", help="for a full disk: give up the reserve file first")
-    command = add("erase", erase, "Remove everything of one user, with a receipt.", "retain erase --user ada --yes")
-    command.add_argument("--yes", action="store_true", help="do not ask")
-    command = add("backup", backup, "Write a consistent copy while it is in use.", "retain backup retain-monday.db")
-    command.add_argument("file", metavar="FILE", type=Path)
-    about = "The settings: what they are and where each came from."
-    config = commands.add_parser("config", help=about, description=about)
-    config = config.add_subparsers(title="commands", metavar="VERB", required=True)
-    add("show", config_show, "Every setting, its value and where it came from.", "retain config show", config)
-    add("example", config_example, "A settings file with every default.", "retain config example > retain.yaml", config)
+def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
+    """The database that flags, environment and settings file name; only commands that add something make a new one."""
+    settings = Settings.load(arguments.config, database=arguments.database)
+    return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
 
 
 @dataclass(frozen=True)
@@ -80,7 +43,7 @@ class Status:
     rows: dict[str, int]
 
 
-def status(arguments: argparse.Namespace) -> int:
+def status(arguments: Arguments) -> int:
     """Count what there is."""
     with open_memory(arguments) as memory:
         shown = Status(memory.database.name, memory.database.version(), len(memory.tenants()), memory.counts())
@@ -88,30 +51,29 @@ def status(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def migrate_status(arguments: argparse.Namespace) -> int:
+def migrate_status(arguments: Arguments) -> int:
     """List the migrations."""
     with open_memory(arguments, migrate_up=False) as memory:
         found = migrate.check(memory.database, memory.migrations)
         rows = [(f"{m.number:04}", m.name, "applied" if m.number <= found else "waiting") for m in memory.migrations]
     if arguments.json:
-        show({"version": found, "migrations": [dict(zip(("number", "name", "state"), r, strict=True)) for r in rows]},
-             json_wanted=True)  # fmt: skip
+        listed = [dict(zip(("number", "name", "state"), row, strict=True)) for row in rows]
+        show({"version": found, "migrations": listed}, json_wanted=True)
     else:
         table(("number", "name", "state"), rows)
     return 0
 
 
-def migrate_up(arguments: argparse.Namespace) -> int:
+def migrate_up(arguments: Arguments) -> int:
     """Apply what is missing, or print it."""
-    with open_memory(arguments, migrate_up=False) as memory:
+    with open_memory(arguments, migrate_up=False, create=True) as memory:
         if arguments.sql:
-            due = migrate.due_up(memory.database, memory.migrations, arguments.to)
-            return _print_sql(memory, due, up=True)
+            return _print_sql(memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True)
         done = migrate.up(memory.database, memory.migrations, arguments.to)
         return _say_done(memory, done, arguments, "applied")
 
 
-def migrate_down(arguments: argparse.Namespace) -> int:
+def migrate_down(arguments: Arguments) -> int:
     """Take migrations back, or print how."""
     with open_memory(arguments, migrate_up=False) as memory:
         to = max(0, memory.database.version() - 1) if arguments.to is None else arguments.to
@@ -123,62 +85,62 @@ def migrate_down(arguments: argparse.Namespace) -> int:
         return _say_done(memory, migrate.down(memory.database, memory.migrations, to), arguments, "taken back")
 
 
-def verify(arguments: argparse.Namespace) -> int:
+def verify(arguments: Arguments) -> int:
     """Run every check."""
-    with open_memory(arguments) as memory:
+    with open_memory(arguments, migrate_up=False) as memory:
         findings = memory.verify()
     wrong = [finding for finding in findings if not finding.ok]
     if arguments.json:
         show({"ok": not wrong, "checks": findings}, json_wanted=True)
     else:
         table(("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings])
-        print(
-            f"{len(wrong)} of {len(findings)} checks found something." if wrong else f"All {len(findings)} checks are well."
-        )
+        all_well = f"All {len(findings)} checks are well."
+        some_not = f"{len(wrong)} of {len(findings)} checks found something; docs/operations.md says what to do."
+        print(some_not if wrong else all_well)
     return 1 if wrong else 0
 
 
-def export(arguments: argparse.Namespace) -> int:
+def export(arguments: Arguments) -> int:
     """Write an export; a file appears only when it is whole."""
     with open_memory(arguments) as memory, progress("exporting") as bar:
-        tenants = None if arguments.tenant is None else [arguments.tenant]
-        user = arguments.user
+        chosen: dict[str, Any] = {"tenants": _tenants(arguments, memory), "user": arguments.user, "progress": bar}
         if arguments.file == "-":
-            memory.export(sys.stdout.buffer, tenants=tenants, user=user, progress=bar)
+            memory.export(sys.stdout.buffer, **chosen)
             return 0
         target = Path(arguments.file)
         partial = target.with_name(target.name + ".partial")
-        with _create(partial) as out:
-            done = memory.export(out, tenants=tenants, user=user, progress=bar)
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(target)
-    show(done, json_wanted=arguments.json)
-    return 0
-
-
-def import_(arguments: argparse.Namespace) -> int:
-    """Read an export."""
-    with open_memory(arguments) as memory, progress("importing") as bar:
         try:
-            file = arguments.file.open("rb")
-        except OSError as error:
-            raise Invalid(field="file", problem=f"cannot be read: {error.strerror}") from None
-        with file:
-            done = memory.import_(file, progress=bar)
+            with _create(partial) as out:
+                done = memory.export(out, **chosen)
+                out.flush()
+                os.fsync(out.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    show({"file": str(target), "rows": done.rows}, json_wanted=arguments.json)
+    return 0
+
+
+def import_(arguments: Arguments) -> int:
+    """Read an export."""
+    with open_memory(arguments, create=True) as memory, progress("importing") as bar, _readable(arguments.file) as file:
+        done = memory.import_(file, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
 
-def purge(arguments: argparse.Namespace) -> int:
+def purge(arguments: Arguments) -> int:
     """Apply retention."""
     with open_memory(arguments) as memory, progress("purging") as bar:
-        done = memory.purge(days=arguments.days, emergency=arguments.emergency, progress=bar)
+        if arguments.days is None and not memory.settings.retention_days:
+            print("No --days and no retention_days: only expired state is removed.", file=sys.stderr)
+        tenants = _tenants(arguments, memory)
+        done = memory.purge(days=arguments.days, tenants=tenants, emergency=arguments.emergency, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
 
-def erase(arguments: argparse.Namespace) -> int:
+def erase(arguments: Arguments) -> int:
     """Erase one user."""
     if not arguments.user:
         raise Invalid(field="user", problem="is needed: whom to erase, as in --user ada")
@@ -190,7 +152,7 @@ def erase(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def backup(arguments: argparse.Namespace) -> int:
+def backup(arguments: Arguments) -> int:
     """Copy the database."""
     with open_memory(arguments) as memory:
         memory.backup(arguments.file)
@@ -198,9 +160,10 @@ def backup(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def config_show(arguments: argparse.Namespace) -> int:
+def config_show(arguments: Arguments) -> int:
     """Show the settings without their secrets."""
-    settings = Settings.load(arguments.config, database=arguments.database, tenant=arguments.tenant)
+    flags = {name: getattr(arguments, name) for name in ("database", "tenant", "user", "agent")}
+    settings = Settings.load(arguments.config, **flags)
     rows = [(f.name, settings.shown(f.name), settings.origins.get(f.name, "default")) for f in FIELDS]
     if arguments.json:
         show({name: {"value": value, "from": origin} for name, value, origin in rows}, json_wanted=True)
@@ -209,25 +172,92 @@ def config_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def config_example(arguments: argparse.Namespace) -> int:
+def config_example(arguments: Arguments) -> int:
     """Print a settings file."""
     print(Settings.example(), end="")
     return 0
 
 
-def open_memory(arguments: argparse.Namespace, *, migrate_up: bool = True) -> Memory:
-    """The database that flags, environment and settings file name."""
-    settings = Settings.load(arguments.config, database=arguments.database)
-    return Memory.open(settings=settings, migrate_up=migrate_up)
+@dataclass(frozen=True)
+class Command:
+    """One command: what it does, an example, which part of the scope it heeds, and its own arguments."""
+
+    name: str
+    run: Callable[[Arguments], int]
+    about: str
+    example: str
+    heeds: tuple[str, ...] = ()
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_EVERY = {"--all-tenants": {**_FLAG, "help": "of every tenant, not only the one of --tenant or the settings"}}
+_YES = {"--yes": {**_FLAG, "help": "do not ask"}}
+_STEPS: dict[str, dict[str, Any]] = {
+    "--to": {"type": int, "metavar": "N", "help": "stop at this version"},
+    "--sql": {**_FLAG, "help": "print the statements and run nothing"},
+}
+_FILE: dict[str, dict[str, Any]] = {"file": {"metavar": "FILE", "type": Path}}
+_DAYS: dict[str, dict[str, Any]] = {
+    "--days": {"type": float, "metavar": "N", "help": "messages older than this (default: retention_days)"},
+    "--emergency": {**_FLAG, "help": "for a full disk: give up the reserve file first"},
+}
+COMMANDS = (
+    Command("status", status, "What database this is, and how much is in it.", "retain status"),
+    Command("migrate status", migrate_status, "Which migrations are applied and which wait.", "retain migrate status"),
+    Command("migrate up", migrate_up, "Make the database, or apply what it misses.", "retain migrate up --sql", (), _STEPS),
+    Command(
+        "migrate down",
+        migrate_down,
+        "Take back the newest migrations; what they held is lost.",
+        "retain migrate down --sql",
+        (),
+        {**_STEPS, **_YES},
+    ),
+    Command("verify", verify, "Prove that order, references, indexes and isolation are whole.", "retain verify"),
+    Command(
+        "export",
+        export,
+        "Write a tenant's memory, or one user's, as JSON Lines.",
+        "retain export memory.jsonl --user ada",
+        ("tenant", "user"),
+        {"file": {"metavar": "FILE", "help": "where to, or - for standard output"}, **_EVERY},
+    ),
+    Command("import", import_, "Read an export (- from standard input); it can be repeated.", "retain import memory.jsonl",
+            (), {"file": {"metavar": "FILE"}}),
+    Command("purge", purge, "Remove old messages and expired state, in small batches.", "retain purge --days 90",
+            ("tenant",), {**_DAYS, **_EVERY}),
+    Command("erase", erase, "Remove everything of one user, with a receipt.", "retain erase --user ada --yes",
+            ("tenant", "user"), _YES),
+    Command("backup", backup, "Write a consistent copy while it is in use.", "retain backup retain-monday.db", (), _FILE),
+    Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
+            ("tenant", "user", "agent")),
+    Command("config example", config_example, "A settings file with every default.", "retain config example > retain.yaml"),
+)  # fmt: skip
+GROUPS = {
+    "migrate": "The schema: where it is, and moving it up or down.",
+    "config": "The settings: what they are and where each came from.",
+}
+
+
+def _tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
+    """Which tenants a command is about: one, unless all were asked for."""
+    if arguments.all_tenants:
+        if arguments.tenant is not None or getattr(arguments, "user", None) is not None:
+            raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
+        return None
+    return [arguments.tenant or memory.settings.tenant]
 
 
 def _print_sql(memory: Memory, due: list[migrate.Migration], *, up: bool) -> int:
     for migration in due:
-        print(memory.database.script(migration.step(up=up)))
+        print(f"begin;\n{memory.database.script(migration.step(up=up))}commit;\n")
+    if not due:
+        print("-- There is nothing to do.")
     return 0
 
 
-def _say_done(memory: Memory, done: list[migrate.Migration], arguments: argparse.Namespace, what: str) -> int:
+def _say_done(memory: Memory, done: list[migrate.Migration], arguments: Arguments, what: str) -> int:
     found = memory.database.version()
     if arguments.json:
         show({"version": found, "migrations": [migration.number for migration in done]}, json_wanted=True)
@@ -238,14 +268,18 @@ def _say_done(memory: Memory, done: list[migrate.Migration], arguments: argparse
     return 0
 
 
-def _ask(arguments: argparse.Namespace, warning: str) -> None:
+def _ask(arguments: Arguments, warning: str) -> None:
     """Go on only with a yes: from a flag, or from a person."""
     if arguments.yes:
         return
     if not sys.stdin.isatty():
-        raise SettingsError(where="--yes", problem=f"{warning} Nobody is here to ask: add --yes")
+        raise Invalid(field="--yes", problem=f"is needed, because nobody is here to ask. {warning.removesuffix('.')}")
     print(warning, file=sys.stderr)
-    if input("Type yes to go on: ").strip().lower() != "yes":
+    try:
+        answer = input("Type yes to go on: ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() != "yes":
         raise KeyboardInterrupt
 
 
@@ -256,3 +290,18 @@ def _create(path: Path) -> IO[bytes]:
         return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
     except OSError as error:
         raise Invalid(field="file", problem=f"cannot be written: {error.strerror}") from None
+
+
+def _readable(name: str) -> IO[bytes]:
+    """A file to read more than once; what comes through a pipe is put into one."""
+    try:
+        source = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115 - the caller closes it
+    except OSError as error:
+        raise Invalid(field="file", problem=f"cannot be read: {error.strerror}") from None
+    if source.seekable():
+        return source
+    with source:
+        copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        shutil.copyfileobj(source, copy)
+    copy.seek(0)
+    return copy

@@ -24,6 +24,7 @@ _COLUMNS = {
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
 _SHORT = 100
+_NEVER_FOLDED = 36
 
 
 def as_json(value: Any) -> Any:
@@ -59,7 +60,12 @@ def show(value: Any, *, json_wanted: bool) -> None:
     elif isinstance(value, list | tuple):
         _table(value)
     else:
-        rows = [(name, _cell(item, whole=True)) for name, item in as_json(value).items()]
+        rows: list[tuple[str, str]] = []
+        for name, item in (value if isinstance(value, dict) else as_json(value)).items():
+            if isinstance(item, dict) and item and all(type(count) is int for count in item.values()):
+                rows += [(name, ""), *[(f"  {what}", str(count)) for what, count in item.items()]]
+            else:
+                rows.append((name, _cell(item, whole=True)))
         table(("", ""), rows)
 
 
@@ -72,10 +78,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     shown = Table(box=SIMPLE_HEAD, show_header=any(head), pad_edge=False)
-    for title in head:
-        shown.add_column(title, overflow="fold")
-    for row in rows:
-        shown.add_row(*[Text(plain(cell)) for cell in row])
+    cells = [[plain(cell) for cell in row] for row in rows]
+    for place, title in enumerate(head):
+        widest = max((len(row[place]) for row in cells), default=0)
+        whole = widest <= _NEVER_FOLDED  # ids, numbers and times can be copied from the narrowest terminal
+        shown.add_column(title, overflow="fold", no_wrap=whole, min_width=max(widest, len(title)) if whole else 10)
+    for row in cells:
+        shown.add_row(*[Text(cell) for cell in row])
     console.print(shown)
 
 
@@ -104,7 +113,13 @@ def _table(records: Sequence[Any]) -> None:
         print("Nothing here yet.")
         return
     names = _COLUMNS.get(type(records[0]).__name__) or tuple(field.name for field in fields(records[0]))
-    table(names, [[_cell(getattr(record, name)) for name in names] for record in records])
+    table(names, [[_cell(_column(record, name)) for name in names] for record in records])
+
+
+def _column(record: Any, name: str) -> Any:
+    if name == "text" and isinstance(record, Message):
+        return record.text or record.content  # a tool call is not an empty message
+    return getattr(record, name)
 
 
 def _cell(value: Any, *, whole: bool = False) -> str:
@@ -112,8 +127,8 @@ def _cell(value: Any, *, whole: bool = False) -> str:
         return "–"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds").replace("+00:00", "Z")
-    if isinstance(value, dict) and value and all(type(item) is int for item in value.values()):
-        value = ", ".join(f"{number} {name}" for name, number in value.items())  # counts
+    if isinstance(value, float):
+        return f"{value:.6g}"
     text = value if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False)
     if whole or len(text) <= _SHORT:
         return text

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from retain import canonical, clock, ids
 from retain.errors import Invalid
-from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.kinds.kind import Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Row, Transaction
 
 
@@ -71,7 +71,13 @@ class Interactions(Kind):
     """The model calls made for the scope's user and agent, or for the whole tenant."""
 
     name = "interactions"
-    tables = (Table("interactions", order="id", owned="user_id = :user"),)
+    tables = (
+        Table(
+            "interactions",
+            order="id",
+            owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
+        ),
+    )
 
     def add(
         self,
@@ -107,6 +113,8 @@ class Interactions(Kind):
             raise Invalid(field="parameters", problem="must be a JSON object")
 
         def work(tx: Transaction) -> Interaction:
+            if session is not None:
+                own_session(tx, self._who, session)
             row = tx.one(
                 """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
                                              tokens_in, tokens_out, cost, error, created_at)

@@ -42,6 +42,9 @@ class Page(Generic[Record]):
     def __len__(self) -> int:
         return len(self.items)
 
+    def __getitem__(self, place: int) -> Record:
+        return self.items[place]
+
 
 class Kind:
     """A kind of memory, seen from one scope."""

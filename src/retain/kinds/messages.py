@@ -5,23 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal, get_args
 
-from retain import canonical, clock, tokens
-from retain.canonical import JsonText
+from retain import canonical, clock
+from retain.content import Content
+from retain.content import read as read_content
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Transaction
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
-Content = str | Mapping[str, Any] | JsonText
-"""Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
 
-_CALLS = {"tool_call", "tool_calls", "tool_use", "tool-call", "function_call"}
 _COLUMNS = ("seq", "role", "content", "author", "tokens", "tokens_in", "tokens_out", "cost", "created_at")
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
@@ -36,7 +34,6 @@ _DOWN = """select seq, role, content, author, tokens, tokens_in, tokens_out, cos
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _FAR = 2**53
-_TOKENS_PER_MESSAGE = 4
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,13 @@ class Message:
     cost: float | None
     created_at: datetime
 
-    @cached_property
+    @property
     def content(self) -> dict[str, Any]:
         """The content as a JSON object."""
-        return json.loads(self.raw)  # type: ignore[no-any-return]
+        kept = self.__dict__
+        if "content" not in kept:
+            kept["content"] = json.loads(self.raw)
+        return kept["content"]  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
@@ -144,8 +144,8 @@ class Messages(Kind):
         expected_last_seq: int | None = None,
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
-        if not messages:
-            raise Invalid(field="messages", problem="must not be empty")
+        if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
+            raise Invalid(field="messages", problem="must be a list of messages that is not empty")
         if len(messages) > self._settings.max_batch:
             raise TooLarge(field="messages", size=len(messages), unit="messages", limit=self._settings.max_batch)
         rows = [self._row(f"messages[{n}].", **_fields(message, n)) for n, message in enumerate(messages)]
@@ -207,10 +207,9 @@ class Messages(Kind):
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
         canonical.key(key, "key")
         digest = _digest(rows)
-        try:
+        with suppress(_Seen):
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, digest)), safe=True)
-        except _Seen:
-            return self._read(lambda tx: self._first_answer(tx, session, key, digest))
+        return self._read(lambda tx: self._first_answer(tx, session, key, digest))
 
     def add_rows(
         self,
@@ -233,6 +232,8 @@ class Messages(Kind):
                 value["created_at"] = now
             elif value["created_at"] < now:
                 self._reach_back(tx, session, value["created_at"])
+            elif value["created_at"] > now + clock.DAY:
+                raise Invalid(field="created_at", problem="lies more than a day in the future")
         if len(values) == 1:
             tx.run(_INSERT, **values[0])
         else:
@@ -275,6 +276,10 @@ class Messages(Kind):
             raise NotFound(what="session", id=session)
         if tx.now - found[0] > clock.MINUTE:
             tx.run("update sessions set touched_at = :now where tenant = :tenant and id = :session", session=session)
+            tx.run(
+                "update active_sessions set last_active_at = :now where tenant = :tenant and active_session_id = :session",
+                session=session,
+            )
         return int(found[1])
 
     def _first_answer(self, tx: Transaction, session: str, key: str, digest: str) -> list[Message]:
@@ -296,7 +301,7 @@ class Messages(Kind):
         """A new message, checked, as the values of its row."""
         if role not in ROLES:
             raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-        raw, size, calls_tools = self._content(content, f"{where}content")
+        raw, size, calls_tools = read_content(content, where + "content", self._settings.max_message_bytes)
         if author is None and role == "assistant":
             author = self._who.agent
         return {
@@ -310,22 +315,6 @@ class Messages(Kind):
             "cost": None if cost is None else canonical.amount(cost, where + "cost"),
             "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
         }
-
-    def _content(self, content: Content, field: str) -> tuple[str, int, bool]:
-        """Content as JSON text, its estimated tokens, and whether it calls tools."""
-        most = self._settings.max_message_bytes
-        if isinstance(content, str) and not isinstance(content, JsonText):
-            written = canonical.text(content, field, most)
-            raw = f'{{"text":{canonical.quote(written)}}}'
-            if len(raw) * 4 > most and (size := len(raw.encode())) > most:
-                raise TooLarge(field=field, size=size, unit="bytes", limit=most)
-            return raw, tokens.estimate(written) + _TOKENS_PER_MESSAGE, False
-        raw = canonical.dump(content, field, most)
-        value = json.loads(raw)
-        if not isinstance(value, dict):
-            raise Invalid(field=field, problem="must be text or a JSON object")
-        counted = value["text"] if value.keys() == {"text"} and isinstance(value["text"], str) else raw
-        return raw, tokens.estimate(counted) + _TOKENS_PER_MESSAGE, _calls_tools(value)
 
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
         """Messages from the start of the session, page by page."""
@@ -345,22 +334,17 @@ def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str,
         return vars(message)
     if not isinstance(message, Mapping):
         raise Invalid(field=f"messages[{place}]", problem="must be an object with a role and a content")
-    unknown = sorted(message.keys() - NewMessage.__dataclass_fields__.keys())
+    unknown = sorted(message.keys() - NewMessage.__dataclass_fields__.keys(), key=str)
     if unknown or not {"role", "content"} <= message.keys():
         problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a role and a content"
         raise Invalid(field=f"messages[{place}]", problem=problem)
     return message
 
 
-def _calls_tools(content: Mapping[str, Any]) -> bool:
-    parts = content.get("parts")
-    kinds = [part.get("type") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return any(isinstance(kind, str) and kind in _CALLS for kind in kinds) or any(content.get(name) for name in _CALLS)
-
-
 def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What a retry must repeat: everything that the caller sent."""
-    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+    """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
+    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter")} for row in rows]
+    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
 _make = object.__new__
@@ -387,11 +371,11 @@ def _newest(
     tx: Transaction, session: str, chatter: int, last: int | None, since: int | None, budget: int | None
 ) -> Iterator[Message]:
     """Messages from the newest back, read in parts, until one is too many, too old or too big."""
-    spent = 0
+    spent, size = 0, 8
     left = _FAR if last is None else last
     upto = _FAR
     while left > 0:
-        size = min(left, _IN_ONE_READ)
+        size = min(left, _IN_ONE_READ, _IN_ONE_READ if last is not None else size * 4)
         rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
         for row in rows:
             spent += row[4]

@@ -94,10 +94,8 @@ class Sessions(Kind):
         return self._write(work)
 
     def resume(self, stored_id: str | None = None) -> Session:
-        """The session to go on with (C6): the client's own if it is the active one, else the active one, else a new one."""
-        user, agent = self._user(), self._agent()
-        if stored_id is not None:
-            canonical.key(stored_id, "stored_id")
+        """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
+        user, agent = self._user(), self._agent()  # an id that is not the active session's is stale, and dropped: C6
 
         def work(tx: Transaction) -> Session:
             active = self._active_id(tx, user, agent)
@@ -120,7 +118,7 @@ class Sessions(Kind):
         def work(tx: Transaction) -> Session:
             found = self._active_id(tx, user, agent)
             if found is None:
-                raise NotFound(what="active session for", id=f"{user} and {agent}")
+                raise NotFound(what="active session", id=f"{user} / {agent}")
             return self._get(tx, found)
 
         return self._read(work)
@@ -163,7 +161,8 @@ class Sessions(Kind):
         def work(tx: Transaction) -> Session:
             own_session(tx, self._who, id)
             tx.run(
-                """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes)
+                """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes),
+                       touched_at = :now
                    where tenant = :tenant and id = :id""",
                 id=id,
                 **values,
@@ -180,7 +179,7 @@ class Sessions(Kind):
             own_session(tx, self._who, id)
             tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
 
-        self._write(work)
+        self._database.write(self._who.tenant, work, slow=True)
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(

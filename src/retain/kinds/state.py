@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from retain import canonical, clock
@@ -28,10 +27,13 @@ class Item:
     created_at: datetime
     updated_at: datetime
 
-    @cached_property
+    @property
     def value(self) -> Any:
         """The value."""
-        return json.loads(self.raw)
+        kept = self.__dict__
+        if "value" not in kept:
+            kept["value"] = json.loads(self.raw)
+        return kept["value"]
 
 
 def _item(row: Row) -> Item:

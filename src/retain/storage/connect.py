@@ -12,20 +12,23 @@ from retain.storage.migrate import Migration, shipped
 from retain.storage.sqlite import SqliteDatabase
 
 
-def connect(settings: Settings, clock: Clock | None = None) -> tuple[Database, list[Migration]]:
+def connect(settings: Settings, clock: Clock | None = None, *, create: bool = True) -> tuple[Database, list[Migration]]:
     """The database that the settings name, and the migrations for its engine; nothing is migrated yet."""
     url = settings.database
-    if url == "memory:":
+    if url in ("memory:", "sqlite:///:memory:"):
         return SqliteDatabase(None, settings, clock), shipped("sqlite")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        return SqliteDatabase(Path(url.removeprefix("sqlite:///")), settings, clock), shipped("sqlite")
+        file = Path(url.removeprefix("sqlite:///"))
+        return SqliteDatabase(file, settings, clock, create), shipped("sqlite")
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from retain.storage.postgres import PostgresDatabase
         except ImportError as error:
-            problem = f"PostgreSQL needs an extra ({error}): pip install 'retain[postgres]'"
+            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock), shipped("postgres")
-    scheme = url.partition(":")[0]
-    expected = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
-    raise SettingsError(where="database", problem=f"cannot open an address that starts with {scheme!r}; use {expected}")
+    file_name = url.removeprefix("sqlite:").lstrip("/")
+    meant = f"did you mean sqlite:///{file_name}? " if file_name and "://" not in file_name and ":" not in file_name else ""
+    known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
+    problem = f"{settings.shown('database')!r} is no address; {meant}use {known}"
+    raise SettingsError(where="database", problem=problem)

@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from retain.errors import SettingsError
+from retain.errors import Invalid
 
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # how the mount table writes spaces and backslashes
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2",
@@ -46,9 +46,9 @@ def make_private(path: Path) -> None:
 def check_target(path: Path) -> None:
     """Refuse to write a backup over a file, or into a folder that is not there."""
     if path.exists():
-        raise SettingsError(where=str(path), problem="exists already; a backup never overwrites a file")
+        raise Invalid(field=str(path), problem="exists already; a backup never overwrites a file")
     if not path.absolute().parent.is_dir():
-        raise SettingsError(where=str(path), problem="its folder does not exist")
+        raise Invalid(field=str(path), problem="has no folder to be written to")
 
 
 def has_room(folder: Path) -> bool:

@@ -232,7 +232,7 @@ class PostgresDatabase:
                 except errors.InsufficientPrivilege as error:
                     if rights.is_about_the_role(error):
                         raise SettingsError(where="postgres_role", problem=error.diag.message_primary) from error
-                    raise SchemaTooOld(found=wanted.number - 1, known=wanted.number) from error
+                    raise SchemaTooOld(found=wanted.number - int(wanted.up)) from error
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
                 time.sleep(random.uniform(0.02, 0.1))

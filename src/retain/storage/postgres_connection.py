@@ -116,6 +116,9 @@ def in_our_words(error: psycopg.Error) -> RetainError:
         return Full(problem=problem)
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return ReadOnly(problem=problem)
+    if isinstance(error, errors.InsufficientPrivilege):
+        hint = "the role that retain connects as must be a member of postgres_role: `grant retain_app to` it"
+        return StorageError(problem=f"{problem}; {hint}")
     if isinstance(error, errors.QueryCanceled):
         return Busy(problem=f"{problem} (postgres_statement_seconds says how long one may take)")
     if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):

@@ -335,11 +335,11 @@ class SqliteDatabase:
                 raise in_our_words(error, self.path, self._settings) from error
 
     def _check_place(self, create: bool) -> None:
-        if not create and not self._temporary and not os.path.exists(self.path):
-            raise Unreachable(problem=f"there is no file {self.path}; `retain migrate up` makes one")
         folder = self.path.parent
         if not os.path.isdir(folder):
             raise Unreachable(problem=f"there is no folder {folder} that may be entered")
+        if not create and not self._temporary and not os.path.exists(self.path):
+            raise Unreachable(problem=f"there is no file {self.path}; `retain migrate up` makes one")
         if is_network(found := filesystem_of(folder)) and not self._settings.sqlite_network_drive:
             raise NetworkDrive(path=str(self.path), filesystem=found)
 

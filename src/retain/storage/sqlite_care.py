@@ -71,14 +71,17 @@ def copy(connection: apsw.Connection, target: Path) -> None:
     partial = target.with_name(target.name + ".partial")
     partial.unlink(missing_ok=True)
     make_private(partial)
-    connection.execute("vacuum into ?", (str(partial),))
-    with closing(apsw.Connection(str(partial))) as copied:
-        problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
-    if problems != ["ok"]:
-        raise Corrupt(problem="; ".join(problems))
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.replace(target)
+    try:
+        connection.execute("vacuum into ?", (str(partial),))
+        with closing(apsw.Connection(str(partial))) as copied:
+            problems = [str(row[0]) for row in copied.execute("pragma quick_check(5)")]
+        if problems != ["ok"]:
+            raise Corrupt(problem="; ".join(problems))
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def give_back(connection: apsw.Connection, settings: Settings) -> bool:

@@ -14,20 +14,24 @@ def count(database: Database, tables: Sequence[Table]) -> dict[str, int]:
     """How many rows each table has, over every tenant."""
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants():
-        found = database.read(tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables])
+        found = database.read(tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], slow=True)
         for table, row in zip(tables, found, strict=True):
             counts[table.name] += row[0]
     return counts
 
 
-def verify(database: Database, checks: Sequence[Check]) -> list[Finding]:
+def verify(database: Database, checks: Sequence[Check], schema: int) -> list[Finding]:
     """Every check of the engine and of the kinds, over every tenant; a finding for each, with its problem if it has one."""
     findings = list(database.health())
+    found = database.version()
+    findings.append(Finding("the schema is up to date", "" if found == schema else f"it is at {found} of {schema}"))
+    if found != schema:
+        return findings
     tenants = database.tenants()
     for check in checks:
         wrong: list[str] = []
         for tenant in tenants:
-            rows = database.read(tenant, lambda tx, sql=check.sql: tx.all(sql))  # type: ignore[misc]
+            rows = database.read(tenant, lambda tx, sql=check.sql: tx.all(sql), slow=True)  # type: ignore[misc]
             wrong += [f"{tenant}: {row[0]}" for row in rows]
         more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
         findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))

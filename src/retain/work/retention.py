@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from retain.storage.database import Database, Transaction
 MOST_IN_ONE_WRITE = 500
 _PAUSE = 0.002
 Progress = Callable[[int, int], None]
+Batch = Callable[[Transaction, int | None, int], int | None]
 
 
 @dataclass(frozen=True)
@@ -26,40 +27,49 @@ class Purged:
 
 
 def purge(
-    database: Database, *, days: float | None = None, emergency: bool = False, progress: Progress | None = None
+    database: Database,
+    *,
+    days: float | None = None,
+    tenants: Sequence[str] | None = None,
+    emergency: bool = False,
+    progress: Progress | None = None,
 ) -> Purged:
-    """Remove messages older than so many days, oldest first, and state that has expired, of every tenant."""
-    if days is not None and (isinstance(days, bool) or not 0 < days < 1_000_000):
+    """Remove messages older than so many days, oldest first, and expired state, of some tenants or of every one."""
+    if days is not None and (isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000):
         raise Invalid(field="days", problem="must be a number above 0")
     if emergency:
-        with suppress(
-            Full
-        ):  # the log is longer than what the reserve gave back: what follows takes small steps
+        with suppress(Full):  # the log is longer than what the reserve gave back: what follows takes small steps
             database.compact(emergency=True)
-    tenants = database.tenants()
     age = None if days is None else round(days * clock.DAY)
-    total = sum(database.read(tenant, lambda tx: _due(tx, age)) for tenant in tenants)
-    done = {"messages": 0, "state": 0}
+    tenants = database.tenants() if tenants is None else tenants
+    total = sum(database.read(tenant, lambda tx: _due(tx, age), slow=True) for tenant in tenants)
+    done = {"state": 0, "messages": 0}
     for tenant in tenants:
         for what, batch in (("state", _expired), ("messages", _old)):
-            size = MOST_IN_ONE_WRITE
-            while True:
-                try:
-                    removed = database.write(tenant, lambda tx, b=batch, n=size: b(tx, age, n), frees=True)  # type: ignore[misc]
-                except Full:
-                    if not emergency or size == 1:
-                        raise
-                    size = max(1, size // 8)  # a removal is written down before it frees anything
-                    continue
-                if removed is None:
-                    break
-                if emergency:
-                    database.compact()
+            for removed in _in_batches(database, tenant, batch, age, emergency):
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
-                time.sleep(_PAUSE)
     return Purged(done["messages"], done["state"], database.compact())
+
+
+def _in_batches(database: Database, tenant: str, batch: Batch, age: int | None, emergency: bool) -> Iterator[int]:
+    """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
+    size = MOST_IN_ONE_WRITE
+    while True:
+        try:
+            removed = database.write(tenant, lambda tx, size=size: batch(tx, age, size), frees=True)  # type: ignore[misc]
+        except Full:
+            if not emergency or size == 1:
+                raise
+            size = max(1, size // 8)  # a removal is written down before it frees anything
+            continue
+        if removed is None:
+            return
+        if emergency:
+            database.compact()
+        yield removed
+        time.sleep(_PAUSE)
 
 
 def _due(tx: Transaction, age: int | None) -> int:
@@ -86,14 +96,18 @@ def _old(tx: Transaction, age: int | None, size: int) -> int | None:
     if age is None:
         return None
     cutoff = tx.now - age
-    session = tx.one(
-        "select id, first_seq from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1",
-        cutoff=cutoff,
-    )
+    oldest = "select id from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1"
+    session = tx.one(oldest, cutoff=cutoff)
     if session is None:
         return None
-    id, first_seq = session
+    (id,) = session
     tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+    still = tx.one(
+        "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff", id=id, cutoff=cutoff
+    )
+    if still is None:  # another purge was here first
+        return 0
+    (first_seq,) = still
     rows = tx.all(
         "select seq, created_at from messages where tenant = :tenant and session_id = :id order by seq limit :size",
         id=id,
