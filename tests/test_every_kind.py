@@ -327,7 +327,7 @@ def test_every_table_says_whose_a_row_is() -> None:
     folder = Path(__file__).parent.parent / "src" / "retain" / "storage" / "migrations"
     schema = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql")))
     for table in TABLES:
-        definition = re.search(rf"create table {table.name} \((.*?)\n\);", schema, re.DOTALL)
+        definition = re.search(rf"create table {table.name} \((.*?)\n\) ", schema, re.DOTALL)
         assert definition, table.name
         personal = "user_id" in definition[1] or "session_id" in definition[1]
         assert personal == bool(table.owned), table.name

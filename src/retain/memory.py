@@ -107,8 +107,7 @@ class Memory:
     ) -> Copied:
         """Write everything, or some tenants or one user's part of them, as JSON Lines."""
         for tenant in tenants or []:
-            if tenant not in self.tenants():
-                raise NotFound(what="tenant", id=canonical.key(tenant, "tenants"))
+            self._existing(tenant, "tenants")
         user = None if user is None else canonical.key(user, "user")
         return export(self.database, TABLES, out, tenants=tenants, user=user, progress=progress)
 
@@ -126,16 +125,24 @@ class Memory:
     ) -> Purged:
         """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
         days = days if days is not None else self.settings.retention_days or None
+        for tenant in tenants or []:
+            self._existing(tenant, "tenants")
         return purge(self.database, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
         who = self.scope(tenant, canonical.key(user, "user")).who
-        return erase(self.database, TABLES, who.tenant, user)
+        return erase(self.database, TABLES, self._existing(who.tenant, "tenant"), user)
 
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use."""
         self.database.backup(Path(target))
+
+    def _existing(self, tenant: str, field: str) -> str:
+        """A tenant that has written something; a typo must not make a new one, nor look like an empty one."""
+        if canonical.key(tenant, field) not in self.tenants():
+            raise NotFound(what="tenant", id=tenant)
+        return tenant
 
     def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from retain import Memory
-from retain.errors import Invalid
+from retain.errors import Invalid, NotFound
 from retain.memory import TABLES as ALL
 from tests.conftest import SETTINGS
 from tests.storage.behind import fill, hashes
@@ -51,7 +51,16 @@ def test_the_receipt_says_what_was_removed_from_where(memory: Memory) -> None:
     assert receipt.erased_at.tzinfo is not None
     again = memory.erase("ada", tenant="acme")
     assert set(again.removed.values()) == {0}
-    assert memory.erase("never seen", tenant="no such tenant").removed == again.removed
+    assert memory.erase("never seen", tenant="acme").removed == again.removed
+    tenants = memory.tenants()
+    for call in (
+        lambda: memory.erase("ada", tenant="no such tenant"),
+        lambda: memory.purge(days=1, tenants=["no such tenant"]),
+        lambda: memory.export(io.BytesIO(), tenants=["no such tenant"]),
+    ):
+        with pytest.raises(NotFound):
+            call()
+    assert memory.tenants() == tenants
 
 
 def test_everybody_else_keeps_every_row(memory: Memory, url: str) -> None:

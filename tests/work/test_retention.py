@@ -318,3 +318,21 @@ def test_a_number_of_days_that_makes_no_sense_is_bad_input(memory: Memory, days:
     with pytest.raises(Invalid) as error:
         memory.purge(days=days)
     assert error.value.field == "days"
+
+
+def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[..., Memory]) -> None:
+    """P4: the second waits for the session's lock, and must look again before it writes."""
+    memories = [open_memory() for _ in range(4)]
+    me = memories[0].scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    for _ in range(20):
+        old = datetime(2020, 1, 1, tzinfo=UTC)
+        me.messages.extend("s", [{"role": "user", "content": "x", "created_at": old} for _ in range(40)])
+        last = me.sessions.get("s").last_seq
+        threads = [threading.Thread(target=memory.purge, kwargs={"days": 1}) for memory in memories]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert me.messages.append("s", "user", "next").seq == last + 1
+    assert all(finding.ok for finding in memories[0].verify())

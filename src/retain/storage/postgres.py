@@ -31,7 +31,7 @@ from retain.storage.files import check_target, make_private
 from retain.storage.postgres_connection import Connection, Pool, in_our_words, read_address, roll_back, simply
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
-         "{real}": "double precision", "{blob}": "bytea"}  # fmt: skip
+         "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
 KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
              "tcp_user_timeout": 15_000}  # fmt: skip
 MIGRATION_LOCK = 0x5265_746E

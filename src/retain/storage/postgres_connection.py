@@ -36,25 +36,24 @@ class Pool:
     def start_over(self) -> object:
         """Have no connections: at first, and in a forked child, which must leave its parent's alone; those are returned."""
         left = getattr(self, "_idle", None)
+        self._gate = threading.Lock()
         self._idle: deque[Connection] = deque()
-        self._places = threading.BoundedSemaphore(self._size)
+        self._places = self._size
+        self._queue: deque[threading.Lock] = deque()
         return left
 
     def take(self) -> Connection:
-        """A connection, for the caller alone until it is given back."""
+        """A connection, for the caller alone until it is given back; who waits longest is served first."""
         if self._closed:
             raise Unreachable(problem="it was closed")
-        if not self._places.acquire(timeout=self._wait_seconds):
-            problem = f"no connection within {self._wait_seconds} seconds, all {self._size} are in use (postgres_pool)"
-            raise Busy(problem=problem)
+        self._wait_for_a_place()
         try:
-            return self._idle.pop()
-        except IndexError:
-            pass
-        try:
-            return self._connect()
+            try:
+                return self._idle.pop()
+            except IndexError:
+                return self._connect()
         except BaseException:
-            self._places.release()
+            self._leave()
             raise
 
     def give_back(self, connection: Connection) -> None:
@@ -65,7 +64,41 @@ class Pool:
             else:
                 self._idle.append(connection)
         finally:
-            self._places.release()
+            self._leave()
+
+    def _wait_for_a_place(self) -> None:
+        with self._gate:
+            if self._places:
+                self._places -= 1
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._queue.append(mine)
+        served = False
+        try:
+            served = mine.acquire(timeout=self._wait_seconds)
+        finally:
+            if not served:
+                self._stop_waiting(mine)
+        if not served:
+            problem = f"no connection within {self._wait_seconds} seconds, all {self._size} are in use (postgres_pool)"
+            raise Busy(problem=problem)
+
+    def _stop_waiting(self, mine: threading.Lock) -> None:
+        with self._gate:
+            waiting = mine in self._queue
+            if waiting:
+                self._queue.remove(mine)
+        if not waiting:  # a place was given at the last moment: it is for the next
+            self._leave()
+
+    def _leave(self) -> None:
+        """Hand the place to whoever waits longest, or keep it free."""
+        with self._gate:
+            if self._queue:
+                self._queue.popleft().release()
+            else:
+                self._places += 1
 
     def forget_idle(self) -> None:
         """One connection was lost, so the others probably are: let the next ones be new."""

@@ -97,7 +97,7 @@ class SqliteDatabase:
     def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None, create: bool = True) -> None:
         self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
         if self._temporary:
-            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+            self._throw_away = weakref.finalize(self, _throw_away, self._temporary, os.getpid())
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
         self._folder = str(self.path.parent)
@@ -296,7 +296,8 @@ class SqliteDatabase:
         self._closed = True
         self._doors.shut()
         self._doors.open()
-        shutil.rmtree(self._temporary or "", ignore_errors=True)
+        if self._temporary:
+            self._throw_away()
 
     def _let_go(self) -> None:
         for connection in [*self._idle, self._writing]:
@@ -357,6 +358,11 @@ def _check(sql: str) -> str:
     """The statement as SQLite takes it, once it is known to name the tenant."""
     ready = _ready[sql] = care.spell(require_tenant(sql))
     return ready
+
+
+def _throw_away(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child leaves its parent's folder alone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _connection_of(tx: Transaction) -> apsw.Connection:

@@ -16,7 +16,7 @@ from retain.storage.files import make_private
 from retain.storage.sqlite_connection import APPLICATION_ID, restart_log
 
 WORDS = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
-         "{real}": "real", "{blob}": "blob"}  # fmt: skip
+         "{real}": "real", "{blob}": "blob", "{strict}": "strict"}  # fmt: skip
 
 
 def spell(sql: str) -> str:

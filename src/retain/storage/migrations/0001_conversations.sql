@@ -1,13 +1,14 @@
 -- Tenants, agents, sessions and the messages in them.
 --
--- Words in braces are types that engines spell differently; {key} compares byte by byte on all of them. Row-level security
+-- Words in braces are what engines spell differently: types ({key} compares byte by byte on all of them), and {strict}
+-- where an engine must be asked to keep columns to their types. Row-level security
 -- and grants are not written here: the engine that has them puts them on every table, so that none can be forgotten.
 
 -- up
 create table tenants (
     tenant {key} not null primary key,
     created_at {time} not null
-);
+) {strict};
 
 create table agents (
     tenant {key} not null references tenants (tenant),
@@ -21,7 +22,7 @@ create table agents (
     created_at {time} not null,
     updated_at {time} not null,
     primary key (tenant, name)
-);
+) {strict};
 
 -- Appending writes to this table at most once a minute: touched_at is the last activity exact to that, first_seq the number of
 -- the oldest message there is or will be, and first_at a moment at or before it; the rest is read off the last message.
@@ -39,7 +40,7 @@ create table sessions (
     touched_at {time} not null,
     created_at {time} not null,
     primary key (tenant, id)
-);
+) {strict};
 create index sessions_by_user on sessions (tenant, user_id, touched_at);
 create index sessions_by_activity on sessions (tenant, touched_at);
 create index sessions_by_first_message on sessions (tenant, first_at);
@@ -53,7 +54,7 @@ create table active_sessions (
     created_at {time} not null,
     primary key (tenant, user_id, agent),
     foreign key (tenant, active_session_id) references sessions (tenant, id) on delete cascade
-);
+) {strict};
 create index active_sessions_by_session on active_sessions (tenant, active_session_id);
 
 -- chatter is 1 for what a replay of user messages and final answers leaves out.
@@ -72,7 +73,7 @@ create table messages (
     created_at {time} not null,
     primary key (tenant, session_id, seq),
     foreign key (tenant, session_id) references sessions (tenant, id) on delete cascade
-);
+) {strict};
 
 -- What was answered to a request that brought an idempotency key.
 create table message_keys (
@@ -85,7 +86,7 @@ create table message_keys (
     created_at {time} not null,
     primary key (tenant, session_id, key),
     foreign key (tenant, session_id) references sessions (tenant, id) on delete cascade
-);
+) {strict};
 
 -- down
 drop table message_keys;

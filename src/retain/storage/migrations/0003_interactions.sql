@@ -17,7 +17,7 @@ create table interactions (
     error {text} not null,
     created_at {time} not null,
     primary key (tenant, id)
-);
+) {strict};
 create index interactions_by_time on interactions (tenant, created_at, id);
 create index interactions_by_user on interactions (tenant, user_id) where user_id is not null;
 
