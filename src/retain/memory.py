@@ -125,8 +125,6 @@ class Memory:
     ) -> Purged:
         """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
         days = days if days is not None else self.settings.retention_days or None
-        for tenant in tenants or []:
-            self._existing(tenant, "tenants")
         return purge(self.database, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:

@@ -31,6 +31,10 @@ _UP = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost,
 _DOWN = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
            where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter
            order by seq desc limit :size"""
+_LAST = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+           where tenant = :tenant and session_id = :session and chatter <= :chatter and exists (
+               select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
+           order by seq desc limit :size"""
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _FAR = 2**53
@@ -165,7 +169,7 @@ class Messages(Kind):
         With `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
         """
         canonical.key(session, "session")
-        if sum(choice is not None for choice in (last, minutes, tokens)) > 1:
+        if (last is not None) + (minutes is not None) + (tokens is not None) > 1:
             raise Invalid(field="window", problem="takes one of last, minutes and tokens")
         for name, number in (("last", last), ("tokens", tokens)):
             if number is not None:
@@ -175,11 +179,13 @@ class Messages(Kind):
         chatter = 0 if turns_only else 1
 
         def work(tx: Transaction) -> list[Message]:
+            if last is not None:
+                return self._last(tx, session, last, chatter)
             first = own_session(tx, self._who, session)
-            if last is None and minutes is None and tokens is None:
+            if minutes is None and tokens is None:
                 return _between(tx, session, first, _FAR, chatter)
             since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
-            return list(_newest(tx, session, chatter, last, since, tokens))[::-1]
+            return list(_newest(tx, session, chatter, since, tokens))[::-1]
 
         return self._read(work)
 
@@ -196,6 +202,13 @@ class Messages(Kind):
             return found[0]
 
         return self._read(work)
+
+    def _last(self, tx: Transaction, session: str, last: int, chatter: int) -> list[Message]:
+        rows = tx.all(_LAST, session=session, user=self._who.user, chatter=chatter, size=last)
+        if not rows:
+            own_session(tx, self._who, session)
+        rows.reverse()
+        return [_message(session, row) for row in rows]
 
     def _add(
         self, session: str, rows: list[dict[str, Any]], key: str | None, expected_last_seq: int | None
@@ -367,15 +380,11 @@ def _between(tx: Transaction, session: str, first: int, last: int, chatter: int)
     return [_message(session, row) for row in rows]
 
 
-def _newest(
-    tx: Transaction, session: str, chatter: int, last: int | None, since: int | None, budget: int | None
-) -> Iterator[Message]:
-    """Messages from the newest back, read in parts, until one is too many, too old or too big."""
-    spent, size = 0, 8
-    left = _FAR if last is None else last
-    upto = _FAR
-    while left > 0:
-        size = min(left, _IN_ONE_READ, _IN_ONE_READ if last is not None else size * 4)
+def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Message]:
+    """Messages from the newest back, read in growing parts, until one is too old or too big."""
+    spent, size, upto = 0, 8, _FAR
+    while True:
+        size = min(size * 4, _IN_ONE_READ)
         rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
         for row in rows:
             spent += row[4]
@@ -384,5 +393,4 @@ def _newest(
             yield _message(session, row)
         if len(rows) < size:
             return
-        left -= size
         upto = rows[-1][0] - 1

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from retain import clock
-from retain.errors import Full, Invalid
+from retain.errors import Full, Invalid, NotFound
 from retain.storage.database import Database, Transaction
 
 MOST_IN_ONE_WRITE = 500
@@ -37,11 +37,15 @@ def purge(
     """Remove messages older than so many days, oldest first, and expired state, of some tenants or of every one."""
     if days is not None and (isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000):
         raise Invalid(field="days", problem="must be a number above 0")
+    known = database.tenants()
+    for tenant in tenants or []:
+        if tenant not in known:
+            raise NotFound(what="tenant", id=tenant)
     if emergency:
         with suppress(Full):  # the log is longer than what the reserve gave back: what follows takes small steps
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
-    tenants = database.tenants() if tenants is None else tenants
+    tenants = known if tenants is None else tenants
     total = sum(database.read(tenant, lambda tx: _due(tx, age), slow=True) for tenant in tenants)
     done = {"state": 0, "messages": 0}
     for tenant in tenants:
