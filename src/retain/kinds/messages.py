@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from retain import canonical, clock
 from retain.content import Content
 from retain.content import read as read_content
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
-from retain.storage.database import Transaction
+from retain.storage.database import Row, Transaction
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
@@ -35,6 +35,8 @@ _LAST = """select seq, role, content, author, tokens, tokens_in, tokens_out, cos
            where tenant = :tenant and session_id = :session and chatter <= :chatter and exists (
                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
            order by seq desc limit :size"""
+_REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
+               values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _FAR = 2**53
@@ -54,6 +56,15 @@ class Message:
     tokens_out: int | None
     cost: float | None
     created_at: datetime
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make `created_at` when it is first asked for: half of all that a record costs."""
+            if name != "created_at" or "_at" not in self.__dict__:
+                raise AttributeError(name)
+            found = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
+            return found
 
     @property
     def content(self) -> dict[str, Any]:
@@ -185,7 +196,8 @@ class Messages(Kind):
             if minutes is None and tokens is None:
                 return _between(tx, session, first, _FAR, chatter)
             since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
-            return list(_newest(tx, session, chatter, since, tokens))[::-1]
+            rows = list(_newest(tx, session, chatter, since, tokens))
+            return _records(session, reversed(rows))
 
         return self._read(work)
 
@@ -208,7 +220,7 @@ class Messages(Kind):
         if not rows:
             own_session(tx, self._who, session)
         rows.reverse()
-        return [_message(session, row) for row in rows]
+        return _records(session, rows)
 
     def _add(
         self, session: str, rows: list[dict[str, Any]], key: str | None, expected_last_seq: int | None
@@ -251,20 +263,11 @@ class Messages(Kind):
             tx.run(_INSERT, **values[0])
         else:
             tx.many(_INSERT, values)
-        return [_message(session, [value[name] for name in _COLUMNS]) for value in values]
+        return _records(session, [[value[name] for name in _COLUMNS] for value in values])
 
     def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
         """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
-        added = tx.run(
-            """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
-               values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing""",
-            session=session,
-            key=once[0],
-            digest=once[1],
-            first=first,
-            last=last,
-        )
-        if not added:
+        if not tx.run(_REMEMBER, session=session, key=once[0], digest=once[1], first=first, last=last):
             raise _Seen
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
@@ -360,28 +363,27 @@ def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
-_make = object.__new__
-_set = object.__setattr__
-
-
-def _message(session: str, row: Sequence[Any]) -> Message:
-    """A record of a row; written into its dictionary, because a frozen dataclass's own way takes four times as long."""
-    seq, role, raw, author, size, tokens_in, tokens_out, cost, created = row
-    message = _make(Message)
-    _set(message, "__dict__", {
-        "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size, "tokens_in": tokens_in,
-        "tokens_out": tokens_out, "cost": cost, "created_at": clock.to_datetime(created),
-    })  # fmt: skip
-    return message
+def _records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
+    """Records of rows, written into their dictionaries: a frozen dataclass's own way takes four times as long."""
+    make, fill = object.__new__, object.__setattr__
+    records = []
+    for seq, role, raw, author, size, tokens_in, tokens_out, cost, at in rows:
+        record = make(Message)
+        fill(record, "__dict__", {
+            "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size,
+            "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "_at": at,
+        })  # fmt: skip
+        records.append(record)
+    return records
 
 
 def _between(tx: Transaction, session: str, first: int, last: int, chatter: int) -> list[Message]:
     rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter)
-    return [_message(session, row) for row in rows]
+    return _records(session, rows)
 
 
-def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Message]:
-    """Messages from the newest back, read in growing parts, until one is too old or too big."""
+def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
+    """Rows from the newest back, read in growing parts, until one is too old or too big."""
     spent, size, upto = 0, 8, _FAR
     while True:
         size = min(size * 4, _IN_ONE_READ)
@@ -390,7 +392,7 @@ def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budg
             spent += row[4]
             if (since is not None and row[8] < since) or (budget is not None and spent > budget):
                 return
-            yield _message(session, row)
+            yield row
         if len(rows) < size:
             return
         upto = rows[-1][0] - 1
