@@ -233,21 +233,22 @@ class Sessions(Kind):
 
 # A session with the number and the moment of its last message. The table itself knows its last activity exact to a minute,
 # so a page reads a minute more at each end and sorts what it read; all parts are constants, joined at import.
+_FIELDS = """select id, user_id, agent, label, attributes, summary, summarized_count, first_seq,
+                    coalesce(last_seq, first_seq - 1), created_at, updated_at from ("""
 _SEEN = """
-    select id, user_id, agent, label, attributes, summary, summarized_count, first_seq,
-           coalesce(last_message.seq, first_seq - 1) as last_seq, sessions.created_at as created_at,
-           case when last_message.created_at > touched_at and last_message.created_at <= touched_at + 60000000
-                then last_message.created_at else touched_at end as updated_at
-    from sessions left join messages last_message
-    on last_message.tenant = sessions.tenant and last_message.session_id = sessions.id
-    and last_message.seq = (
-        select seq from messages where tenant = :tenant and session_id = sessions.id order by seq desc limit 1)
-    where sessions.tenant = :tenant """
-_ONE = _SEEN + "and id = :id and user_id = coalesce(:user, user_id)"
+    select *, case when last_at > touched_at and last_at <= touched_at + 60000000 then last_at else touched_at end
+              as updated_at
+    from (select sessions.*,
+                 (select seq from messages where messages.tenant = :tenant and session_id = sessions.id
+                  order by seq desc limit 1) as last_seq,
+                 (select messages.created_at from messages where messages.tenant = :tenant and session_id = sessions.id
+                  order by seq desc limit 1) as last_at
+          from sessions where sessions.tenant = :tenant """
+_ONE = _FIELDS + _SEEN + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at "
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
-_CUT = ") seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
-_PAGE = "select * from (" + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
-_PAGE_OF_USER = "select * from (" + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
+_CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
+_PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
+_PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT

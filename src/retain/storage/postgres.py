@@ -38,6 +38,9 @@ MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MOST_BEGINS = 1000
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+# Every short statement of ours has an index that gives its rows in order. Before the server has statistics, as after a large
+# import, it would rather read and sort a whole session for its last twenty messages.
+_BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "jit": "off"}
 _WRITE = "begin"
 _READ = "begin isolation level repeatable read read only"
 _PASSING = (
@@ -199,8 +202,7 @@ class PostgresDatabase:
         if script is None:
             name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
             config = {**self._config, "retain.tenant": tenant, "application_name": name}
-            if begin[1]:
-                config["statement_timeout"] = "0"
+            config.update({"statement_timeout": "0"} if begin[1] else _BY_INDEX)
             settings = SQL(", ").join(SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items())
             script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
             if len(self._begins) >= MOST_BEGINS:
