@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from retain import JsonText, Memory, Message, NewMessage, Scope, tokens
 from retain.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.messages import Messages
+from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite import SqliteTransaction
 from tests.conftest import SETTINGS
@@ -560,7 +562,7 @@ def test_numbers_go_on_after_a_purge(open_memory: Callable[..., Memory]) -> None
 
 
 class Counting:
-    """A database that counts, inside the same transaction, how much a write had to look at."""
+    """A database that counts, inside the same transaction, how much a write or a read had to look at."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -570,6 +572,12 @@ class Counting:
         return getattr(self._database, name)
 
     def write(self, tenant: str, work: Callable[[Transaction], Any], **options: bool) -> Any:
+        return self._database.write(tenant, self._counted(work), **options)
+
+    def read(self, tenant: str, work: Callable[[Transaction], Any], **options: bool) -> Any:
+        return self._database.read(tenant, self._counted(work), **options)
+
+    def _counted(self, work: Callable[[Transaction], Any]) -> Callable[[Transaction], Any]:
         def counted(tx: Transaction) -> Any:
             if isinstance(tx, SqliteTransaction):
                 return self._steps(tx, work)
@@ -578,7 +586,7 @@ class Counting:
             self.looked_at = self._rows(tx) - before
             return result
 
-        return self._database.write(tenant, counted, **options)
+        return counted
 
     def _steps(self, tx: SqliteTransaction, work: Callable[[Transaction], Any]) -> Any:
         """SQLite: the steps of its virtual machine."""
@@ -647,3 +655,27 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
     assert [replace(m, session="x") for m in sent] == [
         replace(m, session="x") for m in me.messages.list(session, limit=1000)
     ]
+
+
+def test_reading_the_end_of_a_long_session_reads_no_more_than_that(memory: Memory, me: Scope, engine: str) -> None:
+    """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
+    counting = Counting(memory.database)
+    messages, sessions = Messages(counting, me.who, SETTINGS), Sessions(counting, me.who, SETTINGS)
+    cost: dict[int, dict[str, int]] = {}
+    for length in (100, 3000):
+        session = me.sessions.add().id
+        for _ in range(length // 100):
+            me.messages.extend(session, [NewMessage("user", "x")] * 100)
+        calls: dict[str, Callable[[], object]] = {
+            "last": partial(messages.window, session, last=20),
+            "turns": partial(messages.window, session, last=20, turns_only=True),
+            "tokens": partial(messages.window, session, tokens=60),
+            "get": partial(sessions.get, session),
+            "list": partial(sessions.list, limit=5),
+        }
+        cost[length] = {}
+        for name, call in calls.items():
+            call()
+            cost[length][name] = counting.looked_at
+    for name, looked_at in cost[3000].items():
+        assert 0 < looked_at <= max(60, 2 * cost[100][name]), (name, cost)
