@@ -284,7 +284,7 @@ KEYS = [
     Way("scope", "tenant", send_tenant),
     Way("scope", "user", lambda memory, me, v: memory.scope("t", v, "a").sessions.resume().user),
     Way("scope", "agent", lambda memory, me, v: memory.scope("t", "u", v).sessions.resume().agent),
-    Way("erase", "user", lambda memory, me, v: memory.erase(v, tenant="t").user),
+    Way("erase", "user", lambda memory, me, v: memory.erase(v, tenant=me.who.tenant).user),
     Way("export", "user", send_export),
     Way("export", "tenants", send_tenants),
     Way("sessions.add", "id", send_session),
