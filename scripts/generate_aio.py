@@ -101,7 +101,7 @@ def kind_attributes(scope: ast.ClassDef) -> dict[str, str]:
 
 def public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     """The verbs of a class: no private ones, and none that need an open transaction."""
-    methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
+    methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_") and n.name != "tools"]
     return [m for m in methods if "tx" not in [a.arg for a in m.args.args] and not m.decorator_list]
 
 
@@ -142,6 +142,7 @@ class AsyncMemory:
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
+        models: Models | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
@@ -149,13 +150,26 @@ class AsyncMemory:
         import asyncio
 
         work = partial(
-            Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up, create=create
+            Memory.open,
+            database,
+            settings=settings,
+            clock=clock,
+            models=models,
+            migrate_up=migrate_up,
+            create=create,
         )
         return cls(await asyncio.get_running_loop().run_in_executor(None, work))
 
-    def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> AsyncScope:
+    def scope(
+        self,
+        tenant: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        *,
+        source: Source = "user",
+    ) -> AsyncScope:
         """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
-        return AsyncScope(self.sync.scope(tenant, user, agent), self._hop)
+        return AsyncScope(self.sync.scope(tenant, user, agent, source=source), self._hop)
 
     async def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""
@@ -197,7 +211,7 @@ def imports_of(tree: ast.Module, module: str, used_in: ast.ClassDef) -> set[str]
         for annotation in filter(None, annotations):
             names |= {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)}
     if used_in.name == "Memory":
-        names |= {"Scope", "Settings", "Clock", "Self"}
+        names |= {"Scope", "Settings", "Clock", "Models", "Self", "Source"}
     lines = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -6,10 +6,10 @@ from retain.errors import RetainError
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Interaction, Total
 from retain.kinds.kind import Page
-from retain.kinds.messages import Message, NewMessage
 from retain.kinds.sessions import Session
 from retain.kinds.state import Item
 from retain.memory import Memory, Scope
+from retain.message import Message, NewMessage
 from retain.settings import Settings
 
 __version__ = "0.1.0"

@@ -18,12 +18,20 @@ from retain.canonical import Json
 from retain.clock import Clock
 from retain.content import Content
 from retain.kinds.agents import Agent, Agents
+from retain.kinds.consolidations import Consolidations
+from retain.kinds.entries import Entries
 from retain.kinds.interactions import Interaction, Interactions, Total
-from retain.kinds.kind import Page
-from retain.kinds.messages import Message, Messages, NewMessage, Role
+from retain.kinds.kind import Page, Source
+from retain.kinds.messages import Messages
+from retain.kinds.notes import Notes
+from retain.kinds.refs import Refs
 from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
+from retain.kinds.summaries import Summaries
+from retain.kinds.turns import Turns
 from retain.memory import Memory, Scope
+from retain.message import Message, NewMessage, Role
+from retain.models import Models
 from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
@@ -209,6 +217,46 @@ class AsyncMessages:
         return await self._hop(self._kind.list, session, after=after, limit=limit)
 
 
+class AsyncSummaries:
+    """The rolling summaries of the scope's sessions."""
+
+    def __init__(self, kind: Summaries, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
+class AsyncNotes:
+    """The notes of the scope's user and agent."""
+
+    def __init__(self, kind: Notes, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
+class AsyncEntries:
+    """The journal and core entries of the scope's agent, and the boards it shares."""
+
+    def __init__(self, kind: Entries, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
+class AsyncConsolidations:
+    """Proposals to turn the agent's journal entries into core ones."""
+
+    def __init__(self, kind: Consolidations, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
+class AsyncRefs:
+    """The references of the scope: its user's, and those that are no user's."""
+
+    def __init__(self, kind: Refs, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
 class AsyncState:
     """The state that the scope can see: its user's, its sessions' and its tenant's."""
 
@@ -295,6 +343,14 @@ class AsyncInteractions:
         return await self._hop(self._kind.list, since=since, until=until, model=model, route=route, limit=limit, after=after)
 
 
+class AsyncTurns:
+    """The turns of the scope's sessions."""
+
+    def __init__(self, kind: Turns, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+
 class AsyncScope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
@@ -303,8 +359,14 @@ class AsyncScope:
         self.agents = AsyncAgents(scope.agents, hop)
         self.sessions = AsyncSessions(scope.sessions, hop)
         self.messages = AsyncMessages(scope.messages, hop)
+        self.summaries = AsyncSummaries(scope.summaries, hop)
+        self.notes = AsyncNotes(scope.notes, hop)
+        self.entries = AsyncEntries(scope.entries, hop)
+        self.consolidations = AsyncConsolidations(scope.consolidations, hop)
+        self.refs = AsyncRefs(scope.refs, hop)
         self.state = AsyncState(scope.state, hop)
         self.interactions = AsyncInteractions(scope.interactions, hop)
+        self.turns = AsyncTurns(scope.turns, hop)
 
 
 class AsyncMemory:
@@ -321,18 +383,34 @@ class AsyncMemory:
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
+        models: Models | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
         import asyncio
 
-        work = partial(Memory.open, database, settings=settings, clock=clock, migrate_up=migrate_up, create=create)
+        work = partial(
+            Memory.open,
+            database,
+            settings=settings,
+            clock=clock,
+            models=models,
+            migrate_up=migrate_up,
+            create=create,
+        )
         return cls(await asyncio.get_running_loop().run_in_executor(None, work))
 
-    def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> AsyncScope:
+    def scope(
+        self,
+        tenant: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        *,
+        source: Source = "user",
+    ) -> AsyncScope:
         """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
-        return AsyncScope(self.sync.scope(tenant, user, agent), self._hop)
+        return AsyncScope(self.sync.scope(tenant, user, agent, source=source), self._hop)
 
     async def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""

@@ -9,6 +9,10 @@
     │   ├── OutOfOrder        `expected_last_seq` did not match
     │   ├── WrongVersion      `if_version` did not match
     │   └── KeyReused         an idempotency key came back with other content
+    ├── ModelError            a language model cannot do it               502
+    │   ├── NoModel           none is set                                 503
+    │   ├── ModelUnavailable  it fails, or does not answer in time        503
+    │   └── BadAnswer         it answers with what cannot be used
     ├── SettingsError         the configuration cannot be used            500
     └── StorageError          the database cannot do it                   503
         ├── Busy              locked, or no connection free: try again
@@ -24,7 +28,7 @@
         └── SchemaTooOld      a migration waits for a role that may       500
 
 A message names what to do next. `status` is the HTTP status and `exit_code` the exit status of the
-command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings.
+command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings, 7 model.
 """
 
 from __future__ import annotations
@@ -110,6 +114,29 @@ class KeyReused(Conflict):
     """
 
     status = 422
+
+
+class ModelError(RetainError):
+    """The model {model!r} failed: {problem}. Nothing was changed."""
+
+    status = 502
+    exit_code = 7
+
+
+class NoModel(ModelError):
+    """No model is set for this. Name one with the settings `model` and `base_url`{instead}."""
+
+    status = 503
+
+
+class ModelUnavailable(ModelError):
+    """The model {model!r} does not answer: {problem}. Nothing was changed; it can be tried again."""
+
+    status = 503
+
+
+class BadAnswer(ModelError):
+    """The model {model!r} gave an answer that cannot be used: {problem}. Nothing was changed."""
 
 
 class SettingsError(RetainError):

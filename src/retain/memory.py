@@ -11,16 +11,24 @@ from retain.clock import Clock
 from retain.errors import Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.agents import Agents
+from retain.kinds.consolidations import Consolidations
+from retain.kinds.entries import Entries
 from retain.kinds.interactions import Interactions
-from retain.kinds.kind import Who
+from retain.kinds.kind import Home, Source, Who
 from retain.kinds.messages import Messages
+from retain.kinds.notes import Notes
+from retain.kinds.refs import Refs
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
+from retain.kinds.summaries import Summaries
+from retain.kinds.turns import Turns
+from retain.models import Models
 from retain.settings import Settings
 from retain.storage import migrate
+from retain.storage.blobs import Blobs
 from retain.storage.connect import connect
 from retain.storage.copy import Copied, Progress, export, import_
-from retain.storage.database import EVERY_TENANT, Database, Finding
+from retain.storage.database import EVERY_TENANT, Finding
 from retain.storage.erase import Receipt, erase
 from retain.storage.verify import count, verify
 from retain.work.retention import Purged, purge
@@ -32,22 +40,29 @@ CHECKS = tuple(check for kind in KINDS for check in kind.checks)
 class Scope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
-    def __init__(self, database: Database, who: Who, settings: Settings) -> None:
+    def __init__(self, home: Home, who: Who) -> None:
         self.who = who
-        self.agents = Agents(database, who, settings)
-        self.sessions = Sessions(database, who, settings)
-        self.messages = Messages(database, who, settings)
-        self.state = State(database, who, settings)
-        self.interactions = Interactions(database, who, settings)
+        self.agents = Agents(home, who)
+        self.sessions = Sessions(home, who)
+        self.messages = Messages(home, who)
+        self.summaries = Summaries(home, who)
+        self.notes = Notes(home, who)
+        self.entries = Entries(home, who)
+        self.consolidations = Consolidations(home, who)
+        self.refs = Refs(home, who)
+        self.state = State(home, who)
+        self.interactions = Interactions(home, who)
+        self.turns = Turns(home, who)
 
 
 class Memory:
     """One database of memories; safe to share between threads."""
 
-    def __init__(self, database: Database, migrations: list[migrate.Migration], settings: Settings) -> None:
-        self.database = database
+    def __init__(self, home: Home, migrations: list[migrate.Migration]) -> None:
+        self.home = home
+        self.database = home.database
+        self.settings = home.settings
         self.migrations = migrations
-        self.settings = settings
 
     @classmethod
     def open(
@@ -56,18 +71,19 @@ class Memory:
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
+        models: Models | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> Memory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date.
 
-        Without `create`, a file that does not exist is an error.
+        Without `create`, a file that does not exist is an error. `models` are other models than the settings name.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
         opened, migrations = connect(settings, clock, create=create)
-        memory = cls(opened, migrations, settings)
+        memory = cls(Home(opened, settings, models or Models(settings), Blobs(None)), migrations)
         try:
             if migrate_up:
                 migrate.up(opened, migrations)
@@ -76,14 +92,24 @@ class Memory:
             raise
         return memory
 
-    def scope(self, tenant: str | None = None, user: str | None = None, agent: str | None = None) -> Scope:
-        """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
+    def scope(
+        self,
+        tenant: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        *,
+        source: Source = "user",
+    ) -> Scope:
+        """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out.
+
+        `source` is who writes through this scope, and is kept with what is written.
+        """
         tenant = canonical.key(self.settings.tenant if tenant is None else tenant, "tenant")
         if tenant == EVERY_TENANT:
             raise Invalid(field="tenant", problem="must be the name of one tenant")
         user = None if user is None else canonical.key(user, "user")
         agent = None if agent is None else canonical.key(agent, "agent")
-        return Scope(self.database, Who(tenant, user, agent), self.settings)
+        return Scope(self.home, Who(tenant, user, agent, source))
 
     def tenants(self) -> list[str]:
         """Every tenant that has written something."""

@@ -137,7 +137,7 @@ def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
 
 def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     """migrate, verify, status, export, import, purge, erase, config, one after the other."""
-    assert answer(run("retain migrate up --json"))["version"] == 3
+    assert answer(run("retain migrate up --json"))["version"] == 8
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user hello")
     assert answer(run("retain status --json"))["rows"]["messages"] == 1  # type: ignore[index]
@@ -176,7 +176,7 @@ def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
         assert memory.database.script(memory.migrations[1].step(up=True)) in printed
     assert "0003 interactions applied" in run("retain migrate up").stdout
     assert "drop table interactions" in run("retain migrate down --sql").stdout
-    assert answer(run("retain migrate status --json"))["version"] == 3
+    assert answer(run("retain migrate status --json"))["version"] == 8
 
 
 def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:

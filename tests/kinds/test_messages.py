@@ -22,7 +22,6 @@ from retain.kinds.messages import Messages
 from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite import SqliteTransaction
-from tests.conftest import SETTINGS
 
 START = 1_760_000_000_000_000
 MINUTE = 60_000_000
@@ -617,7 +616,8 @@ class Counting:
 def test_appending_to_a_long_session_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
     """B18: what is done under the session's lock does not grow with the session."""
     counting = Counting(memory.database)
-    messages = Messages(counting, me.who, SETTINGS)
+    home = replace(memory.home, database=counting)
+    messages = Messages(home, me.who)
     cost: dict[int, list[int]] = {}
     for length in (20, 3000):
         session = me.sessions.add().id
@@ -660,7 +660,8 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
 def test_reading_the_end_of_a_long_session_reads_no_more_than_that(memory: Memory, me: Scope, engine: str) -> None:
     """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
     counting = Counting(memory.database)
-    messages, sessions = Messages(counting, me.who, SETTINGS), Sessions(counting, me.who, SETTINGS)
+    home = replace(memory.home, database=counting)
+    messages, sessions = Messages(home, me.who), Sessions(home, me.who)
     cost: dict[int, dict[str, int]] = {}
     for length in (100, 3000):
         session = me.sessions.add().id

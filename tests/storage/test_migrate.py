@@ -293,7 +293,7 @@ def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
     with opened(url) as memory:
         assert memory.database.version() == 0
         assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
-        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [3]
+        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [*range(3, HEAD + 1)]
         assert migrate.up(memory.database, memory.migrations) == []
         assert migrate.down(memory.database, memory.migrations, to=HEAD) == []
         assert memory.database.version() == HEAD

@@ -25,11 +25,11 @@ from retain.faces import operations
 from retain.faces.render import plain, show
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
-from retain.kinds.messages import NewMessage
+from retain.message import NewMessage
 from retain.settings import Settings
 
 EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
-4 conflict · 5 the database · 6 the settings · 130 stopped"""
+4 conflict · 5 the database · 6 the settings · 7 a model · 130 stopped"""
 SCOPE = {
     "tenant": "the tenant (default: the setting)",
     "user": "the user; without one, every user of the tenant",
@@ -180,18 +180,18 @@ def _call(arguments: argparse.Namespace) -> int:
         elif given is not None:
             positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
     with operations.open_memory(arguments, create=way.verb in _MAKES) as memory:
-        scope = memory.scope(**_whose(arguments, memory.settings))
+        scope = memory.scope(*_whose(arguments, memory.settings))
         show(getattr(getattr(scope, way.kind), way.verb)(*positional, **named), json_wanted=arguments.json)
     return 0
 
 
-def _whose(arguments: argparse.Namespace, settings: Settings) -> dict[str, str | None]:
-    """The scope that flags and settings name."""
-    return {
-        "tenant": arguments.tenant,
-        "user": arguments.user if arguments.user is not None else settings.user or None,
-        "agent": arguments.agent if arguments.agent is not None else settings.agent or None,
-    }
+def _whose(arguments: argparse.Namespace, settings: Settings) -> tuple[str | None, str | None, str | None]:
+    """The tenant, user and agent that flags and settings name."""
+    return (
+        arguments.tenant,
+        arguments.user if arguments.user is not None else settings.user or None,
+        arguments.agent if arguments.agent is not None else settings.agent or None,
+    )
 
 
 def _convert(given: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from retain.kinds.kind import Page
-from retain.kinds.messages import Message
 from retain.kinds.state import Item
+from retain.message import Message
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _COLUMNS = {

@@ -1,10 +1,28 @@
 """What is remembered: one file for each kind. The order here is the order in which an import can insert them."""
 
 from retain.kinds.agents import Agents
+from retain.kinds.consolidations import Consolidations
+from retain.kinds.entries import Entries
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Kind
 from retain.kinds.messages import Messages
+from retain.kinds.notes import Notes
+from retain.kinds.refs import Refs
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
+from retain.kinds.summaries import Summaries
+from retain.kinds.turns import Turns
 
-KINDS: tuple[type[Kind], ...] = (Agents, Sessions, Messages, State, Interactions)
+KINDS: tuple[type[Kind], ...] = (
+    Agents,
+    Sessions,
+    Messages,
+    Summaries,
+    Notes,
+    Entries,
+    Consolidations,
+    Refs,
+    State,
+    Interactions,
+    Turns,
+)

@@ -7,26 +7,43 @@ import binascii
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from retain import canonical
 from retain.errors import Invalid, NotFound
+from retain.models import Models
+from retain.section import Ask, Section
 from retain.settings import Settings
+from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Check, Table
+from retain.tool import Tool
 
 Record = TypeVar("Record")
+Source = Literal["user", "agent", "tool", "import", "admin"]
+"""Who wrote something: decided by whoever opens the scope, never by what is written."""
 
-__all__ = ["Check", "Kind", "Page", "Table", "Who", "cut", "own_session", "pack", "unpack"]
+__all__ = ["Check", "Home", "Kind", "Page", "Source", "Table", "Who", "cut", "own_session", "pack", "unpack"]
 
 
 @dataclass(frozen=True)
 class Who:
-    """Whose memory: a tenant, and within it a user and an agent, or all of them where None."""
+    """Whose memory: a tenant, and within it a user and an agent, or all of them where None; and who writes it."""
 
     tenant: str
     user: str | None = None
     agent: str | None = None
+    source: Source = "user"
+
+
+@dataclass(frozen=True)
+class Home:
+    """What every kind stands on."""
+
+    database: Database
+    settings: Settings
+    models: Models
+    blobs: Blobs
 
 
 @dataclass(frozen=True)
@@ -53,10 +70,19 @@ class Kind:
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
 
-    def __init__(self, database: Database, who: Who, settings: Settings) -> None:
-        self._database = database
+    def __init__(self, home: Home, who: Who) -> None:
+        self._home = home
+        self._database = home.database
         self._who = who
-        self._settings = settings
+        self._settings = home.settings
+
+    def tools(self) -> list[Tool]:
+        """What a model can do with this kind."""
+        return []
+
+    def section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """What this kind says in a prompt, if it says anything."""
+        return None
 
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._who.tenant, work)

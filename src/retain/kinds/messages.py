@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any
 
-from retain import canonical, clock
+from retain import canonical, clock, placeholder
 from retain.content import Content
 from retain.content import read as read_content
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records
 from retain.storage.database import Row, Transaction
 
-Role = Literal["system", "user", "assistant", "tool"]
-ROLES = get_args(Role)
-
-_COLUMNS = ("seq", "role", "content", "author", "tokens", "tokens_in", "tokens_out", "cost", "created_at")
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
              values (:tenant, :session, :seq, :role, :content, :author, :chatter, :tokens, :tokens_in, :tokens_out,
@@ -37,61 +33,10 @@ _LAST = """select seq, role, content, author, tokens, tokens_in, tokens_out, cos
            order by seq desc limit :size"""
 _REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
+_MENTION = "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _FAR = 2**53
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message; `raw` is its content as JSON text, exactly as it is stored."""
-
-    session: str
-    seq: int
-    role: str
-    raw: str
-    author: str | None
-    tokens: int
-    tokens_in: int | None
-    tokens_out: int | None
-    cost: float | None
-    created_at: datetime
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Make `created_at` when it is first asked for: half of all that a record costs."""
-            if name != "created_at" or "_at" not in self.__dict__:
-                raise AttributeError(name)
-            found = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
-            return found
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """The content as a JSON object."""
-        kept = self.__dict__
-        if "content" not in kept:
-            kept["content"] = json.loads(self.raw)
-        return kept["content"]  # type: ignore[no-any-return]
-
-    @property
-    def text(self) -> str:
-        """The content's text, '' where it has none."""
-        found = self.content.get("text")
-        return found if isinstance(found, str) else ""
-
-
-@dataclass(frozen=True)
-class NewMessage:
-    """A message to be appended."""
-
-    role: str
-    content: Content
-    author: str | None = None
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cost: float | None = None
-    created_at: datetime | None = None
 
 
 class _Seen(Exception):
@@ -105,6 +50,7 @@ class Messages(Kind):
     tables = (
         Table("messages", order="session_id, seq", owned=_OWNED),
         Table("message_keys", order="session_id, key", owned=_OWNED),
+        Table("mentions", order="session_id, seq, key", owned=_OWNED),
     )
     checks = (
         Check(
@@ -163,7 +109,7 @@ class Messages(Kind):
             raise Invalid(field="messages", problem="must be a list of messages that is not empty")
         if len(messages) > self._settings.max_batch:
             raise TooLarge(field="messages", size=len(messages), unit="messages", limit=self._settings.max_batch)
-        rows = [self._row(f"messages[{n}].", **_fields(message, n)) for n, message in enumerate(messages)]
+        rows = [self._row(f"messages[{n}].", **fields(message, n)) for n, message in enumerate(messages)]
         return self._add(session, rows, key, expected_last_seq)
 
     def window(
@@ -197,7 +143,7 @@ class Messages(Kind):
                 return _between(tx, session, first, _FAR, chatter)
             since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
             rows = list(_newest(tx, session, chatter, since, tokens))
-            return _records(session, reversed(rows))
+            return records(session, reversed(rows))
 
         return self._read(work)
 
@@ -220,7 +166,7 @@ class Messages(Kind):
         if not rows:
             own_session(tx, self._who, session)
         rows.reverse()
-        return _records(session, rows)
+        return records(session, rows)
 
     def _add(
         self, session: str, rows: list[dict[str, Any]], key: str | None, expected_last_seq: int | None
@@ -263,7 +209,15 @@ class Messages(Kind):
             tx.run(_INSERT, **values[0])
         else:
             tx.many(_INSERT, values)
-        return _records(session, [[value[name] for name in _COLUMNS] for value in values])
+        mentions = [
+            {"session": session, "seq": value["seq"], "key": key}
+            for value in values
+            if placeholder.MARK in value["content"]
+            for key in placeholder.keys(value["content"])
+        ]
+        if mentions:
+            tx.many(_MENTION, mentions)
+        return records(session, [[value[name] for name in COLUMNS] for value in values])
 
     def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
         """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
@@ -345,41 +299,15 @@ class Messages(Kind):
         return cut(self._read(work), size, lambda message: [message.seq])
 
 
-def _fields(message: NewMessage | Mapping[str, Any], place: int) -> Mapping[str, Any]:
-    if isinstance(message, NewMessage):
-        return vars(message)
-    if not isinstance(message, Mapping):
-        raise Invalid(field=f"messages[{place}]", problem="must be an object with a role and a content")
-    unknown = sorted(message.keys() - NewMessage.__dataclass_fields__.keys(), key=str)
-    if unknown or not {"role", "content"} <= message.keys():
-        problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a role and a content"
-        raise Invalid(field=f"messages[{place}]", problem=problem)
-    return message
-
-
 def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
     sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter")} for row in rows]
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
-def _records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
-    """Records of rows, written into their dictionaries: a frozen dataclass's own way takes four times as long."""
-    make, fill = object.__new__, object.__setattr__
-    records = []
-    for seq, role, raw, author, size, tokens_in, tokens_out, cost, at in rows:
-        record = make(Message)
-        fill(record, "__dict__", {
-            "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size,
-            "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "_at": at,
-        })  # fmt: skip
-        records.append(record)
-    return records
-
-
 def _between(tx: Transaction, session: str, first: int, last: int, chatter: int) -> list[Message]:
     rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter)
-    return _records(session, rows)
+    return records(session, rows)
 
 
 def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:

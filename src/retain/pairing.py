@@ -1,0 +1,113 @@
+"""Tool calls and their results, in the shapes that are common for them; and where a conversation may be cut.
+
+A provider refuses a result without its call, and a call without its result: whoever leaves out, summarises or renders
+messages asks here what belongs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_CALLS = {"tool_call", "tool-call", "tool_use", "function_call"}
+_RESULTS = {"tool_result", "tool-result", "tool_return", "tool-return", "function_call_output"}
+_IDS = ("tool_call_id", "tool_use_id", "call_id", "id")
+_ARGUMENTS = ("arguments", "input", "args")
+_OUTPUTS = ("text", "content", "output", "result")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool that a message asks for; `arguments` are as the model gave them, an object or JSON text."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tool answered; `id` is '' where the message does not say which call it answers."""
+
+    id: str
+    output: Any
+
+
+class Spoken(Protocol):
+    """A message, as far as pairing needs to know it."""
+
+    @property
+    def role(self) -> str:
+        """Who speaks."""
+        ...
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is said."""
+        ...
+
+
+def calls(content: Mapping[str, Any]) -> list[Call]:
+    """The tools that a message asks for."""
+    found = [*_parts(content, _CALLS)]
+    listed = content.get("tool_calls")
+    found += [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    for name in _CALLS:
+        one = content.get(name)
+        found += [one] if isinstance(one, dict) else []
+    return [_call(call) for call in found]
+
+
+def results(role: str, content: Mapping[str, Any]) -> list[Result]:
+    """What tools answered in a message: one of role `tool`, or one with parts that are results."""
+    found = [Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)]
+    if not found and role == "tool":
+        return [Result(_first(content, _IDS) or "", _output(content))]
+    return found
+
+
+def cuts(messages: Sequence[Spoken]) -> list[bool]:
+    """For each place from 0 to the number of messages: may the conversation be cut before that message?
+
+    It may not where a call would stand on one side and its result on the other.
+    """
+    free = [True] * (len(messages) + 1)
+    asked: dict[str, int] = {}
+    latest = None
+    for place, message in enumerate(messages):
+        for result in results(message.role, message.content):
+            origin = asked.get(result.id, latest if not result.id else None)
+            if origin is not None:
+                for between in range(origin + 1, place + 1):
+                    free[between] = False
+        made = calls(message.content) if message.role == "assistant" else []
+        if made:
+            latest = place
+            asked.update({call.id: place for call in made if call.id})
+        elif message.role != "tool":
+            latest = None
+    return free
+
+
+def _parts(content: Mapping[str, Any], kinds: set[str]) -> Iterator[Mapping[str, Any]]:
+    parts = content.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in kinds:
+            yield part
+
+
+def _call(call: Mapping[str, Any]) -> Call:
+    function = call.get("function")
+    named = function if isinstance(function, dict) else call
+    name = _first(named, ("name", "tool_name", "tool")) or "unknown"
+    arguments: Any = next((named[key] for key in _ARGUMENTS if named.get(key) is not None), {})
+    return Call(_first(call, _IDS) or "", name, arguments)
+
+
+def _output(part: Mapping[str, Any]) -> Any:
+    return next((part[key] for key in _OUTPUTS if part.get(key) is not None), "")
+
+
+def _first(found: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((found[name] for name in names if isinstance(found.get(name), str) and found[name]), None)

@@ -1,0 +1,41 @@
+"""`[MemoryRef: key - description]`: what stands in a prompt for content that is kept elsewhere, and what cannot fake it.
+
+A key is made of lower-case letters, digits and hyphens, so that it can be told from everything else in any text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+MARK = "[MemoryRef: "
+MOST_DESCRIPTION = 200
+_WHOLE = re.compile(r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]")
+_LIKE = re.compile(r"\[(?=\s*memory\s*_?\s*ref\s*:)", re.IGNORECASE)
+_FAKE = "[quoted "
+_BREAKS = re.compile(r"[\s\[\]]+")
+
+
+def write(key: str, description: str) -> str:
+    """The placeholder of a key; the description is one line without brackets."""
+    line = one_line(description)
+    return f"{MARK}{key} - {line}]" if line else f"{MARK}{key}]"
+
+
+def one_line(description: str) -> str:
+    """A description as it can stand in a placeholder."""
+    line = _BREAKS.sub(" ", description).strip()
+    return line if len(line) <= MOST_DESCRIPTION else line[: MOST_DESCRIPTION - 1].rstrip() + "…"
+
+
+def keys(text: str) -> list[str]:
+    """The keys of the placeholders in a text, each once, in order."""
+    return list(dict.fromkeys(found["key"] for found in _WHOLE.finditer(text)))
+
+
+def neutral(text: str, known: Container[str] = ()) -> str:
+    """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
+    if not _LIKE.search(text):
+        return text
+    kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
+    return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)
