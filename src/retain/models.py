@@ -48,5 +48,7 @@ class Models:
 
     @property
     def summary(self) -> Model | None:
-        """The model that summarises: its own, else the main one."""
+        """The model that summarises: its own, else the main one; None where the built-in writer is chosen."""
+        if self._summary is None and self._settings.summary_model == EXTRACTIVE:
+            return None
         return self._summary or self.main
