@@ -6,7 +6,7 @@ messages asks here what belongs together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +50,8 @@ class Spoken(Protocol):
 
 def calls(content: Mapping[str, Any]) -> list[Call]:
     """The tools that a message asks for."""
+    if content.keys() == {"text"}:
+        return []
     found = [*_parts(content, _CALLS)]
     listed = content.get("tool_calls")
     found += [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
@@ -65,6 +67,18 @@ def results(role: str, content: Mapping[str, Any]) -> list[Result]:
     if not found and role == "tool":
         return [Result(_first(content, _IDS) or "", _output(content))]
     return found
+
+
+def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
+    """Content with what its tools answered made smaller by a function of the output and the id of its call."""
+    shrunk = dict(content)
+    parts = content.get("parts")
+    if any(True for _ in _parts(content, _RESULTS)):
+        assert isinstance(parts, list)
+        shrunk["parts"] = [_smaller(part, smaller) if _is_part(part, _RESULTS) else part for part in parts]
+    elif role == "tool":
+        return _smaller(content, smaller)
+    return shrunk
 
 
 def cuts(messages: Sequence[Spoken]) -> list[bool]:
@@ -92,9 +106,20 @@ def cuts(messages: Sequence[Spoken]) -> list[bool]:
 
 def _parts(content: Mapping[str, Any], kinds: set[str]) -> Iterator[Mapping[str, Any]]:
     parts = content.get("parts")
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in kinds:
-            yield part
+    yield from (part for part in parts if _is_part(part, kinds)) if isinstance(parts, list) else ()
+
+
+def _is_part(part: Any, kinds: set[str]) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in kinds
+
+
+def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
+    shrunk = dict(part)
+    for name in _OUTPUTS:
+        if part.get(name) is not None:
+            shrunk[name] = smaller(part[name], _first(part, _IDS) or "")
+            break
+    return shrunk
 
 
 def _call(call: Mapping[str, Any]) -> Call:

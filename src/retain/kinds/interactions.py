@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from retain import canonical, clock, ids
 from retain.errors import Invalid
-from retain.kinds.kind import Kind, Page, Table, cut, own_session, unpack
+from retain.kinds.kind import Kind, Page, Table, Who, cut, own_session, unpack
+from retain.settings import Settings
 from retain.storage.database import Row, Transaction
 
 
@@ -67,6 +68,42 @@ def _interaction(row: Row) -> Interaction:
     )
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What one model call took."""
+
+    model: str
+    route: str = "chat"
+    latency_ms: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    parameters: Mapping[str, Any] | None = None
+    error: str = ""
+
+
+def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
+    """The values of the row for one model call, or an error that says which is wrong."""
+    parameters = {} if usage.parameters is None else usage.parameters
+    values: dict[str, Any] = {
+        "id": ids.uuid7(),
+        "route": canonical.key(usage.route, "route"),
+        "model": canonical.key(usage.model, "model"),
+        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes),
+        "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
+        "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),
+        "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
+        "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
+        "error": canonical.text(usage.error, "error", 10_000),
+        "user": who.user,
+        "agent": who.agent,
+        "session": None if session is None else canonical.key(session, "session"),
+    }
+    if not values["parameters"].lstrip().startswith("{"):
+        raise Invalid(field="parameters", problem="must be a JSON object")
+    return values
+
+
 class Interactions(Kind):
     """The model calls made for the scope's user and agent, or for the whole tenant."""
 
@@ -93,41 +130,25 @@ class Interactions(Kind):
         session: str | None = None,
     ) -> Interaction:
         """Record one model call."""
-        values: dict[str, Any] = {
-            "id": ids.uuid7(),
-            "route": canonical.key(route, "route"),
-            "model": canonical.key(model, "model"),
-            "parameters": canonical.dump(
-                {} if parameters is None else parameters, "parameters", self._settings.max_attributes_bytes
-            ),
-            "latency_ms": canonical.amount(latency_ms, "latency_ms"),
-            "tokens_in": canonical.whole(tokens_in, "tokens_in"),
-            "tokens_out": canonical.whole(tokens_out, "tokens_out"),
-            "cost": None if cost is None else canonical.amount(cost, "cost"),
-            "error": canonical.text(error, "error", 10_000),
-            "user": self._who.user,
-            "agent": self._who.agent,
-            "session": None if session is None else canonical.key(session, "session"),
-        }
-        if not values["parameters"].lstrip().startswith("{"):
-            raise Invalid(field="parameters", problem="must be a JSON object")
+        usage = Usage(model, route, latency_ms, tokens_in, tokens_out, cost, parameters, error)
+        values = checked(self._who, self._settings, usage, session)
+        return self._write(lambda tx: self.add_row(tx, values))
 
-        def work(tx: Transaction) -> Interaction:
-            if session is not None:
-                own_session(tx, self._who, session)
-            row = tx.one(
-                """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
-                                             tokens_in, tokens_out, cost, error, created_at)
-                   values (:tenant, :id, :user, :agent, :session, :route, :model, :parameters, :latency_ms,
-                           :tokens_in, :tokens_out, :cost, :error, :now)
-                   returning id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
-                             session_id, created_at""",
-                **values,
-            )
-            assert row is not None
-            return _interaction(row)
-
-        return self._write(work)
+    def add_row(self, tx: Transaction, values: Mapping[str, Any]) -> Interaction:
+        """Record one model call, whose values were `checked`, in a transaction with what else belongs to it."""
+        if values["session"] is not None:
+            own_session(tx, self._who, values["session"])
+        row = tx.one(
+            """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
+                                         tokens_in, tokens_out, cost, error, created_at)
+               values (:tenant, :id, :user, :agent, :session, :route, :model, :parameters, :latency_ms,
+                       :tokens_in, :tokens_out, :cost, :error, :now)
+               returning id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
+                         session_id, created_at""",
+            **values,
+        )
+        assert row is not None
+        return _interaction(row)
 
     def totals(
         self,

@@ -13,8 +13,9 @@ from retain import canonical, clock, placeholder
 from retain.content import Content
 from retain.content import read as read_content
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
-from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
 from retain.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records
+from retain.settings import Settings
 from retain.storage.database import Row, Transaction
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
@@ -39,7 +40,7 @@ _IN_ONE_READ = 256
 _FAR = 2**53
 
 
-class _Seen(Exception):
+class Seen(Exception):
     """The idempotency key was used before: undo this try and answer as then."""
 
 
@@ -93,8 +94,8 @@ class Messages(Kind):
         created_at: datetime | None = None,
     ) -> Message:
         """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
-        row = self._row("", role, content, author, tokens_in, tokens_out, cost, created_at)
-        return self._add(session, [row], key, expected_last_seq)[0]
+        new = row(self._who, self._settings, "", role, content, author, tokens_in, tokens_out, cost, created_at)
+        return self._add(session, [new], key, expected_last_seq)[0]
 
     def extend(
         self,
@@ -105,12 +106,7 @@ class Messages(Kind):
         expected_last_seq: int | None = None,
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
-        if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
-            raise Invalid(field="messages", problem="must be a list of messages that is not empty")
-        if len(messages) > self._settings.max_batch:
-            raise TooLarge(field="messages", size=len(messages), unit="messages", limit=self._settings.max_batch)
-        rows = [self._row(f"messages[{n}].", **fields(message, n)) for n, message in enumerate(messages)]
-        return self._add(session, rows, key, expected_last_seq)
+        return self._add(session, new_rows(self._who, self._settings, messages), key, expected_last_seq)
 
     def window(
         self,
@@ -177,10 +173,10 @@ class Messages(Kind):
         if key is None:
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
         canonical.key(key, "key")
-        digest = _digest(rows)
-        with suppress(_Seen):
-            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, digest)), safe=True)
-        return self._read(lambda tx: self._first_answer(tx, session, key, digest))
+        hashed = digest(rows)
+        with suppress(Seen):
+            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)), safe=True)
+        return self._read(lambda tx: self.first_answer(tx, session, key, hashed))
 
     def add_rows(
         self,
@@ -219,10 +215,22 @@ class Messages(Kind):
             tx.many(_MENTION, mentions)
         return records(session, [[value[name] for name in COLUMNS] for value in values])
 
+    def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
+        """The newest messages from number `first` on, oldest first: those that fit in tokens, and the one that does not."""
+        spent, rows = 0, []
+        for found in _newest(tx, session, 1, None, None):
+            if found[0] < first:
+                break
+            rows.append(found)
+            spent += found[4]
+            if spent > tokens:
+                break
+        return records(session, reversed(rows))
+
     def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
         """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
         if not tx.run(_REMEMBER, session=session, key=once[0], digest=once[1], first=first, last=last):
-            raise _Seen
+            raise Seen
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
         """Note that a session has history from before it was made, for retention to find."""
@@ -252,7 +260,8 @@ class Messages(Kind):
             )
         return int(found[1])
 
-    def _first_answer(self, tx: Transaction, session: str, key: str, digest: str) -> list[Message]:
+    def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
+        """The messages that were added when the key was used for the first time."""
         own_session(tx, self._who, session)
         row = tx.one(
             """select digest, first_seq, last_seq from message_keys
@@ -260,31 +269,9 @@ class Messages(Kind):
             session=session,
             key=key,
         )
-        if row is None or row[0] != digest:
+        if row is None or row[0] != hashed:
             raise KeyReused(key=key)
         return _between(tx, session, row[1], row[2], 1)
-
-    def _row(
-        self, where: str, role: str, content: Content, author: str | None = None, tokens_in: int | None = None,
-        tokens_out: int | None = None, cost: float | None = None, created_at: datetime | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        """A new message, checked, as the values of its row."""
-        if role not in ROLES:
-            raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-        raw, size, calls_tools = read_content(content, where + "content", self._settings.max_message_bytes)
-        if author is None and role == "assistant":
-            author = self._who.agent
-        return {
-            "role": role,
-            "content": raw,
-            "author": None if author is None else canonical.key(author, where + "author"),
-            "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools)),
-            "tokens": size,
-            "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
-            "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
-            "cost": None if cost is None else canonical.amount(cost, where + "cost"),
-            "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
-        }
 
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
         """Messages from the start of the session, page by page."""
@@ -299,7 +286,40 @@ class Messages(Kind):
         return cut(self._read(work), size, lambda message: [message.seq])
 
 
-def _digest(rows: Sequence[Mapping[str, Any]]) -> str:
+def row(
+    who: Who, settings: Settings, where: str, role: str, content: Content, author: str | None = None,
+    tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None,
+    created_at: datetime | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A new message, checked, as the values of its row."""
+    if role not in ROLES:
+        raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
+    raw, size, calls_tools = read_content(content, where + "content", settings.max_message_bytes)
+    if author is None and role == "assistant":
+        author = who.agent
+    return {
+        "role": role,
+        "content": raw,
+        "author": None if author is None else canonical.key(author, where + "author"),
+        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools)),
+        "tokens": size,
+        "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
+        "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
+        "cost": None if cost is None else canonical.amount(cost, where + "cost"),
+        "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
+    }
+
+
+def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """New messages, checked, as the values of their rows."""
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
+        raise Invalid(field="messages", problem="must be a list of messages that is not empty")
+    if len(messages) > settings.max_batch:
+        raise TooLarge(field="messages", size=len(messages), unit="messages", limit=settings.max_batch)
+    return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in enumerate(messages)]
+
+
+def digest(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
     sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter")} for row in rows]
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()

@@ -2,13 +2,114 @@
 
 from __future__ import annotations
 
-from retain.kinds.kind import Kind, Table
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retain import canonical, clock, ids
+from retain.errors import NotFound
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.storage.database import Row, Transaction
 
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One run of an agent: its messages are first_seq..last_seq of the session; `report` explains its context."""
+
+    id: str
+    session: str
+    first_seq: int
+    last_seq: int
+    interaction: str | None
+    report: dict[str, Any] | None
+    created_at: datetime
+
+
+def _turn(row: Row) -> Turn:
+    id, session, first, last, interaction, report, created = row
+    return Turn(id, session, first, last, interaction, json.loads(report) if report else None, clock.to_datetime(created))
+
+
 class Turns(Kind):
-    """The turns of the scope's sessions."""
+    """The turns of the scope's sessions, saved with `save_turn`."""
 
     name = "turns"
     tables = (Table("turns", order="id", owned=_OWNED),)
+    checks = (
+        Check(
+            "a turn has its messages",
+            """select 'turn ' || id from turns where tenant = :tenant and (first_seq > last_seq or last_seq > (
+                   select coalesce(max(seq), turns.last_seq) from messages
+                   where messages.tenant = :tenant and messages.session_id = turns.session_id))""",
+        ),
+    )
+
+    def get(self, id: str) -> Turn:
+        """One turn by its id."""
+        canonical.key(id, "id")
+
+        def work(tx: Transaction) -> Turn:
+            row = tx.one(
+                """select turns.id, session_id, turns.first_seq, last_seq, interaction_id, report, turns.created_at
+                   from turns join sessions on sessions.tenant = turns.tenant and sessions.id = turns.session_id
+                   where turns.tenant = :tenant and turns.id = :id and user_id = coalesce(:user, user_id)""",
+                id=id,
+                user=self._who.user,
+            )
+            if row is None:
+                raise NotFound(what="turn", id=id)
+            return _turn(row)
+
+        return self._read(work)
+
+    def list(self, session: str, *, limit: int = 100, after: str | None = None) -> Page[Turn]:
+        """The turns of a session, the newest first."""
+        canonical.key(session, "session")
+        size = self._limit(limit)
+        (before,) = unpack(after, [int]) if after else (2**53,)
+
+        def work(tx: Transaction) -> list[Row]:
+            own_session(tx, self._who, session)
+            return tx.all(
+                """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+                   where tenant = :tenant and session_id = :session and last_seq < :before
+                   order by last_seq desc limit :size""",
+                session=session,
+                before=before,
+                size=size + 1,
+            )
+
+        return cut([_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq])
+
+    def add_row(
+        self, tx: Transaction, session: str, first: int, last: int, interaction: str | None, report: str | None
+    ) -> Turn:
+        """Note a turn, in the transaction that adds its messages."""
+        row = tx.one(
+            """insert into turns (tenant, id, session_id, first_seq, last_seq, interaction_id, report, created_at)
+               values (:tenant, :id, :session, :first, :last, :interaction, :report, :now)
+               returning id, session_id, first_seq, last_seq, interaction_id, report, created_at""",
+            id=ids.uuid7(),
+            session=session,
+            first=first,
+            last=last,
+            interaction=interaction,
+            report=report,
+        )
+        assert row is not None
+        return _turn(row)
+
+    def of_messages(self, tx: Transaction, session: str, last: int) -> Turn:
+        """The turn that ended with a message."""
+        row = tx.one(
+            """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+               where tenant = :tenant and session_id = :session and last_seq = :last""",
+            session=session,
+            last=last,
+        )
+        if row is None:
+            raise NotFound(what="turn that ended with message", id=last)
+        return _turn(row)
