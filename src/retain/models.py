@@ -1,19 +1,34 @@
-"""Language models: any OpenAI-compatible service by name and base URL, and other providers, behind one small call."""
+"""Language models: any OpenAI-compatible service by name and base URL, and other providers, behind one small call.
+
+A service is never trusted: not to answer in time, not to answer briefly, not to answer with what was asked for. Every call
+has a thread, an event loop and a connection of its own. Next to what a model takes to write, that costs nothing; and
+nothing is left over for the next call, for other threads, or for the child of a fork.
+"""
 
 from __future__ import annotations
 
+import random
+import threading
+import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from retain import canonical, provider
+from retain.breaker import FAILURES, Breaker
+from retain.errors import BadAnswer, ModelUnavailable
 from retain.settings import Settings
 
 EXTRACTIVE = "extractive"
 """The name, as a summary model, of the built-in writer that needs no model."""
+FIRST_WAIT = 0.5
+"""Before the first retry, in seconds; each next one waits twice as long."""
+_GRACE = 1.0  # seconds that a call may need to let go of what it has, after its deadline
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote, and what it took; `cost` is None where the price is not known."""
+    """What a model wrote, and what it took; `cost` is None where the price is not known, `cut` if it wanted to go on."""
 
     text: str
     model: str
@@ -21,6 +36,7 @@ class Completion:
     tokens_out: int
     cost: float | None
     latency_ms: float
+    cut: bool = False
 
 
 class Model(Protocol):
@@ -34,21 +50,153 @@ class Model(Protocol):
 
 
 class Models:
-    """The models that the settings name, made when they are first needed; None where none is set."""
+    """The models that the settings name, or that are given; None where there is none.
+
+    Nothing heavy happens here: libraries are imported, and names and keys looked at, when a model is first asked.
+    """
 
     def __init__(self, settings: Settings, *, main: Model | None = None, summary: Model | None = None) -> None:
-        self._settings = settings
-        self._main = main
-        self._summary = summary
-
-    @property
-    def main(self) -> Model | None:
+        breakers: dict[tuple[str, str], Breaker] = {}
+        self.main = main or _named(settings, breakers, settings.model, settings.base_url, settings.api_key)
         """The main model."""
-        return self._main
-
-    @property
-    def summary(self) -> Model | None:
+        self.summary = summary or self._summary(settings, breakers)
         """The model that summarises: its own, else the main one; None where the built-in writer is chosen."""
-        if self._summary is None and self._settings.summary_model == EXTRACTIVE:
+
+    def _summary(self, settings: Settings, breakers: dict[tuple[str, str], Breaker]) -> Model | None:
+        if settings.summary_model == EXTRACTIVE:
             return None
-        return self._summary or self.main
+        if not (settings.summary_model or settings.summary_base_url or settings.summary_api_key):
+            return self.main
+        name = settings.summary_model or settings.model
+        # Another provider has another address and another key; the main model's would be sent to the wrong one.
+        same = _provider_of(name) == _provider_of(settings.model)
+        url = settings.summary_base_url or (settings.base_url if same else "")
+        key = settings.summary_api_key or (settings.api_key if same else "")
+        return _named(settings, breakers, name, url, key)
+
+
+def _provider_of(name: str) -> str:
+    provider, colon, _ = name.partition(":")
+    return provider if colon else ""
+
+
+def _named(
+    settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str, base_url: str, api_key: str
+) -> Model | None:
+    if not name:
+        return None
+    place = (_provider_of(name), base_url)
+    breaker = breakers.setdefault(place, Breaker(settings.model_pause_seconds))
+    return RemoteModel(
+        name, base_url, api_key, seconds=settings.model_seconds, retries=settings.model_retries, breaker=breaker
+    )
+
+
+class RemoteModel:
+    """A model behind a service, by name: `gpt-5-mini` at an OpenAI-compatible address, or with its provider before it."""
+
+    def __init__(
+        self, name: str, base_url: str = "", api_key: str = "", *, seconds: float, retries: int, breaker: Breaker
+    ) -> None:
+        self.name = name
+        self._base_url = base_url
+        self._api_key = api_key
+        self._seconds = seconds
+        self._retries = retries
+        self._breaker = breaker
+        self._ready = False
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        """Write an answer of at most so many tokens, or raise a ModelError within `model_seconds`."""
+        canonical.whole(max_tokens, "max_tokens", 1)
+        system, prompt = (canonical.text(text, field, 1 << 40) for text, field in ((system, "system"), (prompt, "prompt")))
+        if not self._ready:
+            provider.prepare(self.name, self._base_url, self._api_key)
+            self._ready = True
+        started = time.monotonic()
+        try:
+            response = _run(self._ask(system, prompt, max_tokens, started + self._seconds), self._seconds)
+        except TimeoutError:
+            raise self._unavailable(f"there was no answer within {self._seconds:g} seconds") from None
+        spent = response.usage.input_tokens, response.usage.output_tokens
+        return Completion(
+            self._text(response),
+            self.name,
+            *spent,
+            provider.price(self.name, *spent),
+            (time.monotonic() - started) * 1000,
+            cut=response.finish_reason == "length",
+        )
+
+    async def _ask(self, system: str, prompt: str, max_tokens: int, deadline: float) -> Any:
+        """Ask until there is an answer, or asking again makes no sense."""
+        import asyncio
+
+        wait = FIRST_WAIT
+        for left in reversed(range(self._retries + 1)):
+            if closed := self._breaker.wait():
+                raise self._unavailable(
+                    f"it failed {FAILURES} times in a row, and is left alone for {closed:.0f} more seconds"
+                )
+            try:
+                response = await provider.ask(self.name, self._base_url, self._api_key, system, prompt, max_tokens)
+            except provider.Failure as failure:
+                (self._breaker.failed if failure.sick else self._breaker.succeeded)()
+                pause = max(failure.after, wait * random.uniform(0.5, 1))
+                if not (failure.again and left) or self._breaker.open or time.monotonic() + pause >= deadline:
+                    raise failure.error from None
+            except asyncio.CancelledError:  # the deadline
+                self._breaker.failed()
+                raise
+            else:
+                self._breaker.succeeded()
+                return response
+            await asyncio.sleep(pause)
+            wait *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _text(self, response: Any) -> str:
+        text = canonical.text(response.text or "", "answer", provider.MOST_BYTES).strip()
+        problem = (
+            "it refused"
+            if response.finish_reason == "content_filter"
+            else "it is empty"
+            if not text
+            else "it is not text"
+            if text.count("\ufffd") * 10 > len(text)
+            else ""
+        )
+        if problem:
+            raise BadAnswer(model=self.name, problem=problem)
+        return text
+
+    def _unavailable(self, problem: str) -> ModelUnavailable:
+        return ModelUnavailable(model=self.name, problem=problem)
+
+
+def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    """Do this in an event loop and a thread of its own, because the caller's thread may have a loop that runs.
+
+    And because a name server that hangs cannot be interrupted: after the deadline its thread is left to itself.
+    """
+    import asyncio
+
+    outcome: list[Any] = []
+
+    def body() -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            outcome.append(loop.run_until_complete(asyncio.wait_for(work, seconds)))
+        except BaseException as error:
+            outcome.extend((None, error))
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=body, name="retain-model", daemon=True)
+    thread.start()
+    thread.join(seconds + _GRACE)
+    if not outcome:
+        raise TimeoutError
+    if outcome[1:]:
+        raise outcome[1]
+    return outcome[0]

@@ -49,8 +49,11 @@ class Settings:
     api_key: str = _setting(
         "", "The key for the model's service. Empty: the provider's own variable, such as OPENAI_API_KEY."
     )
-    model_seconds: float = _setting(60.0, "The longest one call of a model may take, with all its retries.", 1)
+    model_seconds: float = _setting(60.0, "The longest one call of a model may take, with all its retries.", 0.1)
     model_retries: int = _setting(2, "How often a call of a model is tried again.")
+    model_pause_seconds: float = _setting(
+        30.0, "How long a model's service is left alone that failed five times in a row.", 0.01
+    )
     summary_enabled: bool = _setting(False, "Fold long sessions into a rolling summary.")
     summary_threshold: int = _setting(40, "Fold when more messages than this are not covered by the summary.", 2)
     summary_keep_last: int = _setting(12, "How many of the newest messages a fold leaves as they are.", 1)
@@ -58,6 +61,7 @@ class Settings:
         "", "The model that summarises; `extractive` for the built-in writer that needs none. Empty: `model`."
     )
     summary_base_url: str = _setting("", "The address of the service that has the summary model. Empty: `base_url`.")
+    summary_api_key: str = _setting("", "The key for the summary model's service. Empty: `api_key`.")
     summary_tokens: int = _setting(800, "The longest summary, in tokens.", 50)
     summary_input_tokens: int = _setting(12_000, "The most that one call is given to fold; more is folded in several.", 500)
     consolidate: Literal["off", "propose", "accept"] = _setting(
