@@ -33,7 +33,9 @@ def settings_page() -> str:
     ]
     for setting in FIELDS:
         default = f"`{setting.default}`" if setting.default != "" else "empty"
-        lines.append(f"| `{setting.name}` | `RETAIN_{setting.name.upper()}` | {default} | {setting.metadata['doc']} |")
+        variables = [f"RETAIN_{setting.name.upper()}", *filter(None, [setting.metadata["also"]])]
+        named = ", ".join(f"`{variable}`" for variable in variables)
+        lines.append(f"| `{setting.name}` | {named} | {default} | {setting.metadata['doc']} |")
     return "\n".join(lines) + "\n"
 
 
@@ -57,7 +59,7 @@ def commands_page() -> str:
         for way in WAYS:
             if way.kind == kind.name:
                 about = (inspect.getdoc(getattr(kind, way.verb)) or "").split("\n")[0]
-                lines += [f"- **{way.verb}**: {about}", "", f"      {way.example}", ""]
+                lines += [f"- **{way.word}**: {about}", "", f"      {way.example}", ""]
     lines += ["", "## For operators", "", "[What each does, and when](operations.md).", ""]
     for command in COMMANDS:
         lines += [f"- **{command.name}**: {command.about}", "", f"      {command.example}", ""]

@@ -33,7 +33,7 @@ hypothesis_settings.load_profile("retain")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the servers in the main process; workers find them in the environment."""
-    for name in [name for name in os.environ if name.startswith("RETAIN_")]:
+    for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
     if hasattr(config, "workerinput") or config.option.collectonly:
         return

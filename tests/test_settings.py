@@ -164,6 +164,8 @@ def test_a_wrong_value_names_its_setting_and_its_place(tmp_path: Path, name: str
         ("sqlite_network_drive", True, True),
         ("sqlite_network_drive", 0, False),
         ("sqlite_durability", "normal", "normal"),
+        ("consolidate", "propose", "propose"),
+        ("consolidate", False, "off"),
         ("tenant", 5, "5"),
         ("retention_days", 0, 0),
     ],
@@ -228,6 +230,44 @@ def test_a_password_is_in_no_error_and_no_name() -> None:
         with pytest.raises((Unreachable, SettingsError)) as error:
             Memory.open(address)
         assert SECRET not in str(error.value) + repr(error.value)
+
+
+def test_the_summary_model_by_the_names_that_other_programs_use(tmp_path: Path) -> None:
+    """S3: OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and an origin says which it was."""
+    env = {"OPENAI_SUMMARY_MODEL": "small", "OPENAI_SUMMARY_URL": "http://there/v1"}
+    file = write(tmp_path / "x.yaml", "summary_model: from-file\n")
+    settings = Settings.load(file, env)
+    assert (settings.summary_model, settings.summary_base_url) == ("small", "http://there/v1")
+    assert settings.origins == {"summary_model": "OPENAI_SUMMARY_MODEL", "summary_base_url": "OPENAI_SUMMARY_URL"}
+    settings = Settings.load(file, {**env, "RETAIN_SUMMARY_MODEL": "ours", "OPENAI_SUMMARY_URL": ""})
+    assert (settings.summary_model, settings.summary_base_url) == ("ours", "")
+    assert settings.origins == {"summary_model": "RETAIN_SUMMARY_MODEL"}
+    assert Settings.load(env=env, summary_model="flag").summary_model == "flag"
+    assert (Settings().summary_enabled, Settings().summary_threshold, Settings().summary_keep_last) == (False, 40, 12)
+
+
+KEY = "sk-proj-0123456789abcdef"
+
+
+def test_a_key_is_never_shown(tmp_path: Path) -> None:
+    """Of a long one the last four characters, of a short one nothing."""
+    for name in ("api_key", "summary_api_key"):
+        settings = Settings.load(env={f"RETAIN_{name.upper()}": KEY})
+        assert settings.shown(name) == "***cdef"
+        assert KEY[:-4] not in repr(settings) + str(settings)
+        assert Settings.load(env={}, **{name: "hunter2"}).shown(name) == "***"
+        assert Settings().shown(name) == ""
+        for text in (f"{name}: [{KEY}]\n", f"{name}: {{{KEY}: 1}}\n", f'{name}: "{KEY}\n', f"{name}: {KEY}: x\n\tx"):
+            with pytest.raises(SettingsError) as error:
+                Settings.load(write(tmp_path / "x.yaml", text), {})
+            assert "0123456789" not in str(error.value) + repr(error.value)
+
+
+def test_a_file_that_is_not_yaml_is_shown_by_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", "tenant: a\nuser: [\n")
+    with pytest.raises(SettingsError) as error:
+        Settings.load(file, {})
+    assert str(error.value).startswith(f"{file}: is not YAML in line 3: ")
 
 
 def test_settings_do_not_change(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ FILE = "retain.yaml"
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 
 
-def _setting(default: Any, doc: str, least: float = 0) -> Any:
-    return field(default=default, metadata={"doc": doc, "least": least})
+def _setting(default: Any, doc: str, least: float = 0, *, also: str = "", secret: bool = False) -> Any:
+    """A setting; `also` is a variable of another program that sets it too, a `secret` is never shown."""
+    return field(default=default, metadata={"doc": doc, "least": least, "also": also, "secret": secret})
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Settings:
         "", "The address of an OpenAI-compatible service that has the model. Empty: the provider's own."
     )
     api_key: str = _setting(
-        "", "The key for the model's service. Empty: the provider's own variable, such as OPENAI_API_KEY."
+        "", "The key for the model's service. Empty: the provider's own variable, such as OPENAI_API_KEY.", secret=True
     )
     model_seconds: float = _setting(60.0, "The longest one call of a model may take, with all its retries.", 0.1)
     model_retries: int = _setting(2, "How often a call of a model is tried again.")
@@ -58,10 +59,14 @@ class Settings:
     summary_threshold: int = _setting(40, "Fold when more messages than this are not covered by the summary.", 2)
     summary_keep_last: int = _setting(12, "How many of the newest messages a fold leaves as they are.", 1)
     summary_model: str = _setting(
-        "", "The model that summarises; `extractive` for the built-in writer that needs none. Empty: `model`."
+        "",
+        "The model that summarises; `extractive` for the built-in writer that needs none. Empty: `model`.",
+        also="OPENAI_SUMMARY_MODEL",
     )
-    summary_base_url: str = _setting("", "The address of the service that has the summary model. Empty: `base_url`.")
-    summary_api_key: str = _setting("", "The key for the summary model's service. Empty: `api_key`.")
+    summary_base_url: str = _setting(
+        "", "The address of the service that has the summary model. Empty: `base_url`.", also="OPENAI_SUMMARY_URL"
+    )
+    summary_api_key: str = _setting("", "The key for the summary model's service. Empty: `api_key`.", secret=True)
     summary_tokens: int = _setting(800, "The longest summary, in tokens.", 50)
     summary_input_tokens: int = _setting(12_000, "The most that one call is given to fold; more is folded in several.", 500)
     consolidate: Literal["off", "propose", "accept"] = _setting(
@@ -115,14 +120,17 @@ class Settings:
         unknown = sorted({variable for variable in env if variable.startswith("RETAIN_")} - known.keys() - {"RETAIN_CONFIG"})
         if unknown:
             raise SettingsError(where="environment", problem=f"there is no setting for {_with_hints(unknown, known)}")
-        for variable, name in known.items():
+        others = {f.metadata["also"]: f.name for f in FIELDS if env.get(f.metadata["also"])}
+        for variable, name in (others | known).items():
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings._with({name: value for name, value in flags.items() if value is not None}, "flag")
 
     def shown(self, name: str) -> str:
-        """A setting as it may be shown: without the password in an address."""
+        """A setting as it may be shown: without the password in an address, and of a key only its end."""
         value = getattr(self, name)
+        if name in _SECRET and value:
+            return f"***{value[-4:]}" if len(value) >= 16 else "***"
         return _PASSWORD.sub(r"\1\3***\2", value) if isinstance(value, str) else str(value)
 
     def __repr__(self) -> str:
@@ -137,9 +145,11 @@ class Settings:
         for setting in FIELDS:
             value = setting.default
             written = value if isinstance(value, str) and value else json.dumps(value)
+            also = setting.metadata["also"]
+            doc = f"{setting.metadata['doc']} In the environment also as {also}." if also else setting.metadata["doc"]
             parts += [
                 "\n",
-                *[f"# {line}\n" for line in textwrap.wrap(setting.metadata["doc"], 118)],
+                *[f"# {line}\n" for line in textwrap.wrap(doc, 118)],
                 f"{setting.name}: {written}\n",
             ]
         return "".join(parts)
@@ -155,6 +165,7 @@ class Settings:
 FIELDS = tuple(f for f in fields(Settings) if f.name != "origins")
 NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
+_SECRET = frozenset(f.name for f in FIELDS if f.metadata["secret"])
 _LEAST = {f.name: f.metadata["least"] for f in FIELDS}
 
 
@@ -170,8 +181,12 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(where=str(path), problem=f"is not YAML: {error}") from None
+    except yaml.YAMLError as error:  # whose own words quote the line, which may have a key in it
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        raise SettingsError(where=str(path), problem=f"is not YAML{line}: {problem or type(error).__name__}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(where=str(path), problem=f"is not UTF-8: byte {error.start}") from None
     if found is None:
         return {}
     if not isinstance(found, dict):
@@ -184,6 +199,7 @@ def _convert(name: str, value: Any, where: str) -> Any:
     wanted = TYPES[name]
     where = f"{where}, {name}"
     if get_origin(wanted) is Literal:
+        value = "off" if value is False and "off" in get_args(wanted) else value  # the word off, as YAML reads it
         if value not in get_args(wanted):
             raise SettingsError(where=where, problem=f"must be one of {', '.join(get_args(wanted))}, not {value!r}")
         return value
@@ -194,7 +210,8 @@ def _convert(name: str, value: Any, where: str) -> Any:
         return words[str(value).lower()]
     if wanted is str:
         if isinstance(value, list | dict | bool):
-            raise SettingsError(where=where, problem=f"must be text, not {value!r}; put it in quotes")
+            said = "a list, an object or a word of YAML" if name in _SECRET else repr(value)
+            raise SettingsError(where=where, problem=f"must be text, not {said}; put it in quotes")
         return "" if value is None else str(value)
     try:
         number = wanted(value)
