@@ -4,6 +4,7 @@
     ├── Invalid               the caller's input breaks a rule            422
     │   └── TooLarge          … by its size                               413
     ├── NotFound              nothing by that name that you may see       404
+    │   └── NoSection         … among the headings of a document
     ├── Conflict              right request, wrong moment                 409
     │   ├── AlreadyExists
     │   ├── OutOfOrder        `expected_last_seq` did not match
@@ -85,6 +86,10 @@ class NotFound(RetainError):
 
     status = 404
     exit_code = 3
+
+
+class NoSection(NotFound):
+    """There is no section {id!r} here: {has}."""
 
 
 class Conflict(RetainError):

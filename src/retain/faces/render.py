@@ -20,6 +20,7 @@ _COLUMNS = {
     "Message": ("seq", "role", "author", "created_at", "text"),
     "Session": ("id", "user", "agent", "label", "count", "updated_at"),
     "Agent": ("name", "model", "tools", "version", "prompt"),
+    "NoteVersion": ("version", "operation", "source", "created_at", "text"),
     "Item": ("area", "key", "value", "version", "expires_at"),
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
@@ -53,6 +54,8 @@ def show(value: Any, *, json_wanted: bool) -> None:
         print(json.dumps(as_json(value), ensure_ascii=False))
     elif value is None:
         print("Done.")
+    elif isinstance(value, str):
+        print(plain(value).removesuffix("\n"))
     elif isinstance(value, Page):
         _table(value.items)
         if value.next:

@@ -17,9 +17,14 @@ class Way:
     example: str
 
     @property
+    def word(self) -> str:
+        """How the command line names the verb."""
+        return self.verb.replace("_", "-")
+
+    @property
     def command(self) -> str:
         """How the command line names it."""
-        return f"{self.kind} {self.verb}"
+        return f"{self.kind} {self.word}"
 
 
 WAYS = (
@@ -41,6 +46,17 @@ WAYS = (
     Way("messages", "window", "retain messages window trip --last 20 --turns-only"),
     Way("messages", "list", "retain messages list trip --limit 50 --json"),
     Way("messages", "get", "retain messages get trip 1"),
+    Way("notes", "read", "retain notes read --user ada --agent scout"),
+    Way("notes", "overwrite", 'retain notes overwrite "# Preferences" --user ada --agent scout'),
+    Way("notes", "append", 'retain notes append "- prefers tea" --user ada --agent scout'),
+    Way("notes", "prepend", 'retain notes prepend "Speak German." --user ada --agent scout'),
+    Way("notes", "replace_section", 'retain notes replace-section Preferences "- coffee, now" --user ada --agent scout'),
+    Way("notes", "delete_section", "retain notes delete-section '# Preferences' --user ada --agent scout"),
+    Way("notes", "clear", "retain notes clear --user ada --agent scout"),
+    Way("notes", "history", "retain notes history --user ada --agent scout --limit 10"),
+    Way("notes", "diff", "retain notes diff 4 --against 1 --user ada --agent scout"),
+    Way("notes", "restore", "retain notes restore 3 --user ada --agent scout"),
+    Way("notes", "changes", "retain notes changes --after 6 --wait 30 --user ada --agent scout --json"),
     Way("state", "set", """retain state set theme '{"dark": true}' --user ada --ttl 3600"""),
     Way("state", "get", "retain state get theme --user ada"),
     Way("state", "list", "retain state list --prefix the --user ada"),
@@ -51,7 +67,8 @@ WAYS = (
 )
 
 WORDS = {
-    "after": "Go on after this cursor, from the end of the page before.",
+    "after": "Go on after this cursor, from the end of the page before; for changes, after this version.",
+    "against": "The version to compare with; the one before it where not given.",
     "area": "Whose state: `user`, `tenant` or `session:ID`.",
     "attributes": "A JSON object of your own.",
     "author": "Who speaks, where several agents do.",
@@ -62,6 +79,7 @@ WORDS = {
     "created_at": "When it was said, with a time zone, for history from elsewhere.",
     "error": "What went wrong, if it did.",
     "expected_last_seq": "Append only if the session's last message has this number.",
+    "header": "The heading of a section: `Preferences`, or `## Preferences` where several are called alike.",
     "icon": "An icon to show the agent with.",
     "id": "The session's id.",
     "if_version": "Only if it is at this version; 0 means: only if it does not exist.",
@@ -83,6 +101,7 @@ WORDS = {
     "session": "The session's id.",
     "since": "From this moment on, with a time zone.",
     "stored_id": "The id that the client remembers, if it does.",
+    "text": "The text, or `-` to read it from standard input.",
     "tokens": "The newest messages that fit into so many tokens.",
     "tokens_in": "Tokens that the model read.",
     "tokens_out": "Tokens that the model wrote.",
@@ -91,5 +110,7 @@ WORDS = {
     "turns_only": "Only user messages and final answers.",
     "until": "Before this moment, with a time zone.",
     "value": "The value, as JSON; text needs its quotes.",
+    "version": "The number of a version.",
+    "wait": "Wait up to so many seconds for a change.",
 }
 """What each parameter of a verb means, wherever it is shown."""
