@@ -45,7 +45,8 @@ _OWN = re.compile(r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|�
 _CHATTER = re.compile(
     r"""^(?:hi|hello|hey|thanks?(?:\ you)?|thank\ you|ok(?:ay)?|sure|great|perfect|cool|nice|yes|no|bye
       |good\ (?:morning|evening|night)|you(?:'re|\ are)\ welcome|let\ me\ know|of\ course|certainly|absolutely
-      |is\ there\ anything|how\ can\ i\ help|danke|bitte|hallo|gracias|hola|merci|bonjour|你好|谢谢|好的|ありがとう|こんにちは)\b""",
+      |is\ there\ anything|how\ can\ i\ help|danke|bitte|hallo|gracias|hola|merci|bonjour
+      |你好|谢谢|好的|ありがとう|こんにちは)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
 _COMMON = re.compile(
