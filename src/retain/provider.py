@@ -87,7 +87,7 @@ def prepare(name: str, base_url: str, api_key: str) -> None:
         import pydantic_ai.direct  # noqa: F401
     except ImportError:
         raise SettingsError(where="model", problem=_INSTALL) from None
-    _model(name, base_url, api_key, httpx2.AsyncClient(verify=_trust()))
+    _model(name, base_url, api_key, httpx2.AsyncClient(timeout=None, verify=_trust()))
     price(name, 1, 1)
 
 
@@ -154,9 +154,11 @@ def _provider(made: type[Any], provider: str, base_url: str, api_key: str, clien
         **({"base_url": base_url} if base_url else {}),
         **({"api_key": api_key} if api_key else {}),
     }
-    if missing := given.keys() - takes.keys():
-        lacks = "a bounded connection" if "http_client" in missing else " or ".join(sorted(missing))
-        raise SettingsError(where="model", problem=f"{provider} takes no {lacks}; use an OpenAI-compatible address of it")
+    if missing := sorted(given.keys() - takes.keys()):
+        problem = f"{provider} cannot be used with {' and '.join(missing)}"
+        if "http_client" in missing:
+            problem = f"{provider} brings a connection of its own, which cannot be bounded"
+        raise SettingsError(where="model", problem=f"{problem}; use an OpenAI-compatible address, and the model's bare name")
     return made(**given)
 
 

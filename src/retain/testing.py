@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import gzip
 import hashlib
 import json
 import select
@@ -16,6 +15,7 @@ import socket
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -121,8 +121,9 @@ class Request:
 class FakeService:
     """A service on this machine that speaks OpenAI's chat completions and embeddings, and misbehaves when it is told to.
 
-    `answer` is what it says, or a function of the question. `requests` are the ones it got, `hung_up` is how often the
-    other side closed the connection before the whole answer was sent, `sent` how many bytes of answers were.
+    `answer` is what it says, or a function of the question; `body`, where it is given, is sent instead of any answer.
+    `requests` are the ones it got, `hung_up` is how often the other side closed the connection before the whole answer
+    was sent, `sent` how many bytes of answers were.
     Use it with `with`; whatever hangs ends when it is closed. Its tokens are words.
     """
 
@@ -132,6 +133,7 @@ class FakeService:
         self.answer = answer
         self.dimension = dimension
         self.retry_after = retry_after
+        self.body: bytes | None = None
         self.requests: list[Request] = []
         self.hung_up = 0
         self.sent = 0
@@ -210,9 +212,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Chat completions and embeddings."""
         try:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
-            make = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}[self.path]
             how = self.service.take(Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            answer = make(body, how)
+            make = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}.get(self.path)
+            if make is None:
+                self._send(_error(f"there is nothing at {self.path}"), 404)
+                return
+            answer = make(body, how) if self.service.body is None else self.service.body
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._send(_error(f"this request cannot be understood: {error!r}"), 400)
             return
@@ -247,7 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
             for part in _huge():
                 self._write(part)
         elif how == "packed":
-            self._send(gzip.compress(b"".join(_huge()), 1), headers={"Content-Encoding": "gzip"})
+            pack = zlib.compressobj(1, wbits=31)
+            packed = b"".join([*(pack.compress(part) for part in _huge()), pack.flush()])
+            self._send(packed, headers={"Content-Encoding": "gzip"})
         else:
             self._send(*whole.get(how, (answer, 200, {})))
 
