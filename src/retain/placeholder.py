@@ -6,6 +6,7 @@ A key is made of lower-case letters, digits and hyphens, so that it can be told 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Container
 
 MARK = "[MemoryRef: "
@@ -13,7 +14,22 @@ MOST_DESCRIPTION = 200
 _WHOLE = re.compile(r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]")
 _LIKE = re.compile(r"\[(?=\s*memory\s*_?\s*ref\s*:)", re.IGNORECASE)
 _FAKE = "[quoted "
+_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_WORD = re.compile(r"[a-z0-9]+")
+_MOST_WORDS = 4
+_MOST_READABLE = 40
 _BREAKS = re.compile(r"[\s\[\]]+")
+
+
+def new_key(words: str) -> str:
+    """A new key that reads like some words, and that nobody can guess."""
+    start = "-".join(_WORD.findall(words.lower()[:200])[:_MOST_WORDS])[:_MOST_READABLE].strip("-")
+    return f"{start or 'ref'}-{secrets.token_hex(4)}"
+
+
+def is_key(text: str) -> bool:
+    """Whether something can be a key."""
+    return _KEY.fullmatch(text) is not None
 
 
 def write(key: str, description: str) -> str:

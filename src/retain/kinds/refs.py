@@ -4,41 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import IO, Any
 
-from retain import placeholder
-from retain.kinds.kind import Home, Kind, Table, Who
-from retain.storage.database import Transaction
+from retain import canonical, clock, describe, placeholder, reference
+from retain.errors import AlreadyExists, Busy, InDoubt, Invalid, NotFound, RetainError, Unreachable
+from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, own_session, unpack
+from retain.measure import Measure
+from retain.models import Model
+from retain.reference import FRAGMENT, Output, Ref
+from retain.reference_tools import tools
+from retain.section import Ask, Section
+from retain.storage.blobs import Stored
+from retain.storage.database import Row, Transaction
+from retain.tool import Tool
+from retain.view import View
 
-Output = str | bytes | Mapping[str, Any] | Sequence[Any]
-"""What can be stored: text, bytes, or JSON."""
+__all__ = ["FRAGMENT", "Output", "Prepared", "Preparing", "Ref", "Refs"]
 
-
-@dataclass(frozen=True)
-class Ref:
-    """A stored content: what it is, where it came from, how large it is; `source` says who stored it."""
-
-    key: str
-    user: str | None
-    agent: str | None
-    session: str | None
-    type: str
-    summary: str
-    media: str
-    bytes: int
-    lines: int
-    tokens: int
-    metadata: dict[str, Any]
-    source: str
-    is_active: bool
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def placeholder(self) -> str:
-        """What stands for it in a prompt."""
-        return placeholder.write(self.key, self.summary)
+_MOST_SUMMARY = 2_000
+_MOST_WORDS = 8
+_BEGINNING = 2_000
+_TRIES = 3
+_LOCAL = {"file": "null", "whole": "0", "staged_at": ":now"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +38,9 @@ class Prepared:
     key: str
     summary: str
     line: str
+    stored: Stored
+    values: Mapping[str, Any]
+    given: bool = False
 
     @property
     def placeholder(self) -> str:
@@ -67,7 +57,7 @@ class Preparing:
 
     def __call__(
         self,
-        content: Output,
+        content: Output | IO[bytes],
         description: str = "",
         *,
         type: str = "note",
@@ -77,23 +67,60 @@ class Preparing:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Prepared:
-        """Make a content ready; without a description, one is written from what it is."""
-        raise NotImplementedError
+        """Make a content ready, or everything that is left to read in a file or a pipe, of any size.
 
-    def file(
-        self,
-        file: IO[bytes],
-        description: str = "",
-        *,
-        type: str = "note",
-        source: str = "",
-        status: str = "",
-        session: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        key: str | None = None,
-    ) -> Prepared:
-        """The same for everything that is left to read in a file, or in a pipe, of any size."""
-        raise NotImplementedError
+        Without a description, one is written from what it is. What can be refused is refused before anything is stored.
+        """
+        limit = self._home.settings.max_attributes_bytes
+        source, status = canonical.text(source, "source", limit), canonical.text(status, "status", limit)
+        description = canonical.text(description, "description", limit)
+        canonical.key(type, "type")
+        if key is not None and not placeholder.is_key(canonical.key(key, "key")):
+            raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
+        origin = {name: value for name, value in (("command", source), ("status", status)) if value}
+        told = canonical.dump({**origin, **reference.an_object(metadata)}, "metadata", limit)
+        pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes)
+        measured = Measure()
+        stored = self._home.blobs.take(self._who.tenant, self._owner(session), measured.through(pieces))
+        media = media or describe.media_of(measured.head)
+        summary = placeholder.one_line(description) or reference.described(measured, source, status, media, self._model())
+        name = key or placeholder.new_key(source or description or summary)
+        values = {
+            "type": type, "media": media, "bytes": stored.bytes, "lines": measured.lines, "tokens": measured.tokens,
+            "metadata": told, "agent": self._who.agent, "session": session,
+            "begins": source if media == "binary" else f"{source} {measured.beginning[:_BEGINNING]}",
+        }  # fmt: skip
+        return Prepared(
+            name, summary, reference.line(source, status, placeholder.write(name, summary)), stored, values, key is not None
+        )
+
+    file = __call__
+
+    def keep(self, prepared: Prepared) -> Ref:
+        """Add what was prepared, in a transaction of its own."""
+        tenant, blobs, refs = self._who.tenant, self._home.blobs, Refs(self._home, self._who)
+        try:
+            kept = self._home.database.write(tenant, lambda tx: refs.add_row(tx, prepared), safe=not prepared.given)
+        except InDoubt:
+            raise  # nobody knows whether its row is there: the next purge will
+        except RetainError:
+            blobs.settle(tenant, prepared.stored)
+            raise
+        blobs.settle(tenant, prepared.stored)
+        return kept
+
+    def _owner(self, session: str | None) -> str:
+        """Whose the content is: the scope's user's, the session's user's, or nobody's ('')."""
+        if session is None:
+            return self._who.user or ""
+        id = canonical.key(session, "session")
+        found = self._home.database.read(self._who.tenant, lambda tx: tx.one(_OWNER, session=id, user=self._who.user))
+        if found is None:
+            raise NotFound(what="session", id=id)
+        return str(found[0])
+
+    def _model(self) -> Model | None:
+        return self._home.models.main if self._home.settings.ref_describe == "model" else None
 
 
 class Refs(Kind):
@@ -101,16 +128,272 @@ class Refs(Kind):
 
     name = "refs"
     tables = (
-        Table("blobs", order="user_id, digest", owned="user_id = :user"),
+        Table("blobs", "user_id, digest", "user_id = :user", "whole = 1", _LOCAL),
         Table("blob_parts", order="user_id, digest, part", owned="user_id = :user"),
         Table("refs", order="key", owned="user_id = :user"),
+    )
+    checks = (
+        Check(
+            "every reference has its content",
+            """select 'reference ' || key from refs where tenant = :tenant and not exists (
+                   select 1 from blobs where blobs.tenant = :tenant and blobs.user_id = refs.user_id
+                   and blobs.digest = refs.digest and blobs.whole = 1 and blobs.bytes = refs.bytes)""",
+        ),
+        Check(
+            "a session's references are its user's",
+            """select 'reference ' || key from refs join sessions on sessions.tenant = refs.tenant
+               and sessions.id = refs.session_id where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",
+        ),
     )
 
     @property
     def prepare(self) -> Preparing:
-        """`prepare(content, …)` and `prepare.file(file, …)`: for whoever adds references together with something else."""
+        """`prepare(content, …)`, then `add_row` in a transaction or `prepare.keep`: for who adds more than that."""
         return Preparing(self._home, self._who)
+
+    def add(
+        self,
+        content: Output,
+        description: str = "",
+        *,
+        type: str = "note",
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Store a content and return its key, a new one that can be read where none is given."""
+        return self._add(content, description, type=type, session=session, metadata=metadata, key=key).key
+
+    def capture(
+        self,
+        output: Output,
+        *,
+        source: str = "",
+        status: str = "",
+        session: str | None = None,
+        type: str = "command_output",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
+        data, _ = reference.encoded(output, self._settings.max_ref_bytes)
+        if not reference.over(data, self._settings.ref_tokens):
+            return output
+        made = self._add(output, source=source, status=status, session=session, type=type, metadata=metadata)
+        return reference.line(source, status, made.placeholder)
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
         """Add what was prepared, in the transaction of whoever adds it together with something else."""
-        raise NotImplementedError
+        values, stored = dict(prepared.values), prepared.stored
+        if values["session"] is not None:
+            own_session(tx, self._who, values["session"])
+        looked = reference.words_of(prepared.key, prepared.summary, values.pop("begins"))
+        self._home.blobs.add(tx, stored)
+        row = tx.one(
+            _INSERT, **values, key=prepared.key, user=stored.user, summary=prepared.summary, digest=stored.digest,
+            words=looked, source=self._who.source,
+        )  # fmt: skip
+        if row is None and not prepared.given:  # the work was run before, and nobody heard the answer
+            row = tx.one(_AGAIN, key=prepared.key, user=stored.user, digest=stored.digest)
+        if row is None:
+            raise AlreadyExists(what="reference", id=prepared.key)
+        return reference.ref(row)
+
+    def get(
+        self,
+        key: str,
+        *,
+        page: int | None = None,
+        lines: tuple[int, int] | None = None,
+        head: int | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+        path: str | None = None,
+        tokens: int = 2000,
+    ) -> View:
+        """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
+        asked = {"page": page, "lines": lines, "head": head, "tail": tail, "grep": grep, "path": path}
+        given = {name: value for name, value in asked.items() if value is not None}
+        if len(given) > 1:
+            raise Invalid(field="view", problem=f"takes one of {', '.join(asked)}, not {' and '.join(given)}")
+        canonical.whole(tokens, "tokens", 1)
+        return reference.shown(self._open(canonical.key(key, "key")), given, tokens)
+
+    def info(self, key: str) -> Ref:
+        """What is known of a reference, without its content."""
+        canonical.key(key, "key")
+        return self._read(lambda tx: reference.ref(self._find(tx, key)))
+
+    def edit(self, key: str, *, summary: str | None = None, is_active: bool | None = None, type: str | None = None) -> Ref:
+        """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
+        canonical.key(key, "key")
+        if type is not None:
+            canonical.key(type, "type")
+        line = None if summary is None else placeholder.one_line(canonical.text(summary, "summary", _MOST_SUMMARY))
+        if line == "":
+            raise Invalid(field="summary", problem="must not be blank")
+
+        def work(tx: Transaction) -> Ref:
+            tx.lock("select 1 from refs where tenant = :tenant and key = :key", key=key)
+            before = reference.ref(self._find(tx, key))
+            (words,) = tx.one(_GET_WORDS, key=key) or ("",)
+            said = before.summary if line is None else line
+            active = before.is_active if is_active is None else is_active
+            words = reference.words_of(key, said, words.partition("\n")[2])
+            values = {"summary": said, "active": int(active), "type": before.type if type is None else type}
+            return reference.ref(tx.one(_EDIT, key=key, words=words, **values) or ())
+
+        return self._write(work)
+
+    def remove(self, key: str) -> None:
+        """Delete a reference, and its content if no other has the same."""
+        canonical.key(key, "key")
+
+        def work(tx: Transaction) -> list[str]:
+            row = tx.one(_REMOVE, key=key, user=self._who.user)
+            if row is None:
+                raise NotFound(what="reference", id=key)
+            return self._home.blobs.release(tx, [(row[0], row[1])])
+
+        self._home.blobs.discard(self._database.write(self._who.tenant, work, frees=True))
+
+    def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
+        """References with all words of a query in their key, summary, command or beginning, newest first."""
+        words = canonical.text(query, "query", 1000).casefold().split()
+        if not words:
+            raise Invalid(field="query", problem="must not be blank")
+        if len(words) > _MOST_WORDS:
+            raise Invalid(field="query", problem=f"has more than {_MOST_WORDS} words")
+        size = self._limit(limit)
+        named = {f"w{n}": "%" for n in range(1, _MOST_WORDS + 1)} | {
+            f"w{n}": reference.like(w) for n, w in enumerate(words, 1)
+        }
+
+        def work(tx: Transaction) -> Sequence[Row]:
+            if session is not None:
+                own_session(tx, self._who, canonical.key(session, "session"))
+            return tx.all(_SEARCH, **named, user=self._who.user, session=session, size=size)
+
+        return [reference.ref(row) for row in self._read(work)]
+
+    def section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
+        rows = tx.all(_OF_SESSION, session=ask.session, size=200)
+        return Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1]) if rows else None
+
+    def tools(self) -> list[Tool]:
+        """`store_memory`, `retrieve_memory` and `search_memory`."""
+        return tools(self._add, self.get, self.search, lambda: self.list(limit=min(500, self._settings.max_page)))
+
+    def list(
+        self,
+        *,
+        session: str | None = None,
+        type: str | None = None,
+        active: bool | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Ref]:
+        """The references of the scope, or of a session, newest first."""
+        size = self._limit(limit)
+        at, key = unpack(after, [int, str]) if after else (2**62, "")
+
+        def work(tx: Transaction) -> Sequence[Row]:
+            if session is not None:
+                own_session(tx, self._who, canonical.key(session, "session"))
+            which = {"user": self._who.user, "session": session, "type": type}
+            return tx.all(_LIST, **which, active=None if active is None else int(active), at=at, key=key, size=size + 1)
+
+        rows = self._read(work)
+        return cut(
+            [reference.ref(row) for row in rows], size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
+        )
+
+    def _find(self, tx: Transaction, key: str) -> Row:
+        row = tx.one(_GET, key=key, user=self._who.user)
+        if row is None:
+            raise NotFound(what="reference", id=key)
+        return row
+
+    def _open(self, key: str) -> IO[bytes]:
+        """The content of a reference that the scope may see."""
+        for _ in range(_TRIES):
+            row = self._read(lambda tx: tx.one(_GET_CONTENT, key=key, user=self._who.user))
+            if row is None:
+                raise NotFound(what="reference", id=key)
+            try:
+                return self._home.blobs.open(self._who.tenant, row[0], row[1])
+            except Unreachable as error:  # or it was removed just now: then there is no row
+                failed = error
+        raise failed
+
+    def _add(self, content: Output, description: str = "", **how: Any) -> Ref:
+        """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
+        for left in range(_TRIES, -1, -1):
+            prepared = self.prepare(content, description, **how)
+            try:
+                return self.prepare.keep(prepared)
+            except (AlreadyExists, Busy):
+                if prepared.given or not left:
+                    raise
+        raise AssertionError
+
+
+_COLUMNS = """key, user_id, agent, session_id, type, summary, media, bytes, lines, tokens, metadata, source, is_active,
+              created_at, updated_at"""
+_VISIBLE = " and (user_id = coalesce(:user, user_id) or user_id = '') "
+_GET = "select " + _COLUMNS + " from refs where tenant = :tenant and key = :key" + _VISIBLE
+_GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key" + _VISIBLE
+_GET_WORDS = "select words from refs where tenant = :tenant and key = :key"
+_OWNER = """select user_id from sessions
+            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
+_INSERT = (
+    """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media, bytes, lines, tokens,
+                               metadata, words, source, is_active, created_at, updated_at)
+             values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest, :media, :bytes, :lines, :tokens,
+                     :metadata, :words, :source, 1, :now, :now)
+             on conflict do nothing returning """
+    + _COLUMNS
+)
+_AGAIN = (
+    "select "
+    + _COLUMNS
+    + """ from refs
+             where tenant = :tenant and key = :key and user_id = :user and digest = :digest"""
+)
+_EDIT = (
+    """update refs set summary = :summary, words = :words, is_active = :active, type = :type, updated_at = :now
+           where tenant = :tenant and key = :key returning """
+    + _COLUMNS
+)
+_REMOVE = "delete from refs where tenant = :tenant and key = :key" + _VISIBLE + "returning user_id, digest"
+_LIST = (
+    "select "
+    + _COLUMNS
+    + " from refs where tenant = :tenant"
+    + _VISIBLE
+    + """
+             and coalesce(session_id, '') = coalesce(:session, session_id, '') and type = coalesce(:type, type)
+             and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)
+             order by created_at desc, key desc limit :size"""
+)
+_SEARCH = (
+    "select "
+    + _COLUMNS
+    + " from refs where tenant = :tenant"
+    + _VISIBLE
+    + """
+             and coalesce(session_id, '') = coalesce(:session, session_id, '')
+             and words like :w1 escape '!' and words like :w2 escape '!' and words like :w3 escape '!'
+             and words like :w4 escape '!' and words like :w5 escape '!' and words like :w6 escape '!'
+             and words like :w7 escape '!' and words like :w8 escape '!'
+             order by created_at desc, key desc limit :size"""
+)
+_OF_SESSION = """select key, summary, max(here) from (
+                     select key, summary, created_at, 1 as here from refs
+                     where tenant = :tenant and session_id = :session and is_active = 1
+                     union all
+                     select refs.key, summary, created_at, 0 as here from mentions
+                     join refs on refs.tenant = :tenant and refs.key = mentions.key and is_active = 1 and (
+                         user_id = '' or user_id = (select user_id from sessions where tenant = :tenant and id = :session))
+                     where mentions.tenant = :tenant and mentions.session_id = :session) found
+                 group by key, summary, created_at order by created_at desc, key desc limit :size"""

@@ -175,11 +175,13 @@ class Sessions(Kind):
         """Delete a session with everything in it, at once."""
         canonical.key(id, "id")
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> list[str]:
             own_session(tx, self._who, id)
+            contents = tx.all("select distinct user_id, digest from refs where tenant = :tenant and session_id = :id", id=id)
             tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
+            return self._home.blobs.release(tx, [(user, digest) for user, digest in contents])
 
-        self._database.write(self._who.tenant, work, slow=True)
+        self._home.blobs.discard(self._database.write(self._who.tenant, work, slow=True))
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(

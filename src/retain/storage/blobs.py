@@ -1,12 +1,385 @@
-"""Where large contents are kept: content-addressed files in a folder, or parts in the database where there is none."""
+"""Where contents are kept: small ones in the database, large ones in files, each once for a user, by its hash.
+
+Storing has two halves. `take` works outside of any transaction: a large content is in its file, or in its table, when it
+returns. `add` is a few statements in the transaction that also adds the reference. A content without a reference goes in
+the transaction that removes its last one; what a crash left behind is found by `collect`, which `retain purge` calls.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
+from typing import IO, Any
+
+from retain import clock
+from retain.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
+from retain.settings import Settings
+from retain.storage.database import Database, Finding, Transaction
+from retain.storage.files import check_target
+from retain.storage.folder import Folder, Held, older_than
+from retain.storage.parts import PART_BYTES, Part, PartsFile, chunks, cut, join
+
+GRACE = 60 * clock.MINUTE
+"""How long what nobody refers to may be in somebody's hands."""
+_MOST_IN_MEMORY = 4 << 20
+_PARTS_IN_ONE_WRITE = 8
+_IN_ONE_WRITE = 500
+_VANISHED = "a content was removed while it was being stored again"
+
+_ADD = """insert into blobs (tenant, user_id, digest, bytes, file, whole, staged_at)
+          values (:tenant, :user, :digest, :bytes, :file, 1, null)
+          on conflict (tenant, user_id, digest) do update
+          set file = case when blobs.whole = 1 then blobs.file else excluded.file end, whole = 1, staged_at = null
+          returning file"""
+_ADD_STAGED = """update blobs set staged_at = null
+                 where tenant = :tenant and user_id = :user and digest = :digest and whole = 1"""
+_ADD_PART = """insert into blob_parts (tenant, user_id, digest, part, start, encoding, data)
+               values (:tenant, :user, :digest, :part, :start, :encoding, :data) on conflict do nothing"""
+_NO_PARTS = "delete from blob_parts where tenant = :tenant and user_id = :user and digest = :digest"
+_STAGE = """insert into blobs (tenant, user_id, digest, bytes, file, whole, staged_at)
+            values (:tenant, :user, :digest, :bytes, null, 0, :now)
+            on conflict (tenant, user_id, digest) do update set staged_at = :now returning whole"""
+_STAGING = """update blobs set staged_at = :now, whole = case when whole = 1 then 1 else :whole end
+              where tenant = :tenant and user_id = :user and digest = :digest"""
+_FIND = "select bytes, file, whole from blobs where tenant = :tenant and user_id = :user and digest = :digest"
+_PART_AT = """select start, encoding, data from blob_parts
+              where tenant = :tenant and user_id = :user and digest = :digest and part <= :most and start <= :at
+              order by part desc limit 1"""
+_LOCK = "select 1 from blobs where tenant = :tenant and user_id = :user and digest = :digest"
+_RELEASE = """delete from blobs where tenant = :tenant and user_id = :user and digest = :digest
+              and (staged_at is null or staged_at < :stale) and not exists (
+                  select 1 from refs where refs.tenant = :tenant and refs.user_id = :user and refs.digest = :digest)
+              returning file"""
+_UNUSED = """select user_id, digest from blobs
+             where tenant = :tenant and (staged_at is null or staged_at < :stale) and not exists (
+                 select 1 from refs where refs.tenant = :tenant and refs.user_id = blobs.user_id
+                 and refs.digest = blobs.digest)
+             limit :size"""
+_FILES = "select file from blobs where tenant = :tenant and file is not null"
+_HAS_FILE = "select 1 from blobs where tenant = :tenant and user_id = :user and digest = :digest and file = :file"
+_ALL = """select user_id, digest, bytes, file from blobs where tenant = :tenant and whole = 1
+          and user_id = coalesce(:user, user_id) order by user_id, digest"""
+_PARTS = """select part, start, encoding, data from blob_parts
+            where tenant = :tenant and user_id = :user and digest = :digest order by part"""
+_IMPORTED = "update blobs set staged_at = :now where tenant = :tenant and user_id = :user and digest = :digest"
+_SETTLED = """update blobs set staged_at = null where tenant = :tenant and staged_at is not null and exists (
+                  select 1 from refs where refs.tenant = :tenant and refs.user_id = blobs.user_id
+                  and refs.digest = blobs.digest)"""
+_MADE = "select created_at from tenants where tenant = :tenant"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A content that `take` took: small enough to be in memory, in a file that is held, or in its table already."""
+
+    user: str
+    digest: str
+    bytes: int
+    parts: tuple[Part, ...] = ()
+    held: Held | None = None
 
 
 class Blobs:
-    """The folder for large contents; None: everything stays in the database."""
+    """The contents of one database; `folder` is for large ones, None where everything stays in the database."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, database: Database, settings: Settings, folder: Folder | None) -> None:
+        self._database = database
+        self._settings = settings
         self.folder = folder
+        self._tenants: dict[str, str] = {}
+
+    # -- storing -----------------------------------------------------------------------------------------------
+
+    def take(self, tenant: str, user: str, pieces: Iterable[bytes]) -> Stored:
+        """Store a content, but for what `add` does in a transaction."""
+        coming = iter(self._within_limit(pieces))
+        begun: list[bytes] = []
+        size, most = 0, min(self._settings.ref_file_bytes, _MOST_IN_MEMORY)
+        for piece in coming:
+            begun.append(piece)
+            size += len(piece)
+            if size > most:
+                break
+        else:
+            whole = b"".join(begun)
+            return Stored(user, hashlib.sha256(whole).hexdigest(), size, tuple(cut([whole])))
+        everything = chain(_handing_over(begun), coming)
+        if self.folder is None:
+            with tempfile.TemporaryFile() as spool:
+                return self._stage(tenant, user, spool, *_spooled(spool, everything))
+        held = self.folder.write(self._place(tenant, user), everything)
+        if held.size > self._settings.ref_file_bytes:
+            return Stored(user, held.digest, held.size, held=held)
+        try:
+            with self.folder.open(held.name) as file:
+                return self._stage(tenant, user, file, held.digest, held.size)
+        finally:
+            self._drop(held)
+
+    def add(self, tx: Transaction, stored: Stored) -> None:
+        """Have the content's row, in the transaction that adds a reference to it."""
+        which = {"user": stored.user, "digest": stored.digest}
+        if not stored.parts and stored.held is None:
+            if not tx.run(_ADD_STAGED, **which):
+                raise Busy(problem=_VANISHED)
+            return
+        file = stored.held.name if stored.held else None
+        (used,) = tx.one(_ADD, **which, bytes=stored.bytes, file=file) or (None,)
+        if used is None:
+            tx.many(_ADD_PART, [{**which, **vars(part)} for part in stored.parts])
+        elif used == file:
+            tx.run(_NO_PARTS, **which)
+
+    def settle(self, tenant: str, stored: Stored) -> None:
+        """After the commit: let the file go, and remove it if the same content was there already."""
+        held = stored.held
+        if held is None:
+            return
+        if self._has_row(tenant, stored.user, held.digest, held.name):
+            held.let_go()
+        else:
+            self._drop(held)
+
+    def _drop(self, held: Held) -> None:
+        held.let_go()
+        if self.folder:
+            self.folder.remove([held.name])
+
+    def _stage(self, tenant: str, user: str, file: IO[bytes], digest: str, size: int) -> Stored:
+        """Write a large content into its table, a few parts at a time, so that nobody waits for all of it."""
+        which = {"user": user, "digest": digest}
+        done = self._database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
+        if not done or not done[0]:
+            file.seek(0)
+            parts = ({**which, **vars(part)} for part in cut(chunks(file)))
+            while batch := list(islice(parts, _PARTS_IN_ONE_WRITE)):
+                self._database.write(tenant, lambda tx, batch=batch: self._stage_parts(tx, which, batch))  # type: ignore[misc]
+            self._database.write(tenant, lambda tx: self._staging(tx, which, whole=1))
+        return Stored(user, digest, size)
+
+    def _stage_parts(self, tx: Transaction, which: Mapping[str, str], batch: Sequence[Mapping[str, Any]]) -> None:
+        self._staging(tx, which, whole=0)
+        tx.many(_ADD_PART, batch)
+
+    def _staging(self, tx: Transaction, which: Mapping[str, str], *, whole: int) -> None:
+        if not tx.run(_STAGING, **which, whole=whole):
+            raise Busy(problem=_VANISHED)
+
+    def _within_limit(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        size, limit = 0, self._settings.max_ref_bytes
+        for piece in pieces:
+            size += len(piece)
+            if size > limit:
+                raise TooLarge(field="content", size=f"over {limit}", unit="bytes", limit=limit)
+            yield piece
+
+    def _place(self, tenant: str, user: str) -> str:
+        """Where a user's files are: hashes, so that no name can lead elsewhere, and no two databases share a place."""
+        return f"{self._tenant_place(tenant)}/{_hashed(user)}"
+
+    def _tenant_place(self, tenant: str) -> str:
+        if tenant not in self._tenants:
+            made = self._database.read(tenant, lambda tx: tx.one(_MADE))
+            if made is None:
+                self._database.write(tenant, lambda tx: None)
+                made = self._database.read(tenant, lambda tx: tx.one(_MADE))
+            self._tenants[tenant] = _hashed(f"{tenant} {made}")
+        return self._tenants[tenant]
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
+        """A content as a file that can be read from any place."""
+        found = self._database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
+        if found is None or not found[2]:
+            raise Corrupt(problem=f"the content {digest} is missing")
+        size, file, _ = found
+        if file is not None:
+            return self._in_folder(file)
+        where = f"a part of the content {digest} is missing"
+
+        def fetch(at: int) -> tuple[int, bytes] | None:
+            most = at // PART_BYTES + 1
+            part = self._database.read(tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=most, at=at))
+            return None if part is None else (part[0], join(part[1], part[2]))
+
+        return io.BufferedReader(PartsFile(size, fetch, lambda: Corrupt(problem=where)), PART_BYTES)
+
+    def _in_folder(self, name: str) -> IO[bytes]:
+        if self.folder is None:
+            raise Unreachable(
+                problem=f"a large content is in a file ({name}), and the setting ref_folder does not say where"
+            )
+        return self.folder.open(name)
+
+    # -- letting go --------------------------------------------------------------------------------------------
+
+    def release(self, tx: Transaction, contents: Iterable[tuple[str, str]]) -> list[str]:
+        """Remove those contents (users and hashes) that no reference needs; the files to `discard` after the commit."""
+        gone = []
+        for user, digest in contents:
+            tx.lock(_LOCK, user=user, digest=digest)  # a statement after this sees who refers to it
+            row = tx.one(_RELEASE, user=user, digest=digest, stale=tx.now - GRACE)
+            if row is not None:
+                gone.append(row[0] or "")
+        return gone
+
+    def discard(self, files: Iterable[str]) -> bool:
+        """Remove files whose rows are gone for good; False if somebody is copying them, and `collect` does it later."""
+        return self.folder is None or self.folder.remove(filter(None, files))
+
+    def collect(self, tenant: str, *, frees: bool = True) -> int:
+        """Remove what no reference needs, and what crashes left; how many contents and files."""
+        done = 0
+        while gone := self._database.write(tenant, self._collect_rows, frees=frees):
+            self.discard(gone)
+            done += len(gone)
+        if self.folder is not None:
+            done += self._clear(tenant, self._tenant_place(tenant), GRACE // clock.SECOND)[0]
+        return done
+
+    def erase(self, tenant: str, user: str) -> bool:
+        """Remove every file that a user without rows has left; False if somebody is copying them."""
+        return self.folder is None or self._clear(tenant, self._place(tenant, user), 0)[1]
+
+    def _collect_rows(self, tx: Transaction) -> list[str]:
+        unused = tx.all(_UNUSED, stale=tx.now - GRACE, size=_IN_ONE_WRITE)
+        return self.release(tx, [(user, digest) for user, digest in unused])
+
+    def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
+        assert self.folder
+        named = {name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)}
+        look = "select 1 from blobs where tenant = :tenant and file = :file"
+
+        def has_row(name: str) -> bool:
+            return name in named or self._database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
+
+        return self.folder.clear(place, older_than(seconds), has_row)
+
+    def _has_row(self, tenant: str, user: str, digest: str, file: str) -> bool:
+        return self._database.read(tenant, lambda tx: tx.one(_HAS_FILE, user=user, digest=digest, file=file)) is not None
+
+    # -- copying and checking ----------------------------------------------------------------------------------
+
+    def copying(self) -> AbstractContextManager[None]:
+        """While this lasts, no file is removed."""
+        return nullcontext() if self.folder is None else self.folder.copying()
+
+    def backup(self, target: Path) -> None:
+        """Write a consistent copy of the database, and one of the files that its rows name."""
+        if self.folder is None:
+            self._database.backup(target)
+            return
+        beside = target.with_name(target.name + "-refs")
+        check_target(beside)
+        with self.folder.copying():
+            self._database.backup(target)
+            try:
+                self.folder.copy_to(beside)
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
+
+    def parts(self, tx: Transaction, user: str | None) -> Iterator[dict[str, Any]]:
+        """Every content in parts, wherever it is kept, for an export."""
+        for owner, digest, _, file in tx.all(_ALL, user=user):
+            which = {"user_id": owner, "digest": digest}
+            if file is None:
+                for row in tx.each(_PARTS, user=owner, digest=digest):
+                    yield {**which, **row}
+            else:
+                with self._in_folder(file) as content:
+                    for part in cut(chunks(content)):
+                        yield {**which, **vars(part)}
+
+    def put(self, tenant: str, user: str, digest: str, rows: Iterable[Mapping[str, Any]]) -> tuple[int, bool]:
+        """Take a content from an import, keep it where this database keeps such; how many parts, and if it was new."""
+        count = 0
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal count
+            for row in rows:
+                count += 1
+                yield join(str(row["encoding"]), str(row["data"]))
+
+        def work(tx: Transaction) -> bool:
+            found = tx.one(_FIND, user=user, digest=digest)
+            if found is None or found[0] != stored.bytes or stored.digest != digest:
+                raise Invalid(field="file", problem=f"the content {digest} is not what its hash says")
+            if found[2] and (stored.parts or stored.held):
+                return False
+            self.add(tx, stored)
+            tx.run(_IMPORTED, user=user, digest=digest)
+            return True
+
+        before = self._database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
+        stored = self.take(tenant, user, pieces())
+        new = self._database.write(tenant, work) and not (before and before[2])
+        self.settle(tenant, stored)
+        return count, new
+
+    def settled(self, tenant: str) -> None:
+        """After an import: what has its references now is in nobody's hands."""
+        self._database.write(tenant, lambda tx: tx.run(_SETTLED))
+
+    def verify(self, tenants: Sequence[str]) -> list[Finding]:
+        """Read every content and compare it with its hash; find files that belong to nobody."""
+        damaged = [f"{tenant}: {problem}" for tenant in tenants for problem in self._damaged(tenant)]
+        left = [f"{tenant}: {name}" for tenant in tenants for name in self._left(tenant)]
+        more = " (`retain purge` removes them)" if left else ""
+        return [
+            Finding("every stored content is what its hash says", _listed(damaged)),
+            Finding("no file is left without its content's row", _listed(left) + more),
+        ]
+
+    def _damaged(self, tenant: str) -> Iterator[str]:
+        for user, digest, size, _ in self._database.read(tenant, lambda tx: tx.all(_ALL, user=None), slow=True):
+            try:
+                with self.open(tenant, user, digest) as content:
+                    seen, length = hashlib.sha256(), 0
+                    for piece in chunks(content):
+                        seen.update(piece)
+                        length += len(piece)
+            except (Corrupt, Unreachable, OSError) as error:
+                if self._database.read(tenant, lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d)):  # type: ignore[misc]
+                    yield f"{digest}: {error}"
+                continue
+            if (seen.hexdigest(), length) != (digest, size):
+                yield f"{digest} is damaged"
+
+    def _left(self, tenant: str) -> Iterator[str]:
+        if self.folder is None:
+            return
+        old = older_than(GRACE // clock.SECOND)
+        on_disk = {name for name in self.folder.names(self._tenant_place(tenant)) if self.folder.made(name) < old}
+        named = {name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)}
+        yield from sorted(on_disk - named)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _handing_over(pieces: list[bytes]) -> Iterator[bytes]:
+    """Each in turn, and none is kept."""
+    while pieces:
+        yield pieces.pop(0)
+
+
+def _spooled(spool: IO[bytes], pieces: Iterable[bytes]) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        spool.write(piece)
+        size += len(piece)
+    return digest.hexdigest(), size
+
+
+def _listed(problems: list[str]) -> str:
+    return "; ".join(problems[:20]) + (f" and {len(problems) - 20} more" if len(problems) > 20 else "")

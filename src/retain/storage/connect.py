@@ -8,6 +8,7 @@ from retain.clock import Clock
 from retain.errors import SettingsError
 from retain.settings import Settings
 from retain.storage.database import Database
+from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
 from retain.storage.sqlite import SqliteDatabase
 
@@ -32,3 +33,16 @@ def connect(settings: Settings, clock: Clock | None = None, *, create: bool = Tr
     known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
     problem = f"{settings.shown('database')!r} is no address; {meant}use {known}"
     raise SettingsError(where="database", problem=problem)
+
+
+def folder(settings: Settings) -> Folder | None:
+    """The folder for large contents: the one that the settings name, else one beside a file, else none."""
+    url = settings.database
+    if settings.ref_folder:
+        path = Path(settings.ref_folder).absolute()
+    elif url.startswith("sqlite:///") and url != "sqlite:///:memory:":
+        file = Path(url.removeprefix("sqlite:///")).resolve()
+        path = file.with_name(file.name + "-refs")
+    else:
+        return None
+    return Folder(path, durable=settings.sqlite_durability == "full", least_free_mib=settings.sqlite_min_free_mib)

@@ -4,6 +4,9 @@ The first line says what the file is, a `tenant` line starts each tenant, every 
 order of its key, and the last line has the number of rows and the SHA-256 of all lines before it, so that a file that
 was cut off or changed is refused before anything is written. An import adds what is missing, and finds again what it
 already added: it can be repeated after an interruption. A row that is there with other content stops it.
+
+Stored contents are written in parts of a fixed size, wherever they are kept, and an import keeps them where its database
+keeps such contents.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import IO, Any
 
 from retain import canonical
 from retain.errors import Conflict, Invalid
+from retain.storage.blobs import Blobs
 from retain.storage.database import EVERY_TENANT, Database, Transaction
 from retain.storage.tables import Table
 
 FORMAT = 1
+PARTS = "blob_parts"
 _IN_ONE_WRITE = 500
 Progress = Callable[[int, int], None]
 """Called with how much is done and how much there is, 0 where that is not known."""
@@ -38,6 +43,7 @@ class Copied:
 def export(
     database: Database,
     tables: Sequence[Table],
+    blobs: Blobs,
     out: IO[bytes],
     *,
     tenants: Sequence[str] | None = None,
@@ -59,13 +65,14 @@ def export(
 
         def work(tx: Transaction) -> None:
             for table in tables:
-                for row in tx.each(table.select(of_user=user is not None), **({} if user is None else {"user": user})):
-                    put({"table": table.name, "row": {k: v for k, v in row.items() if k != "tenant"}})
+                for row in _rows(tx, table, blobs, user):
+                    put({"table": table.name, "row": row})
                     counts[table.name] += 1
                     if progress and sum(counts.values()) % _IN_ONE_WRITE == 0:
                         progress(sum(counts.values()), 0)
 
-        database.read(tenant, work, slow=True)
+        with blobs.copying():
+            database.read(tenant, work, slow=True)
     total = sum(counts.values())
     out.write(_line({"end": True, "rows": total, "sha256": digest.hexdigest()}))
     if progress:
@@ -73,30 +80,62 @@ def export(
     return Copied(counts)
 
 
-def import_(database: Database, tables: Sequence[Table], file: IO[bytes], *, progress: Progress | None = None) -> Copied:
+def _rows(tx: Transaction, table: Table, blobs: Blobs, user: str | None) -> Iterator[Mapping[str, Any]]:
+    """The rows of a table as they are exported."""
+    if table.name == PARTS:
+        yield from blobs.parts(tx, user)
+        return
+    for row in tx.each(table.select(of_user=user is not None), **({} if user is None else {"user": user})):
+        yield {name: value for name, value in row.items() if name != "tenant" and name not in table.local}
+
+
+def import_(
+    database: Database, tables: Sequence[Table], blobs: Blobs, file: IO[bytes], *, progress: Progress | None = None
+) -> Copied:
     """Read a whole export into the database."""
     total = _check(file, database.version())
     by_name = {table.name: table for table in tables}
     columns = database.read(EVERY_TENANT, lambda tx: {name: tx.columns(name) for name in by_name})
-    _inspect(file, columns)
+    _inspect(file, {name: set(found) - {"tenant"} - by_name[name].local.keys() for name, found in columns.items()})
     counts = {table.name: 0 for table in tables}
     new = 0
     file.seek(0)
-    tenant = ""
+    tenants: list[str] = []
     for (kind, value), lines in groupby(_lines(file), key=_belongs):
         if kind == "tenant":
-            tenant = value
-            database.write(tenant, lambda tx: None)  # one without rows is a tenant too
+            tenants.append(value)
+            database.write(value, lambda tx: None)  # one without rows is a tenant too
         if kind != "table":
             continue
-        table, names = by_name[value], columns[value]
         rows = (line["row"] for _, line in lines)
-        while batch := list(islice(rows, _IN_ONE_WRITE)):
-            new += database.write(tenant, lambda tx, t=table, n=names, b=batch: _add(tx, t, n, b))  # type: ignore[misc]
-            counts[value] += len(batch)
+        table = by_name[value]
+        parts = value == PARTS
+        batches = (
+            _contents(blobs, tenants[-1], rows) if parts else _batches(database, tenants[-1], table, columns[value], rows)
+        )
+        for count, added in batches:
+            counts[value] += count
+            new += added
             if progress:
                 progress(sum(counts.values()), total)
+    for tenant in tenants:
+        blobs.settled(tenant)
     return Copied(counts, new)
+
+
+def _batches(
+    database: Database, tenant: str, table: Table, columns: Sequence[str], rows: Iterator[Mapping[str, Any]]
+) -> Iterator[tuple[int, int]]:
+    """Add rows, a batch in each write; how many each had, and how many of them were new."""
+    while batch := list(islice(rows, _IN_ONE_WRITE)):
+        yield len(batch), database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch))  # type: ignore[misc]
+
+
+def _contents(blobs: Blobs, tenant: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Store contents, part after part; how many parts each had, and how many of them were new."""
+    for (user, digest), parts in groupby(rows, key=lambda row: (row["user_id"], row["digest"])):
+        count, new = blobs.put(tenant, user, digest, parts)
+        yield count, count if new else 0
 
 
 def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> int:
@@ -107,7 +146,8 @@ def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[M
             added += 1
             continue
         found = tx.one(table.find(), **{name: row[name] for name in table.key})
-        if found is None or dict(zip(columns, found, strict=True)) != {**row, "tenant": tx.tenant}:
+        there = None if found is None else dict(zip(columns, found, strict=True))
+        if there is None or {name: there[name] for name in there if name not in table.local} != {**row, "tenant": tx.tenant}:
             key = " ".join(str(row[name]) for name in table.key)
             raise Conflict(problem=f"{table.name} {key} is already there with other content; import into an empty database")
     return added
@@ -161,7 +201,7 @@ def _check(file: IO[bytes], schema: int) -> int:
     return int(end["rows"])
 
 
-def _inspect(file: IO[bytes], columns: Mapping[str, Sequence[str]]) -> None:
+def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
     """Read it through again: could every line be written? A checksum says that a file is whole, not that we made it."""
     file.seek(0)
     tenant = ""
@@ -175,7 +215,7 @@ def _inspect(file: IO[bytes], columns: Mapping[str, Sequence[str]]) -> None:
             raise Invalid(field="file", problem=f"line {number} has a row before any tenant")
         if value not in columns:
             raise Invalid(field="file", problem=f"line {number} has a table {value!r} that this retain does not know")
-        if wrong := line["row"].keys() ^ (set(columns[value]) - {"tenant"}):
+        if wrong := line["row"].keys() ^ columns[value]:
             names = ", ".join(sorted(wrong))
             raise Invalid(field="file", problem=f"line {number} has other columns in {value} than this database ({names})")
         for name, item in line["row"].items():

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from retain import clock
 from retain.errors import StorageError
+from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
@@ -16,7 +17,8 @@ from retain.storage.tables import Table
 class Receipt:
     """What was removed from where; it names the user and holds nothing of what they said.
 
-    `compacted` is False where a reader still kept deleted pages in the log: `retain purge` clears them later.
+    `compacted` is False where a reader still kept deleted pages in the log, or an export or a backup its files: `retain
+    purge` clears them later.
     """
 
     tenant: str
@@ -26,15 +28,15 @@ class Receipt:
     compacted: bool
 
 
-def erase(database: Database, tables: Sequence[Table], tenant: str, user: str) -> Receipt:
-    """Remove all rows of a user, children first, and then what is left of them in free pages and logs."""
+def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
+    """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs."""
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
         return tx.now, {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
 
     at, removed = database.write(tenant, work, frees=True, slow=True)
     try:
-        compacted = database.compact()
+        compacted = all([blobs.erase(tenant, user), database.compact()])
     except StorageError:  # what is erased is erased: the receipt says what is left to do
         compacted = False
     return Receipt(tenant, user, clock.to_datetime(at), dict(reversed(removed.items())), compacted)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from retain.storage.database import Transaction
 
 _IDENTIFIER = re.compile(r"[a-z][a-z_]*")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what orders its rows, which belong to the user `:user`, and which have not expired."""
+    """A table: what orders its rows, which belong to the user `:user`, and which have not expired.
+
+    `local` columns say how this database keeps a row: they are in no export, and start with these values after an import.
+    """
 
     name: str
     order: str
     owned: str = ""
     live: str = ""
+    local: Mapping[str, str] = field(default_factory=dict)
 
     def select(self, *, of_user: bool) -> str:
         """All rows that are there to read, of the tenant or of one user in it, in order."""
@@ -37,7 +43,7 @@ class Table:
     def insert(self, columns: Sequence[str]) -> str:
         """Add one row, if there is none with its key; the columns are the table's own, from its catalog."""
         names = [_identifier(column) for column in columns if column != "tenant"]
-        values = ", ".join(f":{name}" for name in names)
+        values = ", ".join(self.local.get(name, f":{name}") for name in names)
         return f"insert into {self.name} (tenant, {', '.join(names)}) values (:tenant, {values}) on conflict do nothing"
 
     def find(self) -> str:
@@ -53,10 +59,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Check:
-    """A statement that finds rows only where something is wrong; the first column says what."""
+    """A statement that finds rows only where something is wrong, the first column says what; or a function that does."""
 
     what: str
-    sql: str
+    sql: str = ""
+    find: Callable[[Transaction], Sequence[str]] | None = None
 
 
 def _identifier(name: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retain.storage.database import Database, Finding
+from retain.storage.blobs import Blobs
+from retain.storage.database import Database, Finding, Transaction
 from retain.storage.tables import Check, Table
 
 _MOST = 20
@@ -20,8 +21,8 @@ def count(database: Database, tables: Sequence[Table]) -> dict[str, int]:
     return counts
 
 
-def verify(database: Database, checks: Sequence[Check], schema: int) -> list[Finding]:
-    """Every check of the engine and of the kinds, over every tenant; a finding for each, with its problem if it has one."""
+def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: int) -> list[Finding]:
+    """Every check of the engine, the kinds and the stored contents; a finding for each, with its problem if it has one."""
     findings = list(database.health())
     found = database.version()
     findings.append(Finding("the schema is up to date", "" if found == schema else f"it is at {found} of {schema}"))
@@ -31,8 +32,12 @@ def verify(database: Database, checks: Sequence[Check], schema: int) -> list[Fin
     for check in checks:
         wrong: list[str] = []
         for tenant in tenants:
-            rows = database.read(tenant, lambda tx, sql=check.sql: tx.all(sql), slow=True)  # type: ignore[misc]
-            wrong += [f"{tenant}: {row[0]}" for row in rows]
+            found_wrong = database.read(tenant, lambda tx, check=check: _wrong(tx, check), slow=True)  # type: ignore[misc]
+            wrong += [f"{tenant}: {what}" for what in found_wrong]
         more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
         findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))
-    return findings
+    return findings + blobs.verify(tenants)
+
+
+def _wrong(tx: Transaction, check: Check) -> Sequence[str]:
+    return check.find(tx) if check.find else [row[0] for row in tx.all(check.sql)]

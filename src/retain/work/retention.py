@@ -1,4 +1,4 @@
-"""Retention: old messages and expired state go, in small batches that no writer has to wait for."""
+"""Retention: old messages, expired state and unused contents go, in small batches that no writer has to wait for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from retain import clock
 from retain.errors import Full, Invalid, NotFound
+from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 
 MOST_IN_ONE_WRITE = 500
@@ -19,15 +20,20 @@ Batch = Callable[[Transaction, int | None, int], int | None]
 
 @dataclass(frozen=True)
 class Purged:
-    """How much was removed; `compacted` is False where a reader still kept deleted pages in the log."""
+    """How much was removed; `contents` are those that no reference needs any more, and what crashes left of some.
+
+    `compacted` is False where a reader still kept deleted pages in the log.
+    """
 
     messages: int
     state: int
     compacted: bool
+    contents: int = 0
 
 
 def purge(
     database: Database,
+    blobs: Blobs,
     *,
     days: float | None = None,
     tenants: Sequence[str] | None = None,
@@ -54,7 +60,8 @@ def purge(
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
-    return Purged(done["messages"], done["state"], database.compact())
+    contents = sum(blobs.collect(tenant) for tenant in tenants)
+    return Purged(done["messages"], done["state"], database.compact(), contents)
 
 
 def _in_batches(database: Database, tenant: str, batch: Batch, age: int | None, emergency: bool) -> Iterator[int]:

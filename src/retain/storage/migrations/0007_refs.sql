@@ -1,30 +1,35 @@
 -- References: big outputs, kept out of the prompt behind a placeholder, and where messages mention them.
 
 -- up
--- What is stored, by its hash, for each user apart ('' where it is no user's). Small contents lie in blob_parts, large ones
--- in a file where there is a folder for them.
+-- What is stored, by its hash, for each user apart ('' where it is no user's). `file` is its name in the folder for large
+-- contents, null where it lies in blob_parts; `whole` is 1 when all of it is there. `staged_at` is when somebody began to
+-- store it who has not said yet for which reference, so that nobody clears it away meanwhile.
 create table blobs (
     tenant {key} not null references tenants (tenant),
     user_id {key} not null,
     digest {key} not null,
     bytes {int} not null,
-    place {key} not null check (place in ('parts', 'file')),
-    created_at {time} not null,
+    file {text},
+    whole {int} not null,
+    staged_at {time},
     primary key (tenant, user_id, digest)
 ) {strict};
 
--- encoding is text for what is valid text, and base64 for what is not.
+-- start is the place of the part's first byte in the content; encoding is text for what is valid text, and base64 for
+-- what is not.
 create table blob_parts (
     tenant {key} not null,
     user_id {key} not null,
     digest {key} not null,
     part {int} not null,
+    start {int} not null,
     encoding {key} not null check (encoding in ('text', 'base64')),
     data {text} not null,
     primary key (tenant, user_id, digest, part),
     foreign key (tenant, user_id, digest) references blobs (tenant, user_id, digest) on delete cascade
 ) {strict};
 
+-- words is what a search looks through, in lower case: key, summary, command, and how the content begins.
 create table refs (
     tenant {key} not null references tenants (tenant),
     key {key} not null,
@@ -39,6 +44,7 @@ create table refs (
     lines {int} not null,
     tokens {int} not null,
     metadata {json} not null,
+    words {text} not null,
     source {text} not null,
     is_active {int} not null,
     created_at {time} not null,
