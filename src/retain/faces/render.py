@@ -14,6 +14,7 @@ from typing import Any
 from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.message import Message
+from retain.view import View
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _COLUMNS = {
@@ -21,6 +22,10 @@ _COLUMNS = {
     "Session": ("id", "user", "agent", "label", "count", "updated_at"),
     "Agent": ("name", "model", "tools", "version", "prompt"),
     "NoteVersion": ("version", "operation", "source", "created_at", "text"),
+    "Entry": ("id", "agent", "kind", "created_at", "expired", "content"),
+    "Consolidation": ("id", "agent", "status", "created_at", "model", "content"),
+    "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),
+    "Ref": ("key", "type", "is_active", "tokens", "created_at", "summary"),
     "Item": ("area", "key", "value", "version", "expires_at"),
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
@@ -43,6 +48,8 @@ def as_json(value: Any) -> Any:
         return shown
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     if isinstance(value, dict):
         return {name: as_json(item) for name, item in value.items()}
     return value
@@ -56,6 +63,11 @@ def show(value: Any, *, json_wanted: bool) -> None:
         print("Done.")
     elif isinstance(value, str):
         print(plain(value).removesuffix("\n"))
+    elif isinstance(value, bytes):
+        sys.stdout.buffer.write(value)
+    elif isinstance(value, View):
+        print(plain(value.text).removesuffix("\n"))
+        print(f"({value.what}{'; ' if value.more else ''}{value.more.removesuffix('.')})", file=sys.stderr)
     elif isinstance(value, Page):
         _table(value.items)
         if value.next:

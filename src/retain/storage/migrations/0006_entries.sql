@@ -29,15 +29,15 @@ create table boards (
 ) {strict};
 create index boards_by_agent on boards (tenant, agent);
 
--- sources are the ids of the journal entries a proposal came from, entry_id the core entry it became.
+-- A proposal to keep what journal entries say; entry_id is the core entry it became. One that is passed has no content: its
+-- entries were looked at, and nothing in them was worth keeping.
 create table consolidations (
     tenant {key} not null references tenants (tenant),
     id {key} not null,
     agent {key} not null,
     user_id {key},
-    status {key} not null check (status in ('proposed', 'accepted', 'refused', 'undone')),
+    status {key} not null check (status in ('proposed', 'accepted', 'refused', 'undone', 'passed')),
     content {text} not null,
-    sources {json} not null,
     entry_id {key},
     model {text} not null,
     created_at {time} not null,
@@ -45,9 +45,23 @@ create table consolidations (
     primary key (tenant, id)
 ) {strict};
 create index consolidations_by_agent on consolidations (tenant, agent, created_at, id);
+create index consolidations_by_entry on consolidations (tenant, entry_id) where entry_id is not null;
 create index consolidations_by_user on consolidations (tenant, user_id) where user_id is not null;
 
+-- Which entries it came from: an entry is used once, whatever became of the proposal.
+create table consolidation_sources (
+    tenant {key} not null,
+    entry_id {key} not null,
+    consolidation_id {key} not null,
+    number {int} not null,
+    primary key (tenant, entry_id),
+    foreign key (tenant, entry_id) references entries (tenant, id) on delete cascade,
+    foreign key (tenant, consolidation_id) references consolidations (tenant, id) on delete cascade
+) {strict};
+create index consolidation_sources_by_consolidation on consolidation_sources (tenant, consolidation_id, number);
+
 -- down
+drop table consolidation_sources;
 drop table consolidations;
 drop table boards;
 drop table entries;
