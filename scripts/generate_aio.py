@@ -82,8 +82,9 @@ def generate() -> str:
         node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
         imports |= imports_of(tree, f"retain.kinds.{attribute}", node)
         bodies.append(kind_class(node))
-    imports |= imports_of(memory, "retain.memory", classes["Memory"])
-    bodies += [scope_class(kinds), memory_class(classes["Memory"])]
+    imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(memory, "retain.memory", classes["Scope"])
+    imports.add("from retain.tool import AsyncTool")
+    bodies += [scope_class(classes["Scope"], kinds), memory_class(classes["Memory"])]
     text = HEAD + "\n".join(sorted(imports)) + HOP + "".join(bodies)
     return ruff(text)
 
@@ -91,7 +92,8 @@ def generate() -> str:
 def kind_attributes(scope: ast.ClassDef) -> dict[str, str]:
     """The kinds of a scope: attribute name → class name, from the assignments in its constructor."""
     found = {}
-    for node in ast.walk(scope):
+    made = next(n for n in scope.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
+    for node in ast.walk(made):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
             target = node.targets[0]
             assert isinstance(target, ast.Attribute)
@@ -115,11 +117,20 @@ def kind_class(node: ast.ClassDef) -> str:
     return "\n".join(lines) + "\n"
 
 
-def scope_class(kinds: dict[str, str]) -> str:
+def scope_class(node: ast.ClassDef, kinds: dict[str, str]) -> str:
     """AsyncScope, with an attribute for each kind."""
     lines = ["\n\nclass AsyncScope:", '    """Whose memory is meant, and each kind of it as an attribute."""', ""]
     lines += ["    def __init__(self, scope: Scope, hop: Hop) -> None:", "        self.who = scope.who"]
+    lines += ["        self._scope = scope", "        self._hop = hop"]
     lines += [f"        self.{attribute} = Async{name}(scope.{attribute}, hop)" for attribute, name in kinds.items()]
+    for method in public_methods(node):
+        lines += delegation(method, "self._scope")
+    lines += [
+        "",
+        "    def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]:",
+        '        """What a model can do with its memory; only the tools that are named, where names are given."""',
+        "        return [AsyncTool(tool, self._hop) for tool in self._scope.tools(names)]",
+    ]
     return "\n".join(lines) + "\n"
 
 

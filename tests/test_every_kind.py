@@ -64,10 +64,18 @@ def make_interactions(me: Scope, mark: str) -> None:
     me.interactions.add("r", f"model {mark}", latency_ms=2**40, tokens_in=2**53, error=f"{mark} \x00 broke")
 
 
+def make_refs(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} storing")
+    me.refs.add(f"{mark} é\x00😀\n" * 3, f"{mark} [in] brackets", session=id, metadata={"b": mark, "a": 1.0})
+    me.refs.capture(b"\xff" + mark.encode() * 500, source=f"cat {mark}", status="Success")
+    me.refs.edit(me.refs.add(mark), summary=f"{mark} édité", is_active=False)
+
+
 EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
     "messages": make_messages,
+    "refs": make_refs,
     "state": make_state,
     "interactions": make_interactions,
 }
@@ -85,6 +93,8 @@ WORDS: dict[str, Any] = {
     "route": f"route {KEEP}",
     "model": f"model {KEEP}",
     "latency_ms": 1.0,
+    "output": "foreign",
+    "query": KEEP,
 }
 AREAS = ("user", "tenant", f"session:session of {KEEP} keeping")
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -116,7 +126,9 @@ def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], An
 def test_every_kind_has_an_example() -> None:
     """A new kind is not tested until it is in the table above."""
     assert EXAMPLES.keys() == {kind.name for kind in KINDS}
-    assert [kind.name for kind in KINDS] == [name for name in vars(Memory.open("memory:").scope()) if name != "who"]
+    assert [kind.name for kind in KINDS] == [
+        name for name in vars(Memory.open("memory:").scope()) if name not in ("who", "_home")
+    ]
 
 
 def populate(me: Scope, mark: str = KEEP) -> None:

@@ -17,18 +17,20 @@ from typing import IO, Any, Literal, Self, TypeVar
 from retain.canonical import Json
 from retain.clock import Clock
 from retain.content import Content
+from retain.context.assemble import Context
+from retain.entry import Entry, EntryKind
 from retain.kinds.agents import Agent, Agents
-from retain.kinds.consolidations import Consolidations
+from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.entries import Entries
-from retain.kinds.interactions import Interaction, Interactions, Total
+from retain.kinds.interactions import Interaction, Interactions, Total, Usage
 from retain.kinds.kind import Page, Source
 from retain.kinds.messages import Messages
-from retain.kinds.notes import Notes
+from retain.kinds.notes import Note, Notes, NoteVersion
 from retain.kinds.refs import Refs
 from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
-from retain.kinds.summaries import Summaries
-from retain.kinds.turns import Turns
+from retain.kinds.summaries import Summaries, Summary
+from retain.kinds.turns import Turn, Turns
 from retain.memory import Memory, Scope
 from retain.message import Message, NewMessage, Role
 from retain.models import Models
@@ -36,6 +38,7 @@ from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt
+from retain.tool import AsyncTool
 from retain.work.retention import Purged
 
 Result = TypeVar("Result")
@@ -224,6 +227,24 @@ class AsyncSummaries:
         self._kind = kind
         self._hop = hop
 
+    async def get(self, session: str) -> Summary:
+        """The newest summary of a session; number 0 and no text before the first."""
+        return await self._hop(self._kind.get, session)
+
+    async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
+        """Every summary that a session had, the newest first."""
+        return await self._hop(self._kind.list, session, after=after, limit=limit)
+
+    async def expand(
+        self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
+    ) -> Page[Message]:
+        """The messages behind the summary: all that it covers, or with `number` those that one fold added."""
+        return await self._hop(self._kind.expand, session, number=number, after=after, limit=limit)
+
+    async def fold(self, session: str, *, force: bool = False) -> Summary:
+        """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold."""
+        return await self._hop(self._kind.fold, session, force=force)
+
 
 class AsyncNotes:
     """The notes of the scope's user and agent."""
@@ -231,6 +252,50 @@ class AsyncNotes:
     def __init__(self, kind: Notes, hop: Hop) -> None:
         self._kind = kind
         self._hop = hop
+
+    async def read(self) -> Note:
+        """The document; empty, at version 0, where there are no notes yet."""
+        return await self._hop(self._kind.read)
+
+    async def overwrite(self, text: str, *, if_version: int | None = None) -> Note:
+        """Set the whole document."""
+        return await self._hop(self._kind.overwrite, text, if_version=if_version)
+
+    async def append(self, text: str, *, if_version: int | None = None) -> Note:
+        """Add text at the end, with one blank line between."""
+        return await self._hop(self._kind.append, text, if_version=if_version)
+
+    async def prepend(self, text: str, *, if_version: int | None = None) -> Note:
+        """Add text at the beginning, with one blank line between."""
+        return await self._hop(self._kind.prepend, text, if_version=if_version)
+
+    async def replace_section(self, header: str, text: str, *, if_version: int | None = None) -> Note:
+        """Write another text under a heading, up to the next heading of the same or a higher level."""
+        return await self._hop(self._kind.replace_section, header, text, if_version=if_version)
+
+    async def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
+        """Remove a heading and all under it, up to the next heading of the same or a higher level."""
+        return await self._hop(self._kind.delete_section, header, if_version=if_version)
+
+    async def clear(self, *, if_version: int | None = None) -> Note:
+        """Empty the document; its versions stay."""
+        return await self._hop(self._kind.clear, if_version=if_version)
+
+    async def history(self, *, limit: int = 20, after: str | None = None) -> Page[NoteVersion]:
+        """The versions of the document, newest first."""
+        return await self._hop(self._kind.history, limit=limit, after=after)
+
+    async def diff(self, version: int, *, against: int | None = None) -> str:
+        """What a version changed, against the version before it or any other, as a unified diff; empty if nothing."""
+        return await self._hop(self._kind.diff, version, against=against)
+
+    async def restore(self, version: int, *, if_version: int | None = None) -> Note:
+        """Set the document to what it was at a version; that makes a new version."""
+        return await self._hop(self._kind.restore, version, if_version=if_version)
+
+    async def changes(self, *, after: int = 0, wait: float = 0.0, limit: int = 100) -> list[NoteVersion]:
+        """The versions after a number, oldest first; where there is none, wait up to so many seconds for one."""
+        return await self._hop(self._kind.changes, after=after, wait=wait, limit=limit)
 
 
 class AsyncEntries:
@@ -240,6 +305,75 @@ class AsyncEntries:
         self._kind = kind
         self._hop = hop
 
+    async def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
+        """Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard."""
+        return await self._hop(self._kind.add, content, kind=kind, board=board)
+
+    async def get(self, id: str) -> Entry:
+        """One entry."""
+        return await self._hop(self._kind.get, id)
+
+    async def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
+        """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
+        return await self._hop(self._kind.edit, id, content, if_version=if_version)
+
+    async def remove(self, id: str) -> None:
+        """Forget an entry, and with it what waits to be made of it."""
+        await self._hop(self._kind.remove, id)
+
+    async def counts(self) -> dict[str, int]:
+        """How many core and journal entries there are, faded ones too."""
+        return await self._hop(self._kind.counts)
+
+    async def prompt(self) -> str:
+        """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
+        return await self._hop(self._kind.prompt)
+
+    async def whiteboard(self) -> str:
+        """The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing."""
+        return await self._hop(self._kind.whiteboard)
+
+    async def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
+        """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
+        return await self._hop(self._kind.share, board, agents)
+
+    async def boards(self) -> dict[str, Sequence[str]]:
+        """The boards that the agent shares, each with the agents that share it; without an agent, every board."""
+        return await self._hop(self._kind.boards)
+
+    async def export(self) -> Sequence[Entry]:
+        """Every core and journal entry of the agent, the oldest first, for `add_many`."""
+        return await self._hop(self._kind.export)
+
+    async def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
+        """Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay."""
+        return await self._hop(self._kind.add_many, entries)
+
+    async def list(
+        self,
+        *,
+        kind: EntryKind | None = None,
+        board: str | None = None,
+        search: str | None = None,
+        expired: bool | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Entry]:
+        """Core and journal entries, the newest first, or with kind `whiteboard` the lines of the boards that are shared."""
+        return await self._hop(
+            self._kind.list,
+            kind=kind,
+            board=board,
+            search=search,
+            expired=expired,
+            since=since,
+            until=until,
+            limit=limit,
+            after=after,
+        )
+
 
 class AsyncConsolidations:
     """Proposals to turn the agent's journal entries into core ones."""
@@ -247,6 +381,30 @@ class AsyncConsolidations:
     def __init__(self, kind: Consolidations, hop: Hop) -> None:
         self._kind = kind
         self._hop = hop
+
+    async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
+        """Look through the agent's journal entries that are older than so many days, and propose what to keep of them."""
+        return await self._hop(self._kind.propose, days=days)
+
+    async def accept(self, id: str) -> Consolidation:
+        """Make a proposal a core entry; also one that was refused or undone. Once more changes nothing."""
+        return await self._hop(self._kind.accept, id)
+
+    async def refuse(self, id: str) -> Consolidation:
+        """Leave a proposal's entries to fade; they are not proposed again unless they are edited."""
+        return await self._hop(self._kind.refuse, id)
+
+    async def undo(self, id: str) -> Consolidation:
+        """Take back a core entry that a proposal became; the journal stays as it is. Once more changes nothing."""
+        return await self._hop(self._kind.undo, id)
+
+    async def get(self, id: str) -> Consolidation:
+        """One consolidation."""
+        return await self._hop(self._kind.get, id)
+
+    async def list(self, *, status: Status | None = None, limit: int = 100, after: str | None = None) -> Page[Consolidation]:
+        """Consolidations, the newest first."""
+        return await self._hop(self._kind.list, status=status, limit=limit, after=after)
 
 
 class AsyncRefs:
@@ -344,11 +502,19 @@ class AsyncInteractions:
 
 
 class AsyncTurns:
-    """The turns of the scope's sessions."""
+    """The turns of the scope's sessions, saved with `save_turn`."""
 
     def __init__(self, kind: Turns, hop: Hop) -> None:
         self._kind = kind
         self._hop = hop
+
+    async def get(self, id: str) -> Turn:
+        """One turn by its id."""
+        return await self._hop(self._kind.get, id)
+
+    async def list(self, session: str, *, limit: int = 100, after: str | None = None) -> Page[Turn]:
+        """The turns of a session, the newest first."""
+        return await self._hop(self._kind.list, session, limit=limit, after=after)
 
 
 class AsyncScope:
@@ -356,6 +522,8 @@ class AsyncScope:
 
     def __init__(self, scope: Scope, hop: Hop) -> None:
         self.who = scope.who
+        self._scope = scope
+        self._hop = hop
         self.agents = AsyncAgents(scope.agents, hop)
         self.sessions = AsyncSessions(scope.sessions, hop)
         self.messages = AsyncMessages(scope.messages, hop)
@@ -367,6 +535,28 @@ class AsyncScope:
         self.state = AsyncState(scope.state, hop)
         self.interactions = AsyncInteractions(scope.interactions, hop)
         self.turns = AsyncTurns(scope.turns, hop)
+
+    async def context(
+        self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()
+    ) -> Context:
+        """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained."""
+        return await self._hop(self._scope.context, session, message, budget=budget, others=others)
+
+    async def save_turn(
+        self,
+        session: str,
+        messages: Sequence[NewMessage | Mapping[str, Any]],
+        *,
+        usage: Usage | Mapping[str, Any] | None = None,
+        key: str | None = None,
+        context: Context | None = None,
+    ) -> Turn:
+        """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
+        return await self._hop(self._scope.save_turn, session, messages, usage=usage, key=key, context=context)
+
+    def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]:
+        """What a model can do with its memory; only the tools that are named, where names are given."""
+        return [AsyncTool(tool, self._hop) for tool in self._scope.tools(names)]
 
 
 class AsyncMemory:
@@ -453,7 +643,7 @@ class AsyncMemory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
+        """Remove expired state, unused contents, and messages older than `days` (the setting `retention_days` by default)."""
         return await self._hop(self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
@@ -461,5 +651,5 @@ class AsyncMemory:
         return await self._hop(self.sync.erase, user, tenant=tenant)
 
     async def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database while it is in use."""
+        """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
         await self._hop(self.sync.backup, target)

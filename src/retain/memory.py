@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from retain import canonical
 from retain.clock import Clock
+from retain.content import Content
+from retain.context.assemble import Context, assemble
+from retain.context.turn import save
 from retain.errors import Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.agents import Agents
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
-from retain.kinds.interactions import Interactions
+from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.kind import Home, Source, Who
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Notes
@@ -21,16 +25,19 @@ from retain.kinds.refs import Refs
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
-from retain.kinds.turns import Turns
+from retain.kinds.turns import Turn, Turns
+from retain.message import NewMessage
 from retain.models import Models
 from retain.settings import Settings
 from retain.storage import migrate
 from retain.storage.blobs import Blobs
-from retain.storage.connect import connect
+from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Finding
 from retain.storage.erase import Receipt, erase
 from retain.storage.verify import count, verify
+from retain.tool import Tool
+from retain.work.loop import Worked, Worker
 from retain.work.retention import Purged, purge
 
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -41,6 +48,7 @@ class Scope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
     def __init__(self, home: Home, who: Who) -> None:
+        self._home = home
         self.who = who
         self.agents = Agents(home, who)
         self.sessions = Sessions(home, who)
@@ -53,6 +61,36 @@ class Scope:
         self.state = State(home, who)
         self.interactions = Interactions(home, who)
         self.turns = Turns(home, who)
+
+    def context(
+        self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()
+    ) -> Context:
+        """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
+
+        `others` are the other agents of a group conversation.
+        """
+        return assemble(self._home, self.who, session, message, budget, others)
+
+    def save_turn(
+        self,
+        session: str,
+        messages: Sequence[NewMessage | Mapping[str, Any]],
+        *,
+        usage: Usage | Mapping[str, Any] | None = None,
+        key: str | None = None,
+        context: Context | None = None,
+    ) -> Turn:
+        """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
+        return save(self._home, self.who, session, messages, usage, key, None if context is None else context.report)
+
+    def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
+        """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""
+        mine = Scope(self._home, replace(self.who, source="agent"))
+        found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
+        unknown = [name for name in names or () if name not in found]
+        if unknown:
+            raise Invalid(field="names", problem=f"there is no tool {unknown[0]!r}; there are {', '.join(found)}")
+        return [tool for name, tool in found.items() if names is None or name in names]
 
 
 class Memory:
@@ -83,7 +121,9 @@ class Memory:
         if database is not None:
             settings = replace(settings, database=database)
         opened, migrations = connect(settings, clock, create=create)
-        memory = cls(Home(opened, settings, models or Models(settings), Blobs(None)), migrations)
+        memory = cls(
+            Home(opened, settings, models or Models(settings), Blobs(opened, settings, folder(settings))), migrations
+        )
         try:
             if migrate_up:
                 migrate.up(opened, migrations)
@@ -121,7 +161,7 @@ class Memory:
 
     def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
-        return verify(self.database, CHECKS, self.migrations[-1].number)
+        return verify(self.database, CHECKS, self.home.blobs, self.migrations[-1].number)
 
     def export(
         self,
@@ -135,11 +175,11 @@ class Memory:
         for tenant in tenants or []:
             self._existing(tenant, "tenants")
         user = None if user is None else canonical.key(user, "user")
-        return export(self.database, TABLES, out, tenants=tenants, user=user, progress=progress)
+        return export(self.database, TABLES, self.home.blobs, out, tenants=tenants, user=user, progress=progress)
 
     def import_(self, file: IO[bytes], *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
-        return import_(self.database, TABLES, file, progress=progress)
+        return import_(self.database, TABLES, self.home.blobs, file, progress=progress)
 
     def purge(
         self,
@@ -149,18 +189,22 @@ class Memory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state and messages older than `days` (the setting `retention_days` where not given)."""
+        """Remove expired state, unused contents, and messages older than `days` (the setting `retention_days` by default)."""
         days = days if days is not None else self.settings.retention_days or None
-        return purge(self.database, days=days, tenants=tenants, emergency=emergency, progress=progress)
+        return purge(self.database, self.home.blobs, days=days, tenants=tenants, emergency=emergency, progress=progress)
+
+    def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
+        """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
+        return Worker(self.home).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
         who = self.scope(tenant, canonical.key(user, "user")).who
-        return erase(self.database, TABLES, self._existing(who.tenant, "tenant"), user)
+        return erase(self.database, TABLES, self.home.blobs, self._existing(who.tenant, "tenant"), user)
 
     def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database while it is in use."""
-        self.database.backup(Path(target))
+        """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
+        self.home.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:
         """A tenant that has written something; a typo must not make a new one, nor look like an empty one."""

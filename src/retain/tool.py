@@ -5,7 +5,7 @@ Every face and every framework is served from the same list, so that a tool mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,20 @@ class Tool:
             if choices and value not in choices:
                 return f"The argument {name!r} must be one of {', '.join(choices)}, not {value!r}."
         return ""
+
+
+class AsyncTool:
+    """A tool for asyncio: the same, and its call is awaited."""
+
+    def __init__(self, tool: Tool, hop: Callable[..., Awaitable[Answer]]) -> None:
+        self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
+        self.openai, self.anthropic = tool.openai, tool.anthropic
+        self._tool = tool
+        self._hop = hop
+
+    async def call(self, arguments: Mapping[str, Any] | None = None) -> Answer:
+        """Run it with the arguments that a model gave."""
+        return await self._hop(self._tool.call, arguments)
 
 
 def schema(required: tuple[str, ...] = (), **properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,12 @@ from retain.canonical import JsonText
 from retain.content import Content
 from retain.errors import Invalid, RetainError
 from retain.faces import operations
+from retain.faces.command import Command, open_memory, version, whose
 from retain.faces.render import plain, show
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
 from retain.message import NewMessage
-from retain.settings import Settings
+from retain.reference import Output
 
 EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
 4 conflict · 5 the database · 6 the settings · 7 a model · 130 stopped"""
@@ -36,7 +37,8 @@ SCOPE = {
     "agent": "the agent; without one, every agent",
 }
 _KINDS = {kind.name: kind for kind in KINDS}
-_MAKES = ("add", "append", "extend", "resume", "set")
+_MAKES = ("add", "add_many", "append", "capture", "extend", "overwrite", "prepend", "resume", "set", "share")
+_FROM_STDIN = ("content", "text")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common(tuple(SCOPE), top=True)],
     )
-    top.add_argument("--version", action="version", version=operations.version())
+    top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for kind in _KINDS.values():
         verbs = _add_group(commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0])
@@ -106,7 +108,7 @@ def _add_group(commands: Any, name: str, about: str) -> Any:
     return group.add_subparsers(title="commands", metavar="VERB", required=True)
 
 
-def _add_operation(commands: Any, name: str, command: operations.Command) -> None:
+def _add_operation(commands: Any, name: str, command: Command) -> None:
     added = commands.add_parser(
         name,
         help=command.about,
@@ -131,7 +133,7 @@ def _add_verb(verbs: Any, way: Way) -> None:
     method = getattr(_KINDS[way.kind], way.verb)
     about = inspect.getdoc(method) or ""
     command = verbs.add_parser(
-        way.verb,
+        way.word,
         help=about.split("\n")[0],
         description=about,
         epilog=f"example:\n  {way.example}",
@@ -153,7 +155,8 @@ def _add_parameter(command: argparse.ArgumentParser, parameter: inspect.Paramete
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         flag = "--" + parameter.name.replace("_", "-")
         if hint is bool:
-            command.add_argument(flag, action="store_true", **options)
+            either = parameter.default is None  # --expired, --no-expired, or no matter
+            command.add_argument(flag, action=argparse.BooleanOptionalAction if either else "store_true", **options)
             return
         if parameter.default is inspect.Parameter.empty:
             options["required"] = True
@@ -179,23 +182,16 @@ def _call(arguments: argparse.Namespace) -> int:
                 named[parameter.name] = _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
         elif given is not None:
             positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
-    with operations.open_memory(arguments, create=way.verb in _MAKES) as memory:
-        scope = memory.scope(*_whose(arguments, memory.settings))
+    with open_memory(arguments, create=way.verb in _MAKES) as memory:
+        scope = memory.scope(*whose(arguments, memory.settings))
         show(getattr(getattr(scope, way.kind), way.verb)(*positional, **named), json_wanted=arguments.json)
     return 0
 
 
-def _whose(arguments: argparse.Namespace, settings: Settings) -> tuple[str | None, str | None, str | None]:
-    """The tenant, user and agent that flags and settings name."""
-    return (
-        arguments.tenant,
-        arguments.user if arguments.user is not None else settings.user or None,
-        arguments.agent if arguments.agent is not None else settings.agent or None,
-    )
-
-
 def _convert(given: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:
     """A word of the command line in the type that the verb wants."""
+    if hint is str and name in _FROM_STDIN and given == "-":
+        return _stdin()
     if hint in (bool, str) or get_origin(hint) is Literal:
         return given
     for wanted, convert in _CONVERTERS:
@@ -222,8 +218,13 @@ def _moment(given: str, name: str, arguments: argparse.Namespace) -> datetime:
         raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
 
 
+def _stdin() -> str:
+    """What is on standard input, without the line ending that a shell puts behind it."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
+
+
 def _content(given: str, name: str, arguments: argparse.Namespace) -> Content:
-    text = sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n") if given == "-" else given
+    text = _stdin() if given == "-" else given
     return JsonText(text) if arguments.as_json else text
 
 
@@ -252,15 +253,29 @@ def _message(message: Any, name: str) -> Mapping[str, Any]:
     return message
 
 
+def _output(given: str, name: str, arguments: argparse.Namespace) -> Output:
+    return sys.stdin.buffer.read() if given == "-" else given
+
+
+def _range(given: str, name: str, arguments: argparse.Namespace) -> tuple[int, int]:
+    first, _, last = given.partition("-")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise Invalid(field=name, problem=f"must be the first and the last line, such as 1-40, not {given!r}")
+    return int(first), int(last)
+
+
 _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
     (int, _number(int)),
     (float, _number(float)),
     (datetime, _moment),
     (Content, _content),
+    (Output, _output),
+    (tuple[int, int], _range),
     (Any, lambda given, name, arguments: JsonText(given)),
     (Mapping[str, Any], lambda given, name, arguments: JsonText(given)),
     (Sequence[str], lambda given, name, arguments: [word.strip() for word in given.split(",") if word.strip()]),
     (Sequence[NewMessage | Mapping[str, Any]], _messages),
+    (Sequence[Mapping[str, Any]], _messages),
 )
 
 

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
+from retain.faces import context, work
+from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.memory import Memory
 from retain.settings import FIELDS, Settings
 from retain.storage import migrate
-
-Arguments = argparse.Namespace
-
-
-def version() -> str:
-    """What `--version` prints."""
-    return f"retain {metadata.version('retain')}"
-
-
-def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
-    """The database that flags, environment and settings file name; only commands that add something make a new one."""
-    settings = Settings.load(arguments.config, database=arguments.database)
-    return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
 
 
 @dataclass(frozen=True)
@@ -103,7 +89,7 @@ def verify(arguments: Arguments) -> int:
 def export(arguments: Arguments) -> int:
     """Write an export; a file appears only when it is whole."""
     with open_memory(arguments) as memory, progress("exporting") as bar:
-        chosen: dict[str, Any] = {"tenants": _tenants(arguments, memory), "user": arguments.user, "progress": bar}
+        chosen: dict[str, Any] = {"tenants": tenants(arguments, memory), "user": arguments.user, "progress": bar}
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
@@ -134,8 +120,8 @@ def purge(arguments: Arguments) -> int:
     with open_memory(arguments) as memory, progress("purging") as bar:
         if arguments.days is None and not memory.settings.retention_days:
             print("No --days and no retention_days: only expired state is removed.", file=sys.stderr)
-        tenants = _tenants(arguments, memory)
-        done = memory.purge(days=arguments.days, tenants=tenants, emergency=arguments.emergency, progress=bar)
+        chosen = tenants(arguments, memory)
+        done = memory.purge(days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -178,20 +164,7 @@ def config_example(arguments: Arguments) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class Command:
-    """One command: what it does, an example, which part of the scope it heeds, and its own arguments."""
-
-    name: str
-    run: Callable[[Arguments], int]
-    about: str
-    example: str
-    heeds: tuple[str, ...] = ()
-    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
 _FLAG: dict[str, Any] = {"action": "store_true"}
-_EVERY = {"--all-tenants": {**_FLAG, "help": "of every tenant, not only the one of --tenant or the settings"}}
 _YES = {"--yes": {**_FLAG, "help": "do not ask"}}
 _STEPS: dict[str, dict[str, Any]] = {
     "--to": {"type": int, "metavar": "N", "help": "stop at this version"},
@@ -221,15 +194,17 @@ COMMANDS = (
         "Write a tenant's memory, or one user's, as JSON Lines.",
         "retain export memory.jsonl --user ada",
         ("tenant", "user"),
-        {"file": {"metavar": "FILE", "help": "where to, or - for standard output"}, **_EVERY},
+        {"file": {"metavar": "FILE", "help": "where to, or - for standard output"}, **EVERY},
     ),
     Command("import", import_, "Read an export (- from standard input); it can be repeated.", "retain import memory.jsonl",
             (), {"file": {"metavar": "FILE"}}),
     Command("purge", purge, "Remove old messages and expired state, in small batches.", "retain purge --days 90",
-            ("tenant",), {**_DAYS, **_EVERY}),
+            ("tenant",), {**_DAYS, **EVERY}),
     Command("erase", erase, "Remove everything of one user, with a receipt.", "retain erase --user ada --yes",
             ("tenant", "user"), _YES),
     Command("backup", backup, "Write a consistent copy while it is in use.", "retain backup retain-monday.db", (), _FILE),
+    Command("work", work.work, work.ABOUT, work.EXAMPLE, ("tenant",), work.ARGUMENTS),
+    Command("context", context.context, context.ABOUT, context.EXAMPLE, ("tenant", "user", "agent"), context.ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),
     Command("config example", config_example, "A settings file with every default.", "retain config example > retain.yaml"),
@@ -238,15 +213,6 @@ GROUPS = {
     "migrate": "The schema: where it is, and moving it up or down.",
     "config": "The settings: what they are and where each came from.",
 }
-
-
-def _tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
-    """Which tenants a command is about: one, unless all were asked for."""
-    if arguments.all_tenants:
-        if arguments.tenant is not None or getattr(arguments, "user", None) is not None:
-            raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
-        return None
-    return [arguments.tenant or memory.settings.tenant]
 
 
 def _print_sql(memory: Memory, due: list[migrate.Migration], *, up: bool) -> int:

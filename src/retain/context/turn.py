@@ -1,0 +1,128 @@
+"""Saving a turn: its messages, the references its big outputs became, the model call and the report, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from retain import canonical, pairing, tokens
+from retain.content import Content
+from retain.context.explain import Report
+from retain.errors import Invalid
+from retain.kinds.interactions import Interactions, Usage, checked
+from retain.kinds.kind import Home, Who
+from retain.kinds.messages import Messages, Seen, new_rows
+from retain.kinds.refs import Prepared, Refs
+from retain.kinds.turns import Turn, Turns
+from retain.message import NewMessage, fields
+from retain.storage.database import Transaction
+
+_SHORT = 120
+
+
+def save(
+    home: Home,
+    who: Who,
+    session: str,
+    messages: Sequence[NewMessage | Mapping[str, Any]],
+    usage: Usage | Mapping[str, Any] | None,
+    key: str | None,
+    report: Report | None,
+) -> Turn:
+    """Add a turn to a session; with a `key`, doing it again changes nothing and answers as the first time."""
+    canonical.key(session, "session")
+    call = None if usage is None else checked(who, home.settings, _usage(usage), session)
+    once = None if key is None else (canonical.key(key, "key"), _digest(home, messages))
+    refs, turns, kept = Refs(home, replace(who, source="tool")), Turns(home, who), Messages(home, who)
+    given = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str | bytes) else messages
+    prepared, shrunk = _captured(home, refs, session, given)
+    rows = new_rows(who, home.settings, shrunk)
+    written = None if report is None else json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
+
+    def work(tx: Transaction) -> Turn:
+        added = kept.add_rows(tx, session, rows, None, once)
+        for reference in prepared:
+            refs.add_row(tx, reference)
+        interaction = None if call is None else Interactions(home, who).add_row(tx, call).id
+        return turns.add_row(tx, session, added[0].seq, added[-1].seq, interaction, written)
+
+    def again(tx: Transaction) -> Turn:
+        assert once is not None
+        return turns.of_messages(tx, session, kept.first_answer(tx, session, *once)[-1].seq)
+
+    with suppress(Seen):
+        return home.database.write(who.tenant, work, safe=once is not None)
+    return home.database.read(who.tenant, again)
+
+
+def _usage(given: Usage | Mapping[str, Any]) -> Usage:
+    if isinstance(given, Usage):
+        return given
+    if not isinstance(given, Mapping):
+        raise Invalid(field="usage", problem="must be a Usage, or an object with its fields")
+    unknown = sorted(given.keys() - Usage.__dataclass_fields__.keys(), key=str)
+    if unknown or "model" not in given:
+        raise Invalid(field="usage", problem=f"has an unknown field {unknown[0]!r}" if unknown else "needs a model")
+    return Usage(**given)
+
+
+def _digest(home: Home, messages: Sequence[NewMessage | Mapping[str, Any]]) -> str:
+    """What a retry must repeat: the messages as they were sent, before their outputs became references."""
+    sent = []
+    for place, message in enumerate(messages):
+        given = dict(fields(message, place))
+        said = given["content"]
+        given["content"] = said if isinstance(said, str) else canonical.dump(said, "content", home.settings.max_ref_bytes)
+        sent.append({name: str(value) for name, value in given.items() if value is not None})
+    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _captured(
+    home: Home, refs: Refs, session: str, messages: Sequence[NewMessage | Mapping[str, Any]]
+) -> tuple[list[Prepared], list[NewMessage | Mapping[str, Any]]]:
+    """The messages with a line instead of each tool output above the threshold, and the references to be stored."""
+    prepared: list[Prepared] = []
+    shrunk: list[NewMessage | Mapping[str, Any]] = []
+    names: dict[str, str] = {}
+
+    def shrink(output: Any, id: str) -> Any:
+        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+        if tokens.estimate(text) <= home.settings.ref_tokens:
+            return output
+        reference = refs.prepare(output, source=names.get(id, ""), session=session, type="command_output")
+        prepared.append(reference)
+        return reference.line
+
+    for place, message in enumerate(messages):
+        given = dict(fields(message, place))
+        said = given["content"]
+        value = json.loads(said) if isinstance(said, canonical.JsonText) else said
+        if isinstance(value, Mapping):
+            names |= {call.id: _command(call) for call in pairing.calls(value) if call.id}
+        given["content"] = _shrunk(given["role"], said, value, shrink)
+        shrunk.append(given)
+    return prepared, shrunk
+
+
+def _command(call: pairing.Call) -> str:
+    """A call as a line that says what was run."""
+    given = call.arguments
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = json.loads(given)
+    words = given.values() if isinstance(given, Mapping) else [given]
+    return " ".join([call.name, *(word if isinstance(word, str) else json.dumps(word) for word in words)])[:_SHORT]
+
+
+def _shrunk(role: str, said: Content, value: Any, shrink: Any) -> Content:
+    """Content with its tool outputs shrunk; what has none stays the very object that it was."""
+    if isinstance(value, str):
+        return shrink(value, "") if role == "tool" else said
+    if not isinstance(value, Mapping):
+        return said
+    found = pairing.shrink(role, value, shrink)
+    return said if found == value else found

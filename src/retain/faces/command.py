@@ -1,0 +1,59 @@
+"""A command that is not one verb of one kind, and what such commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+from retain.errors import Invalid
+from retain.memory import Memory
+from retain.settings import Settings
+
+Arguments = argparse.Namespace
+
+
+def version() -> str:
+    """What `--version` prints."""
+    return f"retain {metadata.version('retain')}"
+
+
+def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
+    """The database that flags, environment and settings file name; only commands that add something make a new one."""
+    settings = Settings.load(arguments.config, database=arguments.database)
+    return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
+
+
+def whose(arguments: Arguments, settings: Settings) -> tuple[str | None, str | None, str | None]:
+    """The tenant, user and agent that flags and settings name."""
+    return (
+        arguments.tenant,
+        arguments.user if arguments.user is not None else settings.user or None,
+        arguments.agent if arguments.agent is not None else settings.agent or None,
+    )
+
+
+def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
+    """Which tenants a command is about: one, unless all were asked for."""
+    if arguments.all_tenants:
+        if arguments.tenant is not None or getattr(arguments, "user", None) is not None:
+            raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
+        return None
+    return [arguments.tenant or memory.settings.tenant]
+
+
+EVERY = {"--all-tenants": {"action": "store_true", "help": "of every tenant, not only the one of --tenant or the settings"}}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: what it does, an example, which part of the scope it heeds, and its own arguments."""
+
+    name: str
+    run: Callable[[Arguments], int]
+    about: str
+    example: str
+    heeds: tuple[str, ...] = ()
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -1,0 +1,53 @@
+"""Sharing a budget: never over, floors kept, monotone, and what one layer leaves goes to the others."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.context.budget import LAYERS, Layer, share
+
+WANTS = st.lists(st.integers(0, 20_000), min_size=len(LAYERS), max_size=len(LAYERS))
+
+
+@given(budget=st.integers(0, 20_000), wants=WANTS)
+def test_never_more_than_there_is_and_never_more_than_is_wanted(budget: int, wants: list[int]) -> None:
+    """X1: the sum stays inside the budget, and no layer is given what it cannot use."""
+    given_ = share(budget, wants)
+    assert sum(given_) <= budget
+    assert all(0 <= got <= want for got, want in zip(given_, wants, strict=True))
+
+
+@given(budget=st.integers(0, 20_000), wants=WANTS)
+def test_floors_are_kept(budget: int, wants: list[int]) -> None:
+    """X1: a layer that needs its floor has it, whatever the others want."""
+    for layer, got, want in zip(LAYERS, share(budget, wants), wants, strict=True):
+        assert got >= min(want, int(layer.floor * budget))
+
+
+@given(budget=st.integers(0, 20_000), more=st.integers(0, 5_000), wants=WANTS)
+def test_a_larger_budget_takes_nothing_away(budget: int, more: int, wants: list[int]) -> None:
+    """X1: monotone in the budget, layer by layer."""
+    before, after = share(budget, wants), share(budget + more, wants)
+    assert all(b <= a for b, a in zip(before, after, strict=True))
+
+
+@given(budget=st.integers(0, 20_000), wants=WANTS)
+def test_nothing_is_wasted_while_somebody_wants_it(budget: int, wants: list[int]) -> None:
+    """What is left over is less than one more step of everybody."""
+    given_ = share(budget, wants)
+    if sum(wants) > budget:
+        assert budget - sum(given_) <= sum(layer.weight for layer in LAYERS)
+    else:
+        assert given_ == wants
+
+
+def test_the_rest_is_shared_by_weight() -> None:
+    layers = (Layer("a", 0.1, 1), Layer("b", 0.0, 3))
+    assert share(1000, [5000, 5000], layers) == [100 + 225, 675]
+
+
+def test_what_one_does_not_need_goes_to_the_others() -> None:
+    layers = (Layer("a", 0.5, 1), Layer("b", 0.0, 1))
+    assert share(1000, [10, 5000], layers) == [10, 990]
+    assert share(0, [10, 10], layers) == [0, 0]
