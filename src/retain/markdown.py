@@ -69,6 +69,8 @@ def parts(text: str) -> list[str]:
     They are its outermost sections, or those of its title where all of it stands under one, and what is long besides is
     divided between blocks. Where a document was cut is kept for the next time, by its digest.
     """
+    if not text:
+        return []
     digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
     ends = _kept.get(digest)
     if ends is None:
@@ -154,7 +156,7 @@ def append(document: str, text: str) -> str:
     """The document, one blank line, the text; with at most one line ending behind it, if the text had any."""
     if not text.strip():
         return document
-    ending = _ending(document + text)
+    ending = _ending(document, text)
     added = _laid_out(text, ending) + (ending if text.endswith(("\r", "\n")) else "")
     before = document.rstrip("\r\n")
     return before + 2 * ending + added if before else added
@@ -165,19 +167,25 @@ def prepend(document: str, text: str) -> str:
     after = document.lstrip("\r\n")
     if not text.strip() or not after:
         return append(after, text) if text.strip() else document
-    ending = _ending(document + text)
+    ending = _ending(document, text)
     return _laid_out(text, ending) + 2 * ending + after
 
 
-def _ending(text: str) -> str:
-    """The line ending of a document: that of its first line."""
-    found = _ENDING.search(text)
+def _ending(*texts: str) -> str:
+    """The line ending of a document: that of its first line, or of what is put into it."""
+    found = next(filter(None, map(_ENDING.search, texts)), None)
     return found.group() if found else "\n"
 
 
 def _laid_out(text: str, ending: str) -> str:
-    """Text as it is put into a document: with the document's line endings, and none around it."""
-    return _ENDING.sub(ending, text.strip("\r\n"))
+    """Text as it is put into a document: with the document's line endings, and without blank lines around it."""
+    return _ENDING.sub(ending, _trimmed(text))
+
+
+def _trimmed(text: str) -> str:
+    """Text without blank lines at its ends, nor a line ending."""
+    lead, trail = _blank_lines(text)
+    return text[len(lead) : len(text) - len(trail)].rstrip("\r\n")
 
 
 # -- changing sections -------------------------------------------------------------------------------------------------
@@ -210,7 +218,7 @@ def replace_section(text: str, header: str, body: str) -> Edited:
     section = headings[place]
     tail = [heading for heading in headings if heading.start >= section.end]
     head, after = text[: section.body], text[section.end :]
-    ending = _ending(text + body)
+    ending = _ending(text, body)
     lead, trail = _blank_lines(text[section.body : section.end])
     new = _laid_out(_without_heading(body, section), ending)
     middle = head + trail
@@ -236,20 +244,20 @@ def _find(headings: Sequence[Heading], header: str) -> tuple[int, int]:
     """Which heading a header means, and how many it could mean: of any level, or of the one that its `#`s say."""
     if not header.strip():
         raise Invalid(field="header", problem="must not be blank")
-    level, wanted = 0, _plain(header)
-    if wanted.startswith("#"):
-        read = outline(wanted)
-        if read:
-            level, wanted = read[0].level, read[0].text
-    candidates = [n for n, heading in enumerate(headings) if level in (0, heading.level)]
-    found = [n for n in candidates if headings[n].text == wanted]
-    found = found or [n for n in candidates if headings[n].text.casefold() == wanted.casefold()]
-    if found:
-        return found[0], len(found)
+    wanted = _plain(header)
+    words = wanted.lstrip("#")
+    level = len(wanted) - len(words)
+    meant = [(heading.level, heading.text) for heading in outline(wanted)] if level else []
+    meant += [(level, words.strip()), (0, wanted)]
+    for same in (str, str.casefold):
+        for level, text in meant:
+            places = [n for n, heading in enumerate(headings) if level in (0, heading.level)]
+            if found := [n for n in places if same(headings[n].text) == same(text)]:
+                return found[0], len(found)
     there = [shortened(heading.header) for heading in headings[:_MOST_SHOWN]]
     more = len(headings) - len(there)
     has = f"the sections are {', '.join(there)}{f' and {more} more' if more else ''}" if there else "there are no sections"
-    raise NoSection(id=shortened(_plain(header)), has=has)
+    raise NoSection(id=shortened(wanted), has=has)
 
 
 def shortened(header: str) -> str:
@@ -259,7 +267,7 @@ def shortened(header: str) -> str:
 
 def _without_heading(body: str, section: Heading) -> str:
     """A body without the section's own heading at its beginning, where a model writes it once more."""
-    body = body.strip("\r\n")
+    body = _trimmed(body)
     first = next(iter(outline(body)), None)
     if first is None or first.start or first.text.casefold() != section.text.casefold():
         return body
