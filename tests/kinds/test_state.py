@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope
 from retain.errors import Conflict, Invalid, NotFound, WrongVersion
+from retain.kinds.state import MOST_IN_A_PROMPT
+from retain.section import Ask, Section
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000
@@ -455,3 +457,77 @@ def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], p
     expected = {*names, *((prefix + name)[:100] for name in names)}
     assert keys(me) == sorted(expected, key=str.encode)
     assert keys(me, prefix=prefix) == sorted((n for n in expected if n.startswith(prefix)), key=str.encode)
+
+
+# -- in a prompt ------------------------------------------------------------------------------------------------------
+
+
+def section(scope: Scope, session: str = "s") -> Section | None:
+    ask = Ask(session, "hello")
+    return scope.state._read(lambda tx: scope.state.section(tx, ask))
+
+
+def said(scope: Scope, session: str = "s") -> str:
+    found = section(scope, session)
+    return found.write(found.pieces) if found else ""
+
+
+def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
+    """X1: the user's keys and this session's, a line each, in order; not the tenant's, another session's or user's."""
+    assert section(me) is None
+    for id in ("s", "t"):
+        me.sessions.add(id)
+        me.state.set("here", {"page": id}, area=f"session:{id}")
+    me.state.set("theme", "dark")
+    me.state.set("name", ["Ada", None])
+    me.state.set("ours", 1, area="tenant")
+    memory.scope("acme", "bob", "scout").state.set("theme", "light")
+    memory.scope("other", "ada", "scout").state.set("theme", "none")
+    found = section(me)
+    assert found
+    assert found.layer == "state"
+    assert found.write(found.pieces) == 'here: {"page":"s"}\nname: ["Ada",null]\ntheme: "dark"'
+    assert [piece.source for piece in found.pieces] == ["state session here", "state user name", "state user theme"]
+    assert [piece.reason for piece in found.pieces] == ["set for this session", "set for this user", "set for this user"]
+    assert said(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
+    assert said(memory.scope("acme")) == 'here: {"page":"s"}'
+    assert said(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'
+    assert said(memory.scope("acme", "bob")) == 'theme: "light"'
+    assert said(memory.scope("other", "ada")) == 'theme: "none"'
+
+
+def test_of_many_keys_the_newest_are_said(timed: Memory, now: Now) -> None:
+    """X1: at most fifty, in order of their names; what was set last is worth most."""
+    me = timed.scope("acme", "ada", "scout")
+    for n in range(60):
+        now.micros += SECOND
+        me.state.set(f"k{n:02}", n)
+    now.micros += SECOND
+    me.state.set("k30", "again")
+    found = section(me)
+    assert found
+    assert [piece.source for piece in found.pieces] == [f"state user k{n}" for n in range(10, 60)]
+    assert len(found.pieces) == MOST_IN_A_PROMPT
+    ranked = sorted(found.pieces, key=lambda piece: -piece.worth)
+    assert [piece.text for piece in ranked[:3]] == ['k30: "again"', "k59: 59", "k58: 58"]
+    assert ranked[-1].text == "k10: 10"
+
+
+def test_what_expired_is_never_said(timed: Memory, now: Now) -> None:
+    """P10: not at its moment, not after it; and it takes no place from what lives."""
+    me = timed.scope("acme", "ada", "scout")
+    me.state.set("stays", 1)
+    for n in range(MOST_IN_A_PROMPT):
+        me.state.set(f"k{n:02}", n, ttl=1)
+    now.micros += SECOND - 1
+    assert "k00: 0" in said(me)
+    for moment in (START + SECOND, START + SECOND + 1):
+        now.micros = moment
+        assert said(me) == "stays: 1"
+
+
+def test_a_value_is_one_line_however_it_was_written(me: Scope) -> None:
+    me.state.set("k", JsonText('{\n  "a": "x\\n  y",\r\n  "b": [1,\n2]\n}'))
+    text = said(me)
+    assert "\n" not in text
+    assert json.loads(text.removeprefix("k: ")) == {"a": "x\n  y", "b": [1, 2]}

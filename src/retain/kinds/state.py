@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock
+from retain import canonical, clock, tokens
 from retain.canonical import Json
 from retain.errors import Invalid, NotFound, WrongVersion
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
+
+MOST_IN_A_PROMPT = 50
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ def _item(row: Row) -> Item:
     return Item(
         area, key, raw, version, clock.to_datetime_or_none(expires), clock.to_datetime(created), clock.to_datetime(updated)
     )
+
+
+def _piece(age: int, area: str, key: str, raw: str) -> Piece:
+    owner, _, _ = area.partition(":")
+    # A line break can only stand between the parts of a JSON text, never in one: it may go, and a key stays one line.
+    text = f"{key}: {raw}".replace("\n", " ").replace("\r", " ")
+    reason = "set for this session" if owner == "session" else "set for this user"
+    return Piece(f"state {owner} {key}", text, tokens.estimate(text + "\n"), reason, float(-age))
 
 
 class State(Kind):
@@ -145,6 +156,22 @@ class State(Kind):
                 raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
 
         self._write(work)
+
+    def section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """The keys of the user and of this session, in order; where not all can be said, those that were set last."""
+        rows = tx.all(
+            """select area, key, value from state
+               where tenant = :tenant and (expires_at is null or expires_at > :now) and area in (:mine, (
+                   select 'session:' || id from sessions
+                   where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)))
+               order by updated_at desc, area, key limit :size""",
+            mine="" if self._who.user is None else f"user:{self._who.user}",
+            session=ask.session,
+            user=self._who.user,
+            size=MOST_IN_A_PROMPT,
+        )
+        pieces = [_piece(age, *row) for age, row in enumerate(rows)]
+        return Section("state", sorted(pieces, key=lambda piece: piece.source)) if pieces else None
 
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
         row = tx.one(
