@@ -6,9 +6,33 @@ Lines end at a line feed, as editors and `grep -n` count them. What is no text i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+import io
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, cast
+
+from retain import canonical, jsonpath
+from retain.describe import media_of
+from retain.errors import Invalid
+from retain.hexdump import Hexdump
+from retain.pattern import compiled, search
+from retain.tokens import cut, estimate
+
+LEAST_TOKENS = 50
+MOST_TOKENS = 100_000
+SEARCH_SECONDS = 10.0
+_BLOCK = 1 << 20
+_SAMPLE = 8 << 10
+_CHARACTERS = 8  # of one token, at the most: more of a text is never looked at for a view
+_EXACT = 2 << 20  # up to this size, pages are counted and not estimated
+_OVERLAP = 256  # characters at the end of one piece of a long line that are searched again with the next
+_PIECE = 64 << 10  # characters of a line that are searched at once
+_AROUND = 160  # characters of a long matching line that are shown on each side of the match
+_MOST_VALUES = 100_000  # that a JSON path finds and that are counted
 
 
 @dataclass(frozen=True)
@@ -29,29 +53,322 @@ def whole(file: IO[bytes], tokens: int) -> View:
 
 def page(file: IO[bytes], number: int, tokens: int) -> View:
     """One page; all pages of the same size, one after the other, are the content."""
-    raise NotImplementedError
+    file, tokens = _readable(file), _bound(tokens)
+    number = canonical.whole(number, "page", 1)
+    total = _census(file)[1]
+    line, size, text = 1, 0, ""
+    pages = _pages(file, tokens)
+    for place in range(number):
+        line += text.count("\n")
+        text = next(pages, "")
+        size += len(text.encode())
+        if not text and place:
+            raise Invalid(field="page", problem=f"there {_are(place, 'page')} of {tokens:,} tokens, no page {number:,}")
+    if not text:
+        return _view("", "nothing: the content is empty")
+    what = _lines_of(line, line + text[:-1].count("\n"), total)
+    if not next(pages, ""):
+        return _view(text, f"all of it, {_many(total, 'line')}" if number == 1 else f"page {number:,} of {number:,}, {what}")
+    end = file.seek(0, io.SEEK_END)
+    sure = end <= _EXACT
+    left = 1 + sum(1 for _ in pages) if sure else max(1, round((end - size) / (size / number)))
+    what = f"page {number:,} of {'' if sure else 'about '}{number + left:,}, {what}"
+    more = f"{'' if sure else 'About '}{_many(left, 'more page')}; the next is page {number + 1:,}."
+    return _view(text, what, more, page=number + 1)
 
 
 def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
     """The lines from one number to another, counted from 1."""
-    raise NotImplementedError
+    file, tokens = _readable(file), _bound(tokens)
+    first = canonical.whole(first, "lines", 1)
+    last = canonical.whole(last, "lines", first)
+    start, total = _census(file, first)
+    if first > total:
+        raise Invalid(field="lines", problem=f"there {_are(total, 'line')}, no line {first:,}")
+    last = min(last, total)
+    file.seek(start)
+    parts = file.read(tokens * _CHARACTERS * 4).split(b"\n", last - first + 1)
+    here = len(parts) > last - first + 1 or not file.read(1)  # all of it, and not only its beginning
+    text = _decoded(b"\n".join(parts[: last - first + 1]), final=here)
+    shown = cut(text, tokens)
+    if here and len(shown) == len(text):
+        return _view(text, _lines_of(first, last, total), **_rest(first, last, total))
+    if text[len(shown) : len(shown) + 1] != "\n":
+        shown = shown.rpartition("\n")[0]
+    if shown:
+        end = first + shown.count("\n")
+        return _view(shown, _lines_of(first, end, total), **_unfit(end + 1, last))
+    note = f" … (line {first:,} goes on; read it with pages, or with a pattern)"
+    text = cut(text, tokens - estimate(note) - 1) + note
+    return _view(text, f"the beginning of line {first:,} of {total:,}", **_rest(first, first, total))
 
 
 def head(file: IO[bytes], count: int, tokens: int) -> View:
     """The first lines."""
-    raise NotImplementedError
+    count = canonical.whole(count, "head", 1)
+    return lines(file, 1, count, tokens) if _size(file) else page(file, 1, tokens)
 
 
 def tail(file: IO[bytes], count: int, tokens: int) -> View:
     """The last lines."""
-    raise NotImplementedError
+    count = canonical.whole(count, "tail", 1)
+    file, tokens = _readable(file), _bound(tokens)
+    end = _size(file)
+    if not end:
+        return page(file, 1, tokens)
+    total = _census(file)[1]
+    first = max(1, total - count + 1)
+    start = _census(file, first)[0]
+    begin = max(start, end - tokens * _CHARACTERS * 4)
+    file.seek(begin)
+    raw = file.read(end - begin)
+    if begin > start:
+        raw = raw.lstrip(bytes(range(0x80, 0xC0)))  # the rest of a character that began before
+    text = _decoded(raw).removesuffix("\n")
+    shown = cut(text, tokens, end=True)
+    if begin > start or len(shown) < len(text):
+        before = text[len(text) - len(shown) - 1] if len(shown) < len(text) else ""
+        shown = shown if before == "\n" else shown.partition("\n")[2]
+    if not shown and text:
+        note = f"(line {total:,} begins before this; read it with pages, or with a pattern) … "
+        text = note + cut(text, tokens - estimate(note) - 1, end=True)
+        return _view(text, f"the end of line {total:,} of {total:,}", **_before(total, first))
+    at = total - shown.count("\n")
+    return _view(shown, _lines_of(at, total, total), **_before(at, first))
 
 
 def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
     """The lines in which a regular expression finds something, with their numbers, and how many there are."""
-    raise NotImplementedError
+    tokens = _bound(tokens)
+    wanted = compiled(pattern)
+    stop = time.monotonic() + SEARCH_SECONDS
+    rows: list[tuple[int, str]] = []
+    used = matches = number = 0
+    for number, text, old in _pieces(file):
+        match = search(wanted, text, old)
+        if match:
+            matches += 1
+            if used <= tokens:
+                rows.append((number, f"{number}:{_around(text, *match.span())}"))
+                used += estimate(rows[-1][1])
+        if time.monotonic() > stop:
+            break
+    else:
+        stop = 0.0
+    while rows and estimate("\n".join(row for _, row in rows)) > tokens:
+        rows.pop()
+    return _matches(rows, matches, number, stopped=stop > 0)
 
 
 def path(file: IO[bytes], path: str, tokens: int) -> View:
-    """What a JSON path such as `$.items[0].name` leads to."""
-    raise NotImplementedError
+    """What a JSON path such as `$.items[0].name` leads to: one value as it is, several one per line."""
+    tokens = _bound(tokens)
+    if media_of(_sample(file)) == "binary":
+        raise Invalid(field="path", problem="leads nowhere: the content is not JSON but binary")
+    values = jsonpath.select(file, path)
+    found = list(itertools.islice(values, 2))
+    if len(found) == 1:
+        return _one_value(found[0], path, tokens)
+    rows: list[str] = []
+    used = count = 0
+    for value in itertools.islice(itertools.chain(found, values), _MOST_VALUES):
+        count += 1
+        if used <= tokens:
+            rows.append(_written(value, tokens))
+            used += estimate(rows[-1])
+    while rows and estimate("\n".join(rows)) > tokens:
+        rows.pop()
+    about = "over " if count == _MOST_VALUES else ""
+    if len(rows) == count:
+        return _view("\n".join(rows), f"{_many(count, 'value')} at {path}" if count else f"nothing: no value at {path}")
+    if not rows:
+        rows = [cut(_written(found[0], tokens), tokens - 1) + "…"]
+    what = f"the first {len(rows):,} of {about}{_many(count, 'value')} at {path}"
+    return _view("\n".join(rows), what, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*].")
+
+
+def _view(text: str, what: str, more: str = "", **following: Any) -> View:
+    return View(text, estimate(text), what, more[:1].upper() + more[1:], following)
+
+
+def _one_value(value: Any, path: str, tokens: int) -> View:
+    large = isinstance(value, jsonpath.Large)
+    text = value if isinstance(value, str) else _written(value, tokens, indent=2)
+    shown = cut(text, tokens)
+    if len(shown) == len(text) and not large:
+        return _view(text, f"{path}, {jsonpath.shape(value)}")
+    advice = "ask for a part of it by a longer path" if isinstance(value, dict | list) or large else "read it with pages"
+    return _view(shown, f"the beginning of {path}, {jsonpath.shape(value)}", f"It does not fit; {advice}.")
+
+
+def _written(value: Any, tokens: int, indent: int | None = None) -> str:
+    """A value as JSON, or the beginning of a large one."""
+    if isinstance(value, jsonpath.Large):
+        return value.text(tokens * _CHARACTERS)
+    written = json.dumps(value, ensure_ascii=False, indent=indent)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool) -> View:
+    text = "\n".join(row for _, row in rows)
+    of = f"{_many(searched, 'line')}{' that were searched' if stopped else ''}"
+    more = []
+    if stopped:
+        more.append(f"The search was stopped at line {searched:,} after {SEARCH_SECONDS:.0f} seconds.")
+    if len(rows) == matches:
+        what = f"{_many(matches, 'match', 'matches')} in {of}" if matches else f"nothing: no match in {of}"
+        return _view(text, what, " ".join(more))
+    last = rows[-1][0] if rows else 1
+    more.insert(0, f"{_many(matches - len(rows), 'more match', 'more matches')} from line {last:,} on; narrow the pattern.")
+    return _view(text, f"the first {len(rows):,} of {_many(matches, 'match', 'matches')} in {of}", " ".join(more))
+
+
+def _around(text: str, start: int, end: int) -> str:
+    """A line, or of a long one what is around a match, without splitting what people see as one character."""
+    if len(text) <= 2 * _AROUND:
+        return text.removesuffix("\r")
+    before = cut(text[max(0, start - _AROUND) : start], _AROUND, end=True)
+    after = cut(text[start : max(end, start + 1)][:_AROUND] + text[end : end + _AROUND], 2 * _AROUND)
+    return f"{'…' if start > len(before) else ''}{before}{after}{'…' if start + len(after) < len(text) else ''}"
+
+
+def _bound(tokens: int) -> int:
+    return canonical.whole(tokens, "tokens", LEAST_TOKENS, MOST_TOKENS)
+
+
+def _many(count: int, one: str, several: str = "") -> str:
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {several or one + 's'}"
+
+
+def _are(count: int, one: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {_many(count, one)}"
+
+
+def _lines_of(first: int, last: int, total: int) -> str:
+    return f"line {first:,} of {total:,}" if first == last else f"lines {first:,}–{last:,} of {total:,}"
+
+
+def _rest(first: int, last: int, total: int) -> dict[str, Any]:
+    """How many lines follow the ones that are shown."""
+    if last == total:
+        return {}
+    following = [last + 1, min(total, last + 1 + last - first)]
+    return {"more": f"{_many(total - last, 'more line')}, from line {last + 1:,} on.", "lines": following}
+
+
+def _before(shown: int, wanted: int) -> dict[str, Any]:
+    """How many lines come before the ones that are shown."""
+    if shown > wanted:
+        return _unfit(wanted, shown - 1)
+    return {"more": f"{_many(shown - 1, 'line')} before."} if shown > 1 else {}
+
+
+def _unfit(first: int, last: int) -> dict[str, Any]:
+    """That lines which were asked for are not shown."""
+    where = f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
+    return {"more": f"{_many(last - first + 1, 'line')} did not fit; ask for {where}.", "lines": [first, last]}
+
+
+def _size(file: IO[bytes]) -> int:
+    return file.seek(0, io.SEEK_END)
+
+
+def _sample(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read(_SAMPLE)
+
+
+def _decoded(raw: bytes, *, final: bool = True) -> str:
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(raw, final)
+
+
+def _readable(file: IO[bytes]) -> IO[bytes]:
+    """The file, or its bytes in hexadecimal where it is no text."""
+    dumped = not isinstance(file, Hexdump) and media_of(_sample(file)) == "binary"
+    return cast(IO[bytes], Hexdump(file)) if dumped else file
+
+
+def _census(file: IO[bytes], line: int = 1) -> tuple[int, int]:
+    """Where a line begins, and how many lines there are; a line without an end is one too."""
+    if isinstance(file, Hexdump):
+        return (line - 1) * file.WIDTH, file.lines
+    file.seek(0)
+    start = count = place = 0
+    last = b"\n"
+    while block := file.read(_BLOCK):
+        here = block.count(b"\n")
+        if count < line - 1 <= count + here:
+            at = -1
+            for _ in range(line - 1 - count):
+                at = block.index(b"\n", at + 1)
+            start = place + at + 1
+        count += here
+        place += len(block)
+        last = block[-1:]
+    return start, count + (last != b"\n")
+
+
+def _pages(file: IO[bytes], tokens: int) -> Iterator[str]:
+    """The content, cut where a line ends if one ends in the second half of a page."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    size = tokens * _CHARACTERS
+    file.seek(0)
+    text, at, ended = "", 0, False
+    while True:
+        while not ended and len(text) - at <= size:
+            raw = file.read(max(_PIECE, size))
+            text, at, ended = text[at:] + decoder.decode(raw, not raw), 0, not raw
+        if at == len(text):
+            return
+        found = _one_page(text[at : at + size], tokens, last=ended and len(text) - at <= size)
+        at += len(found)
+        yield found
+
+
+def _one_page(text: str, tokens: int, *, last: bool) -> str:
+    """The beginning of a text that is a page: not the longest possible, which would take many more estimates to find."""
+    cost = estimate(text)
+    if cost <= tokens and last:
+        return text
+    found = text[: len(text) * tokens // max(cost, tokens + 1)]
+    while found and estimate(found) > tokens:
+        found = found[: len(found) * 19 // 20]
+    end = found.rfind("\n") + 1
+    if end > len(found) // 2:
+        return found[:end]
+    found = cut(text, min(tokens, cost - 1))  # what is last in the text may go on behind it, so it never is in the page
+    return found or _codepoints(text, tokens)
+
+
+def _codepoints(text: str, tokens: int) -> str:
+    """The beginning of one character, as people see it, that is larger than a page."""
+    found = text[:tokens]
+    while len(found) > 1 and estimate(found) > tokens:
+        found = found[: len(found) // 2]
+    return found
+
+
+def _pieces(file: IO[bytes]) -> Iterator[tuple[int, str, int]]:
+    """Every line with its number; a long one in several pieces, each with how much of it was in the piece before."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    file.seek(0)
+    number, text, old = 1, "", 0
+    while raw := file.read(_BLOCK):
+        *whole_lines, rest = (text + decoder.decode(raw)).split("\n")
+        for line in whole_lines:
+            yield from _pieces_of(number, line, old)
+            number, old = number + 1, 0
+        while len(rest) > _PIECE:
+            yield number, rest[:_PIECE], old
+            rest, old = rest[_PIECE - _OVERLAP :], _OVERLAP
+        text = rest
+    text += decoder.decode(b"", True)
+    if text:
+        yield from _pieces_of(number, text, old)
+
+
+def _pieces_of(number: int, line: str, old: int) -> Iterator[tuple[int, str, int]]:
+    while len(line) > _PIECE:
+        yield number, line[:_PIECE], old
+        line, old = line[_PIECE - _OVERLAP :], _OVERLAP
+    yield number, line, old
