@@ -71,6 +71,12 @@ def make_refs(me: Scope, mark: str) -> None:
     me.refs.edit(me.refs.add(mark), summary=f"{mark} édité", is_active=False)
 
 
+def make_turns(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} taking turns")
+    report = me.context(id, mark)
+    me.save_turn(id, [NewMessage("user", mark), NewMessage("assistant", mark)], usage={"model": mark}, context=report)
+
+
 EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
@@ -78,6 +84,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "refs": make_refs,
     "state": make_state,
     "interactions": make_interactions,
+    "turns": make_turns,
 }
 WORDS: dict[str, Any] = {
     "id": f"session of {KEEP} talking",
@@ -96,6 +103,8 @@ WORDS: dict[str, Any] = {
     "output": "foreign",
     "query": KEEP,
 }
+OWN_WORDS: dict[str, dict[str, Any]] = {"turns": {"session": f"session of {KEEP} taking turns"}}
+"""Words that mean something else to one kind."""
 AREAS = ("user", "tenant", f"session:session of {KEEP} keeping")
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -118,7 +127,8 @@ def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], An
     for verb in verbs(kind):
         method = getattr(getattr(scope, kind.name), verb)
         parameters = inspect.signature(method).parameters.values()
-        words = {p.name: WORDS[p.name] for p in parameters if p.default is inspect.Parameter.empty or p.name in ("id",)}
+        known = {**WORDS, **OWN_WORDS.get(kind.name, {})}
+        words = {p.name: known[p.name] for p in parameters if p.default is inspect.Parameter.empty or p.name in ("id",)}
         for area in AREAS if "area" in inspect.signature(method).parameters else (None,):
             yield f"{verb} {area}", partial(method, **words, **({} if area is None else {"area": area}))
 
@@ -237,7 +247,7 @@ def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str)
         }
         assert me.messages.extend(session, [retried], key="k")[0].seq == 1
         assert me.state.set("again", 1, area=AREAS[2], if_version=2).version == 3
-        assert me.sessions.active().id == f"session of {KEEP} calling"
+        assert me.sessions.active().id == f"session of {KEEP} taking turns"
         with pytest.raises(Conflict):
             away.import_(io.BytesIO(whole))
 

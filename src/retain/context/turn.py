@@ -12,7 +12,7 @@ from typing import Any
 from retain import canonical, pairing, tokens
 from retain.content import Content
 from retain.context.explain import Report
-from retain.errors import Invalid
+from retain.errors import InDoubt, Invalid
 from retain.kinds.interactions import Interactions, Usage, checked
 from retain.kinds.kind import Home, Who
 from retain.kinds.messages import Messages, Seen, new_rows
@@ -54,9 +54,17 @@ def save(
         assert once is not None
         return turns.of_messages(tx, session, kept.first_answer(tx, session, *once)[-1].seq)
 
-    with suppress(Seen):
+    settled = True
+    try:
         return home.database.write(who.tenant, work, safe=once is not None)
-    return home.database.read(who.tenant, again)
+    except Seen:
+        return home.database.read(who.tenant, again)
+    except InDoubt:
+        settled = False  # nobody knows whether the references are there: the next purge will
+        raise
+    finally:
+        for reference in prepared if settled else ():
+            home.blobs.settle(who.tenant, reference.stored)
 
 
 def _usage(given: Usage | Mapping[str, Any]) -> Usage:

@@ -94,6 +94,8 @@ WAYS = (
     Way("interactions", "add", "retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40"),
     Way("interactions", "list", "retain interactions list --model gpt-5-mini"),
     Way("interactions", "totals", "retain interactions totals model"),
+    Way("turns", "list", "retain turns list trip"),
+    Way("turns", "get", "retain turns get 0198c1f2-7a3b-7c4d-8e5f-0123456789ab --json"),
 )
 
 WORDS = {
