@@ -1,10 +1,95 @@
-"""Summaries: the rolling summary of each session, and which messages it saw."""
+"""Summaries: the rolling summary of each session, and which messages it saw.
+
+A fold takes the messages that the summary does not cover, but for the newest, has a new summary written of the old one and
+of them, and commits it only if nothing changed meanwhile. Messages are never touched: what is covered can be read back.
+"""
 
 from __future__ import annotations
 
-from retain.kinds.kind import Kind, Table
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
+from retain import canonical, clock, pairing, summarizer
+from retain import tokens as counting
+from retain.errors import Conflict, NotFound
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.message import Message, records
+from retain.section import Ask, Piece, Section
+from retain.storage import leases
+from retain.storage.database import Row, Transaction
+
+HEADING = "Summary of the conversation so far:"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
+_MESSAGES = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+               where tenant = :tenant and session_id = :session and seq between :first and :last order by seq limit :size"""
+_NEWEST = """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at from summaries
+             where tenant = :tenant and session_id = :session order by number desc limit 1"""
+_LAST = "select seq from messages where tenant = :tenant and session_id = :session order by seq desc limit 1"
+_VOICE = """select number, covers_to, text from summaries where tenant = :tenant and session_id = :session and exists (
+                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
+            order by number desc limit 1"""
+_IN_ONE_READ = 500
+_FAR = 2**53
+_TRIES = 3
+_FRAME = 8  # tokens that a message takes in a transcript besides what it says
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One fold: the summary as it was then, and the messages that this fold added to it.
+
+    A session that was never folded has one with number 0 and no text.
+    """
+
+    session: str
+    number: int
+    covers_from: int
+    covers_to: int
+    digest: str
+    text: str
+    tokens: int
+    model: str
+    prompt_version: int
+    created_at: datetime | None
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """What must be known of a message to find where a conversation may be cut."""
+
+    seq: int
+    role: str
+    tokens: int
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A place for a cut: the last message before it, and the tokens since the place before."""
+
+    seq: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Messages to fold next, with a hash of them as they were read, and the summary that they come after."""
+
+    before: Summary
+    messages: list[Message]
+    digest: str
+
+
+def _summary(session: str, row: Row | None) -> Summary:
+    if row is None:
+        return Summary(session, 0, 0, 0, "", "", 0, "", 0, None)
+    number, first, last, digest, text, tokens, model, version, created = row
+    return Summary(session, number, first, last, digest, text, tokens, model, version, clock.to_datetime(created))
 
 
 class Summaries(Kind):
@@ -12,3 +97,282 @@ class Summaries(Kind):
 
     name = "summaries"
     tables = (Table("summaries", order="session_id, number", owned=_OWNED),)
+    checks = (
+        Check(
+            "summaries cover every message once",
+            """select 'summary ' || cast(number as {text}) || ' of session ' || session_id from (
+                   select session_id, number, covers_from, covers_to, first_seq,
+                          lag(number, 1, 0) over (partition by session_id order by number) as number_before,
+                          lag(covers_to, 1, 0) over (partition by session_id order by number) as covered_before
+                   from summaries join sessions on sessions.tenant = :tenant and sessions.id = summaries.session_id
+                   where summaries.tenant = :tenant) found
+               where number <> number_before + 1 or covers_to < covers_from or covers_from <= covered_before
+               or (covers_from > covered_before + 1 and covers_from > first_seq)""",
+        ),
+        Check(
+            "a session has its newest summary",
+            """select 'session ' || id from sessions where tenant = :tenant and (
+                   summary <> coalesce((select text from summaries where summaries.tenant = :tenant
+                                        and session_id = sessions.id order by number desc limit 1), '')
+                   or summarized_count <> coalesce((select covers_to from summaries where summaries.tenant = :tenant
+                                                    and session_id = sessions.id order by number desc limit 1), 0))""",
+        ),
+        Check("summaries saw the messages that they cover", find=lambda tx: list(_not_seen(tx))),
+    )
+
+    def get(self, session: str) -> Summary:
+        """The newest summary of a session; number 0 and no text before the first."""
+        canonical.key(session, "session")
+
+        def work(tx: Transaction) -> Summary:
+            own_session(tx, self._who, session)
+            return _summary(session, tx.one(_NEWEST, session=session))
+
+        return self._read(work)
+
+    def expand(
+        self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
+    ) -> Page[Message]:
+        """The messages behind the summary: all that it covers, or with `number` those that one fold added."""
+        canonical.key(session, "session")
+        if number is not None:
+            canonical.whole(number, "number", 1)
+        size = self._limit(limit)
+        (start,) = unpack(after, [int]) if after else (0,)
+
+        def work(tx: Transaction) -> list[Message]:
+            first = own_session(tx, self._who, session)
+            last = _summary(session, tx.one(_NEWEST, session=session)).covers_to
+            if number is not None:
+                range_ = tx.one(
+                    """select covers_from, covers_to from summaries
+                       where tenant = :tenant and session_id = :session and number = :number""",
+                    session=session,
+                    number=number,
+                )
+                if range_ is None:
+                    raise NotFound(what="summary", id=number)
+                first, last = max(first, range_[0]), range_[1]
+            return _messages(tx, session, max(first, start + 1), last, size + 1)
+
+        return cut(self._read(work), size, lambda message: [message.seq])
+
+    def fold(self, session: str, *, force: bool = False) -> Summary:
+        """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold.
+
+        What is there is returned, unchanged, when nothing is due and when another process is at it. A model that fails
+        raises a ModelError and changes nothing.
+        """
+        canonical.key(session, "session")
+        if not ((force or self._settings.summary_enabled) and self._goal(session, force)):
+            return self.get(session)
+        summarizer.chosen(self._settings, self._home.models, "")  # is there one at all?
+        what = "fold " + hashlib.sha256(session.encode()).hexdigest()
+        lease = leases.claim(self._database, self._who.tenant, what, self._lease_seconds)
+        if lease is None:
+            return self.get(session)
+        try:
+            with suppress(_Lost):
+                self._until_done(session, force, lease)
+        finally:
+            leases.release(self._database, lease)
+        return self.get(session)
+
+    def section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """The summary, where summaries are switched on and there is one."""
+        row = tx.one(_VOICE, session=ask.session, user=self._who.user) if self._settings.summary_enabled else None
+        if row is None:
+            return None
+        number, covers_to, summary = row
+        text = f"{HEADING}\n{summary}"
+        reason = f"covers the messages up to {covers_to}"
+        return Section("summary", [Piece(f"summaries {number}", text, counting.estimate(text), reason)])
+
+    @property
+    def _lease_seconds(self) -> float:
+        """The longest that one call of a model can take, and some time to commit."""
+        return self._settings.model_seconds + 30.0
+
+    def _until_done(self, session: str, force: bool, lease: leases.Lease) -> None:
+        """Fold step by step; each that is done stays done, whatever happens to the next."""
+
+        def still_ours() -> None:
+            if not leases.renew(self._database, lease, self._lease_seconds):
+                raise _Lost
+
+        for _ in range(_TRIES):
+            goal = self._goal(session, force)
+            while step := self._step(session, goal):
+                writer = summarizer.chosen(self._settings, self._home.models, step.before.text)
+                written = writer.write(step.before.text, step.messages, still_ours)
+                if not self._write(lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True):  # type: ignore[misc]
+                    break
+            else:
+                return
+        raise Conflict(problem=f"the messages of session {session!r} change while they are summarised; try again later")
+
+    def _goal(self, session: str, force: bool) -> list[_Cut]:
+        """Where the messages that are to be folded may be cut, up to the last place; empty where nothing is due."""
+        keep, threshold = self._settings.summary_keep_last, self._settings.summary_threshold
+
+        def work(tx: Transaction) -> list[_Cut]:
+            begin = _begin(tx, session, own_session(tx, self._who, session))
+            last = tx.one(_LAST, session=session) or (0,)
+            waiting = last[0] - begin + 1
+            if waiting <= keep or not (force or waiting > threshold):
+                return []
+            return _cuts(list(_turns(tx, session, begin)), keep, 2 * threshold)
+
+        return self._read(work)
+
+    def _step(self, session: str, goal: Sequence[_Cut]) -> _Step | None:
+        """The messages for the next call: as many as it takes, but at least up to the first place for a cut."""
+
+        def work(tx: Transaction) -> _Step | None:
+            begin = _begin(tx, session, own_session(tx, self._who, session))
+            before = _summary(session, tx.one(_NEWEST, session=session))
+            room = summarizer.chosen(self._settings, self._home.models, before.text).room
+            upto, spent = 0, 0
+            for place in [place for place in goal if place.seq >= begin]:
+                spent += place.tokens
+                if upto and spent > room:
+                    break
+                upto = place.seq
+            messages = _messages(tx, session, begin, upto, _FAR)
+            return _Step(before, messages, _digest(messages)) if messages else None
+
+        return self._read(work)
+
+    def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
+        """Every summary that a session had, the newest first."""
+        canonical.key(session, "session")
+        size = self._limit(limit)
+        (before,) = unpack(after, [int]) if after else (_FAR,)
+
+        def work(tx: Transaction) -> Sequence[Row]:
+            own_session(tx, self._who, session)
+            return tx.all(
+                """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at
+                   from summaries where tenant = :tenant and session_id = :session and number < :before
+                   order by number desc limit :size""",
+                session=session,
+                before=before,
+                size=size + 1,
+            )
+
+        return cut([_summary(session, row) for row in self._read(work)], size, lambda summary: [summary.number])
+
+
+class _Lost(Exception):
+    """Somebody else has the lease, or was faster: what is there is theirs."""
+
+
+def _begin(tx: Transaction, session: str, first_seq: int) -> int:
+    """The first message that is there and that no summary covers."""
+    covered = tx.one("select summarized_count from sessions where tenant = :tenant and id = :session", session=session)
+    return max(int((covered or (0,))[0]) + 1, first_seq)
+
+
+def _turns(tx: Transaction, session: str, begin: int) -> Iterator[_Turn]:
+    """The messages from a number on, without what they say: of a tool call or a result, only the id stays."""
+    while rows := tx.all(_MESSAGES, session=session, first=begin, last=_FAR, size=_IN_ONE_READ):
+        for message in records(session, rows):
+            calls = [{"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)]
+            results = [{"type": "tool_result", "id": one.id} for one in pairing.results(message.role, message.content)]
+            yield _Turn(message.seq, message.role, message.tokens, {"parts": calls + results})
+        begin = rows[-1][0] + 1
+
+
+def _cuts(turns: Sequence[_Turn], keep: int, patience: int) -> list[_Cut]:
+    """Where a fold may end, up to the place that leaves at least `keep` turns, or as near to it as pairs allow.
+
+    The last message is never folded: an agent may be in the middle of a turn.
+    """
+    free = pairing.cuts(turns)
+    for place in _open(turns):
+        if len(turns) - place <= patience:  # its result may yet come; later on, it never will
+            free[place + 1 :] = [False] * (len(free) - place - 1)
+    places = [place for place in range(1, len(turns)) if free[place]]
+    goal = len(turns) - keep
+    near = [place for place in places if place <= goal] or places[:1]
+    if near and near[-1] != goal:  # it has to move anyway: rather to where a user begins to speak
+        asking = [place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"]
+        near = near[: near.index(asking[-1]) + 1] if asking else near
+    found, start = [], 0
+    for place in near:
+        found.append(_Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])))
+        start = place
+    return found
+
+
+def _open(turns: Sequence[_Turn]) -> list[int]:
+    """The places of calls that have no result yet."""
+    waiting: dict[str, int] = {}
+    latest: list[str] = []
+    for place, turn in enumerate(turns):
+        for result in pairing.results(turn.role, turn.content):
+            waiting.pop(result.id or (latest.pop(0) if latest else ""), None)
+        if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
+            latest = [call.id or f"{place} {n}" for n, call in enumerate(calls)]
+            waiting.update(dict.fromkeys(latest, place))
+        elif turn.role != "tool":
+            latest = []
+    return sorted(set(waiting.values()))
+
+
+def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: leases.Lease) -> bool:
+    """Store a summary, if it comes after the one it was made from and saw what it says; False if messages changed."""
+    before, session = step.before, step.before.session
+    tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+    newest = _summary(session, tx.one(_NEWEST, session=session))
+    if (newest.number, newest.digest, newest.text) == (before.number + 1, step.digest, written.text):
+        return True  # this very commit, whose answer got lost
+    if newest != before or not leases.held(tx, lease):
+        raise _Lost
+    first, last = step.messages[0].seq, step.messages[-1].seq
+    if _digest(_messages(tx, session, first, last, _FAR)) != step.digest:
+        return False
+    tx.run(
+        """insert into summaries (tenant, session_id, number, covers_from, covers_to, digest, text, tokens, model,
+                                  prompt_version, created_at)
+           values (:tenant, :session, :number, :first, :last, :digest, :text, :tokens, :model, :version, :now)""",
+        session=session,
+        number=before.number + 1,
+        first=first,
+        last=last,
+        digest=step.digest,
+        text=written.text,
+        tokens=counting.estimate(written.text),
+        model=written.model,
+        version=written.prompt_version,
+    )
+    tx.run(
+        "update sessions set summary = :text, summarized_count = :last where tenant = :tenant and id = :session",
+        session=session,
+        text=written.text,
+        last=last,
+    )
+    return True
+
+
+def _messages(tx: Transaction, session: str, first: int, last: int, size: int) -> list[Message]:
+    return records(session, tx.all(_MESSAGES, session=session, first=first, last=last, size=size))
+
+
+def _digest(messages: Sequence[Message]) -> str:
+    """A hash of what messages say and who says it."""
+    digest = hashlib.sha256()
+    for message in messages:
+        line = json.dumps([message.seq, message.role, message.author, message.raw], ensure_ascii=False)
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _not_seen(tx: Transaction) -> Iterator[str]:
+    """Summaries whose messages are all there, and are not those that they were made from."""
+    for session, number, first, last, digest in tx.all(
+        "select session_id, number, covers_from, covers_to, digest from summaries where tenant = :tenant order by 1, 2"
+    ):
+        messages = _messages(tx, session, first, last, _FAR)
+        if len(messages) == last - first + 1 and _digest(messages) != digest:
+            yield f"summary {number} of session {session}"

@@ -1,0 +1,67 @@
+"""Everything that is due, done once or again and again; each kind of later work is a line in `JOBS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retain import clock
+from retain.errors import NotFound
+from retain.kinds.kind import Home
+from retain.storage import leases
+from retain.work import summarize
+from retain.work.job import Done, Job, Progress
+
+JOBS = (Job("summaries", summarize.run),)
+_SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What came of each job."""
+
+    jobs: dict[str, Done]
+
+    @property
+    def done(self) -> int:
+        """How much was done in all."""
+        return sum(one.done for one in self.jobs.values())
+
+    @property
+    def failed(self) -> int:
+        """How much failed in all."""
+        return sum(one.failed for one in self.jobs.values())
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong, and where."""
+        return [error for one in self.jobs.values() for error in one.errors]
+
+
+class Worker:
+    """Does what is due, and remembers since when: a round after the first looks only at what was active meanwhile."""
+
+    def __init__(self, home: Home, jobs: Sequence[Job] = JOBS) -> None:
+        self._home = home
+        self._jobs = jobs
+        self._since: dict[tuple[str, str], int] = {}
+
+    def run(self, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Worked:
+        """Everything that is due in some tenants, or in every one."""
+        known = self._home.database.tenants()
+        for tenant in tenants or []:
+            if tenant not in known:
+                raise NotFound(what="tenant", id=tenant)
+        done = {job.name: Done() for job in self._jobs}
+        for tenant in known if tenants is None else tenants:
+            leases.sweep(self._home.database, tenant)
+            for job in self._jobs:
+                done[job.name] += self._one(job, tenant, progress)
+        return Worked(done)
+
+    def _one(self, job: Job, tenant: str, progress: Progress | None) -> Done:
+        started = self._home.database.read(tenant, lambda tx: tx.now)
+        done = job.run(self._home, tenant, self._since.get((job.name, tenant), 0), progress)
+        if not done.failed and not done.left:  # else the next round must find again what this one could not do
+            self._since[job.name, tenant] = started - _SLACK
+        return done

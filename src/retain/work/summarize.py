@@ -1,0 +1,131 @@
+"""Summaries that are due: sessions with more messages than the threshold that no summary covers.
+
+What is due is looked up by the last activity of sessions and the last number in each, never by reading messages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from retain.errors import Conflict, ModelError, NoModel, NotFound
+from retain.kinds.interactions import Interactions
+from retain.kinds.kind import Home, Who
+from retain.kinds.summaries import Summaries
+from retain.models import Completion, Model, Models
+from retain.work.job import Done, Progress
+
+ROUTE = "summary"
+_IN_ONE_READ = 500
+_PAGE = """select id, user_id, agent, touched_at, summarized_count, first_seq,
+                  coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
+                            order by seq desc limit 1), 0)
+           from sessions where tenant = :tenant and touched_at >= :since and (touched_at, id) > (:at, :id)
+           order by touched_at, id limit :size"""
+
+
+@dataclass(frozen=True)
+class _Due:
+    session: str
+    user: str
+    agent: str
+
+
+def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
+    """Fold every session of a tenant that is due; one that fails is reported, and does not keep the others from it."""
+    if not home.settings.summary_enabled:
+        return Done()
+    total = Done()
+    waiting = list(due(home, tenant, since))
+    for place, one in enumerate(waiting, 1):
+        try:
+            total += _fold(home, tenant, one)
+        except NoModel as error:  # the next session would say the same
+            return total + Done(failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",))
+        except (ModelError, Conflict) as error:
+            total += Done(failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",))
+        if progress:
+            progress(place, len(waiting))
+    return total
+
+
+def due(home: Home, tenant: str, since: int) -> Iterator[_Due]:
+    """The sessions that were active since a moment and have more than the threshold that is not covered, oldest first."""
+    at, id = -1, ""
+    while True:
+        rows = home.database.read(
+            tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=_IN_ONE_READ)  # type: ignore[misc]
+        )  # fmt: skip
+        for session, user, agent, _, covered, first, last in rows:
+            if last - max(covered, first - 1) > home.settings.summary_threshold:
+                yield _Due(session, user, agent)
+        if len(rows) < _IN_ONE_READ:
+            return
+        at, id = rows[-1][3], rows[-1][0]
+
+
+def _fold(home: Home, tenant: str, one: _Due) -> Done:
+    """Fold one session, and keep a record of the model calls it took, whatever came of them."""
+    who = Who(tenant, one.user, one.agent)
+    calls: list[Call] = []
+    model = home.models.summary
+    watched = Models(home.settings, summary=Watched(model, calls.append)) if model else home.models
+    summaries = Summaries(replace(home, models=watched), who)
+    try:
+        before = summaries.get(one.session).number
+        after = summaries.fold(one.session).number
+    except NotFound:  # removed since it was found to be due
+        return Done()
+    finally:
+        for call in calls:
+            _record(Interactions(home, who), call, one.session)
+    return Done(done=1) if after > before else Done(left=1)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a model: what it answered, or why it did not."""
+
+    model: str
+    latency_ms: float
+    answer: Completion | None
+    error: str
+
+
+class Watched:
+    """A model whose calls are noted."""
+
+    def __init__(self, model: Model, note: Callable[[Call], None]) -> None:
+        self.name = model.name
+        self._model = model
+        self._note = note
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        """What the model says."""
+        started = time.monotonic()
+        try:
+            answer = self._model.complete(system, prompt, max_tokens=max_tokens)
+        except Exception as error:
+            self._note(Call(self.name, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
+            raise
+        took = (time.monotonic() - started) * 1000
+        self._note(Call(self.name, took, answer if isinstance(answer, Completion) else None, ""))
+        return answer
+
+
+def _record(interactions: Interactions, call: Call, session: str) -> None:
+    spent = call.answer or Completion("", call.model, 0, 0, None, call.latency_ms)
+    try:
+        interactions.add(
+            ROUTE,
+            call.model,
+            latency_ms=call.latency_ms,
+            tokens_in=spent.tokens_in,
+            tokens_out=spent.tokens_out,
+            cost=spent.cost,
+            error=call.error[:1000],
+            session=session,
+        )
+    except NotFound:  # the session is gone, and what it cost with it
+        return
