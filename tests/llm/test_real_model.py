@@ -1,0 +1,97 @@
+"""A small real language model behind a real service: what the doubles stand for.
+
+Not part of `make test`, because the model is 1.1 GB and slow; `make test-llm` fetches, builds and starts it. What a model
+says is never quite the same, so these tests ask for the facts in it and not for its words.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from retain import Memory
+from retain.errors import ModelUnavailable
+from retain.models import Model, Models
+from retain.settings import Settings
+
+TALK: list[tuple[Literal["user", "assistant"], str]] = [
+    ("user", "Hi, I am Ada. My sister Mary lives in Turin with her dog Bruno."),
+    ("assistant", "Nice to meet you, Ada. How can I help you and Mary?"),
+    ("user", "I want to visit her in March. I am allergic to nuts, so I need to be careful with food."),
+    ("assistant", "Noted: a trip to Turin in March, and no nuts."),
+    ("user", "I prefer the train to the plane. My budget is 400 euros."),
+    ("assistant", "I suggest the night train from Vienna to Milan, then a regional train to Turin: about 180 euros."),
+    ("user", "Good. Book a hotel near Porta Nuova for three nights, not more than 70 euros a night."),
+    ("assistant", "The Hotel Roma is at Porta Nuova and costs 65 euros a night. Shall I book it from 12 to 15 March?"),
+    ("user", "Yes, please book it."),
+    ("assistant", "Done: Hotel Roma, 12 to 15 March, 195 euros in total."),
+    ("user", "Remind me to buy a present for Bruno."),
+    ("assistant", "I will remind you to buy a present for Bruno before you leave."),
+    ("user", "Which museum should we see?"),
+    ("assistant", "The Egyptian Museum is the most famous one in Turin."),
+]
+
+
+@pytest.fixture
+def settings() -> Settings:
+    url = os.environ.get("TEST_LLM_URL")
+    if not url:
+        pytest.fail("there is no real model to ask: run these tests with `make test-llm`")
+    return Settings(
+        model="qwen2.5-coder:1.5b",
+        base_url=url,
+        model_seconds=280,
+        summary_tokens=300,
+        summary_keep_last=4,
+        summary_enabled=True,
+    )
+
+
+@pytest.fixture
+def model(settings: Settings) -> Model:
+    made = Models(settings).main
+    assert made
+    return made
+
+
+def test_it_answers(model: Model) -> None:
+    """A3: by name and base URL, without a key."""
+    done = model.complete("Answer in one short sentence.", f"{TALK[0][1]} Where does Mary live?", max_tokens=60)
+    assert "Turin" in done.text
+    assert (done.model, done.cost, done.cut) == ("qwen2.5-coder:1.5b", None, False)
+    assert done.tokens_in > 20
+    assert 0 < done.tokens_out <= 60
+
+
+def test_it_stops_where_it_is_told_to(model: Model) -> None:
+    done = model.complete("", "Count from one to a hundred, in words.", max_tokens=8)
+    assert (done.tokens_out, done.cut) == (8, True)
+
+
+def test_it_is_cut_off_and_goes_on_working(model: Model, settings: Settings) -> None:
+    """The service is left alone by a caller that waits no longer, and answers the next one."""
+    impatient = Models(Settings(model=settings.model, base_url=settings.base_url, model_seconds=0.3)).main
+    assert impatient
+    with pytest.raises(ModelUnavailable, match=r"no answer within 0\.3 seconds"):
+        impatient.complete("", "Write a long story about a lighthouse.", max_tokens=2000)
+    assert model.complete("", "Say yes.", max_tokens=5).text
+
+
+def test_it_folds_a_conversation(settings: Settings, tmp_path: Path) -> None:
+    """S2: the summary covers what it saw, says the facts of it, and the turns stay readable."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        session = me.sessions.add("trip")
+        for role, text in TALK:
+            me.messages.append(session.id, role, text)
+        summary = me.summaries.fold(session.id, force=True)
+        assert (summary.covers_from, summary.covers_to) == (1, 10)
+        assert summary.model == "qwen2.5-coder:1.5b"
+        facts = [
+            fact for fact in ("Ada", "Mary", "Turin", "March", "nuts", "train", "Hotel Roma", "400") if fact in summary.text
+        ]
+        assert len(facts) >= 3, summary.text
+        assert len(me.messages.window(session.id, last=50)) == len(TALK)
