@@ -208,7 +208,8 @@ class Notes(Kind):
             if name in takes and not given.strip():
                 return {"error": f"{operation} needs the argument '{name}', and it must not be blank."}
             if name not in takes and given.strip():
-                can = " or ".join(other for other, its in OPERATIONS.items() if name in its)
+                *some, last = (other for other, its in OPERATIONS.items() if name in its)
+                can = f"{', '.join(some)} or {last}"
                 return {"error": f"{operation} does not take the argument '{name}'; did you mean {can}?"}
         same = 1
         match operation:
