@@ -1,0 +1,71 @@
+"""Processes that fold the same session: every turn once; killed ones leave nothing, and keep nobody waiting for ever."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from retain import Memory, NewMessage, clock
+from tests.chaos.folding import Job, is_up, notes, start
+from tests.chaos.test_kill import wait_for
+from tests.chaos.writer import SESSION, WHO
+from tests.kinds.test_summaries import ANSWER, ScriptedModel, with_model
+
+Open = Callable[..., Memory]
+MESSAGES = 400
+KEPT = 12
+
+
+def test_processes_never_fold_the_same_turns_twice(open_memory: Open, url: str, tmp_path: Path) -> None:
+    """S4, B5: three fold while a fourth appends; every range was given to one model, once, and is covered once."""
+    memory = open_memory(summary_enabled=True)
+    me = memory.scope(*WHO)
+    me.sessions.add(SESSION)
+    logs = [tmp_path / f"log {n}" for n in range(3)]
+    upto = MESSAGES - KEPT - 41
+    others = [start(Job(url, str(log), f"p{n}", upto=upto, pause=0.01)) for n, log in enumerate(logs)]
+    try:
+        wait_for(lambda: all(is_up(log) for log in logs), "the processes")
+        for n in range(1, MESSAGES + 1):
+            me.messages.append(SESSION, "user" if n % 2 else "assistant", f"This is m{n}m.")
+            time.sleep(0.002)
+        assert [process.wait(120) for process in others] == [0, 0, 0]
+    finally:
+        for process in others:
+            process.kill()
+    folds = me.summaries.list(SESSION).items[::-1]
+    covered = [f"{one.covers_from}-{one.covers_to}" for one in folds]
+    asked = [given for log in logs for given in notes(log)]
+    assert sorted(asked) == sorted(covered), "no model was asked for nothing, or for what another was asked"
+    assert [one.number for one in folds] == list(range(1, len(folds) + 1))
+    assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
+    assert len(folds) >= 5
+    assert [message.seq for message in me.messages.list(SESSION, limit=1000)] == list(range(1, MESSAGES + 1))
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+@pytest.mark.parametrize("moment", ["thinking", "committing"])
+def test_a_process_killed_while_folding_leaves_one_summary_at_most(
+    open_memory: Open, url: str, tmp_path: Path, moment: str
+) -> None:
+    """F14, P7: killed before its commit, nothing happened; its lease keeps others off until it runs out, then one folds."""
+    memory = open_memory(summary_enabled=True)
+    me = memory.scope(*WHO)
+    me.sessions.add(SESSION)
+    me.messages.extend(SESSION, [NewMessage("user", f"This is m{n}m.") for n in range(1, 42)])
+    killed = start(Job(url, str(tmp_path / "log"), "killed", die=moment))
+    assert killed.wait(60) == -signal.SIGKILL
+    assert notes(tmp_path / "log") == ["1-29"]
+    assert ("ran " in (tmp_path / "log").read_text()) == (moment == "committing")
+    assert (me.sessions.get(SESSION).summary, me.sessions.get(SESSION).summarized_count) == ("", 0)
+    model = ScriptedModel(ANSWER)
+    assert with_model(memory, model).scope(*WHO).summaries.fold(SESSION).number == 0
+    assert model.asked == [], "the dead one has the lease"
+    later = open_memory(clock=lambda: clock.now() + 10 * clock.MINUTE, summary_enabled=True)
+    assert with_model(later, model).scope(*WHO).summaries.fold(SESSION).text == ANSWER
+    assert [one.covers_to for one in me.summaries.list(SESSION)] == [29]
+    assert [finding for finding in memory.verify() if not finding.ok] == []
