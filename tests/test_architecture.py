@@ -55,7 +55,7 @@ FLOORS = (
     {"kinds"},
     {"context", "work"},
     {"memory"},
-    {"aio", "chat"},
+    {"aio", "capture", "chat"},
     {"faces", "adapters", "__init__"},
 )
 GENERATED = {"aio.py"}

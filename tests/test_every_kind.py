@@ -50,6 +50,11 @@ def make_messages(me: Scope, mark: str) -> None:
     )
 
 
+def make_notes(me: Scope, mark: str) -> None:
+    me.notes.overwrite(f"# {mark}\r\n\u2028 \x00 😀\r\n")
+    me.notes.append(f"## {mark} é\nmore")
+
+
 def make_state(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} keeping")
     me.state.set(f"{mark} %_\\", JsonText('{ "b":1.0 , "a":"' + mark + '" }'))
@@ -77,10 +82,30 @@ def make_turns(me: Scope, mark: str) -> None:
     me.save_turn(id, [NewMessage("user", mark), NewMessage("assistant", mark)], usage={"model": mark}, context=report)
 
 
+def make_entries(me: Scope, mark: str) -> None:
+    board = f"board of {mark}"
+    me.entries.share(board, [me.who.agent or "scout", f"friend of {mark}"])
+    me.entries.add(f"on the board \x00 😀 {mark}", kind="whiteboard", board=board)
+    me.entries.add(f"{mark}\nfor good", kind="core")
+    me.entries.edit(me.entries.add("first words").id, f"{mark} for a week")
+
+
+def make_consolidations(me: Scope, mark: str) -> None:
+    for place in ("harbour", "station", "harbour", "station"):
+        me.entries.add(f"{mark} goes to the {place} in Porto.")
+    kept, *rest = me.consolidations.propose(days=0)
+    me.consolidations.accept(kept.id)
+    for one in rest:
+        me.consolidations.refuse(one.id)
+
+
 EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
     "messages": make_messages,
+    "notes": make_notes,
+    "entries": make_entries,
+    "consolidations": make_consolidations,
     "refs": make_refs,
     "state": make_state,
     "interactions": make_interactions,
@@ -100,6 +125,12 @@ WORDS: dict[str, Any] = {
     "route": f"route {KEEP}",
     "model": f"model {KEEP}",
     "latency_ms": 1.0,
+    "text": "foreign",
+    "header": f"## {KEEP} é",
+    "version": 1,
+    "board": f"board of {KEEP}",
+    "agents": ["foreign"],
+    "entries": [{"content": "foreign"}],
     "output": "foreign",
     "query": KEEP,
 }

@@ -307,9 +307,9 @@ def _asked(model: Model, by_user: Sequence[Sequence[Row]]) -> list[_Draft]:
         answer = model.complete(_SYSTEM, "\n".join(lines), max_tokens=_ANSWER_TOKENS)
         left = dict(enumerate(rows, 1))
         for content, numbers in _understood(answer.text, rows, model.name):
-            drafts.append(_Draft(content, answer.model, rows[0][1], _seen([left.pop(n) for n in numbers])))
+            drafts.append(_Draft(content, model.name, rows[0][1], _seen([left.pop(n) for n in numbers])))
         if left:
-            drafts.append(_Draft("", answer.model, rows[0][1], _seen(list(left.values()))))
+            drafts.append(_Draft("", model.name, rows[0][1], _seen(list(left.values()))))
     return drafts
 
 
