@@ -2,6 +2,7 @@
 
 from retain.aio import AsyncMemory, AsyncScope
 from retain.canonical import JsonText
+from retain.capture import captured
 from retain.errors import RetainError
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Interaction, Total
@@ -29,4 +30,5 @@ __all__ = [
     "Session",
     "Settings",
     "Total",
+    "captured",
 ]

@@ -34,11 +34,14 @@ from retain.kinds.turns import Turn, Turns
 from retain.memory import Memory, Scope
 from retain.message import Message, NewMessage, Role
 from retain.models import Models
+from retain.reference import Output, Ref
 from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt
 from retain.tool import AsyncTool
+from retain.view import View
+from retain.work.loop import Worked
 from retain.work.retention import Purged
 
 Result = TypeVar("Result")
@@ -231,10 +234,6 @@ class AsyncSummaries:
         """The newest summary of a session; number 0 and no text before the first."""
         return await self._hop(self._kind.get, session)
 
-    async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
-        """Every summary that a session had, the newest first."""
-        return await self._hop(self._kind.list, session, after=after, limit=limit)
-
     async def expand(
         self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Message]:
@@ -244,6 +243,10 @@ class AsyncSummaries:
     async def fold(self, session: str, *, force: bool = False) -> Summary:
         """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold."""
         return await self._hop(self._kind.fold, session, force=force)
+
+    async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
+        """Every summary that a session had, the newest first."""
+        return await self._hop(self._kind.list, session, after=after, limit=limit)
 
 
 class AsyncNotes:
@@ -413,6 +416,81 @@ class AsyncRefs:
     def __init__(self, kind: Refs, hop: Hop) -> None:
         self._kind = kind
         self._hop = hop
+
+    async def add(
+        self,
+        content: Output,
+        description: str = "",
+        *,
+        type: str = "note",
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Store a content and return its key, a new one that can be read where none is given."""
+        return await self._hop(self._kind.add, content, description, type=type, session=session, metadata=metadata, key=key)
+
+    async def capture(
+        self,
+        output: Output,
+        *,
+        source: str = "",
+        status: str = "",
+        session: str | None = None,
+        type: str = "command_output",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
+        return await self._hop(
+            self._kind.capture, output, source=source, status=status, session=session, type=type, metadata=metadata
+        )
+
+    async def get(
+        self,
+        key: str,
+        *,
+        page: int | None = None,
+        lines: tuple[int, int] | None = None,
+        head: int | None = None,
+        tail: int | None = None,
+        grep: str | None = None,
+        path: str | None = None,
+        tokens: int = 2000,
+    ) -> View:
+        """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
+        return await self._hop(
+            self._kind.get, key, page=page, lines=lines, head=head, tail=tail, grep=grep, path=path, tokens=tokens
+        )
+
+    async def info(self, key: str) -> Ref:
+        """What is known of a reference, without its content."""
+        return await self._hop(self._kind.info, key)
+
+    async def edit(
+        self, key: str, *, summary: str | None = None, is_active: bool | None = None, type: str | None = None
+    ) -> Ref:
+        """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
+        return await self._hop(self._kind.edit, key, summary=summary, is_active=is_active, type=type)
+
+    async def remove(self, key: str) -> None:
+        """Delete a reference, and its content if no other has the same."""
+        await self._hop(self._kind.remove, key)
+
+    async def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
+        """References with all words of a query in their key, summary, command or beginning, newest first."""
+        return await self._hop(self._kind.search, query, session=session, limit=limit)
+
+    async def list(
+        self,
+        *,
+        session: str | None = None,
+        type: str | None = None,
+        active: bool | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Ref]:
+        """The references of the scope, or of a session, newest first."""
+        return await self._hop(self._kind.list, session=session, type=type, active=active, limit=limit, after=after)
 
 
 class AsyncState:
@@ -645,6 +723,10 @@ class AsyncMemory:
     ) -> Purged:
         """Remove expired state, unused contents, and messages older than `days` (the setting `retention_days` by default)."""
         return await self._hop(self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress)
+
+    async def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
+        """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
+        return await self._hop(self.sync.work, tenants=tenants, progress=progress)
 
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from typing import Any, Literal
 
 from retain.outputs import RECOGNISERS, Sample, listed, many
@@ -19,6 +20,7 @@ MOST = 159
 SAMPLE = 32 << 10
 """Characters of the beginning, and of the end, that are looked at."""
 _LEAST_REST = 40
+_HALF = 60
 _PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\s]+")
 _SENTENCE = re.compile(r"[.!?。！？](?=\s|$|[\u3000-\u9fff])")
 _WELL = ("", "0", "ok", "success", "exit 0", "done")
@@ -49,14 +51,14 @@ def describe(
     media: Media = "text",
 ) -> str:
     """A description of under 160 characters, from a content's beginning and its end ('' where the beginning is all)."""
-    whole = not tail and len(head) <= SAMPLE
-    sample = Sample(head[:SAMPLE], tail[-SAMPLE:] or ("" if whole else head[-SAMPLE:]), whole, lines or head.count("\n"))
+    whole = not tail and len(head) <= 2 * SAMPLE
+    sample = Sample(head[:SAMPLE], tail[-SAMPLE:] or head[SAMPLE:][-SAMPLE:], whole, lines or head.count("\n"))
     if media == "binary":
         says = _binary(head)
     elif media == "json":
-        says = _json(head, whole=not tail) or _plain(sample)
+        says = _json(head, whole=not tail) or _plain(sample, source)
     else:
-        says = next((found for recognise in RECOGNISERS if (found := recognise(sample))), "") or _plain(sample)
+        says = next((found for recognise in RECOGNISERS if (found := recognise(sample))), "") or _plain(sample, source)
     start = "" if status.strip().lower() in _WELL else _line(status)[:40]
     end = many(lines, "line") if lines > 1 and media == "text" and "row" not in says else _bytes(size) if size else ""
     return _joined(start, _line(says), end)
@@ -150,12 +152,20 @@ def _binary(head: str) -> str:
     return f"binary data: {kind}" if kind else "binary data"
 
 
-def _plain(sample: Sample) -> str:
-    """The first sentence."""
+def _plain(sample: Sample, source: str) -> str:
+    """The first sentence; of a command's output the first line and the last, which often says how it went."""
+    if not sample.first:
+        return "nothing but blank lines" if sample.count else "nothing"
+    first, last = sample.first[0].strip(), sample.last[-1].strip()
+    if source and first != last:
+        return f"{_short(first)} … {_short(last)}"
     text = " ".join(sample.first[:3])
     end = _SENTENCE.search(text)
-    first = sample.first[0].strip() if sample.first else "nothing but blank lines" if sample.count else "nothing"
     return text[: end.end()] if end and end.end() >= _LEAST_REST // 2 else first
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _HALF else textwrap.shorten(line, _HALF, placeholder="…")
 
 
 def _line(text: str) -> str:

@@ -1,0 +1,191 @@
+"""`retain run -- CMD`: a command as it always was, and its output, where that is large, stored behind a placeholder (R5).
+
+Its output goes where it always went, byte for byte, so the line with the placeholder goes to standard error. An agent that
+should read only what belongs in its prompt takes `--quiet`: then standard output has the output itself where that is small,
+and the line alone where it is not. The exit status is the command's, whatever happens to the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import IO, Any
+
+from retain import canonical
+from retain.errors import Invalid, RetainError, StorageError
+from retain.faces.command import Arguments, open_memory, whose
+from retain.faces.process import Ended, Streams, execute, flush, stdio_is_terminal
+from retain.faces.render import as_json, plain, show
+from retain.kinds.refs import Prepared, Ref
+from retain.settings import Settings
+from retain.tokens import estimate
+
+NOT_FOUND = 127
+NOT_RUNNABLE = 126
+_IN_MEMORY = 1 << 20
+_BLOCK = 1 << 20
+ABOUT = "Run a command; a large output is stored, and a placeholder stands for it."
+EXAMPLE = "retain run -- ls -l"
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "--session": {"metavar": "ID", "help": "the session that the reference belongs to"},
+    "--type": {"metavar": "T", "default": "command_output", "help": "what the reference is (default: command_output)"},
+    "--tokens": {"metavar": "N", "type": int, "help": "store outputs above this many tokens (default: ref_tokens)"},
+    "--tty": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "run it in a terminal of its own (default: where standard output is one)",
+    },
+    "--quiet": {
+        "action": "store_true",
+        "help": "for agents: print the output itself if it is small, and only the placeholder's line if not",
+    },
+    "command": {"metavar": "CMD", "nargs": argparse.REMAINDER, "help": "the command and its arguments"},
+}
+
+
+class Spool:
+    """The output so far: in memory while it is small, then in a file without a name; never more than a reference can be."""
+
+    def __init__(self, limit: int) -> None:
+        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        self.size = 0
+        self.problem = ""
+        self._limit = limit
+
+    def keep(self, data: bytes) -> None:
+        """Add to it; once that fails, the rest is only shown."""
+        if self.problem or not data:
+            return
+        if self.size + len(data) > self._limit:
+            self.problem = f"the output is over {self._limit:,} bytes, the setting max_ref_bytes; its beginning was kept"
+            data = data[: self._limit - self.size]
+        try:
+            self.file.write(data)
+            self.size += len(data)
+        except OSError as error:
+            self.problem = f"the output could not be kept beside the command ({error.strerror}); its beginning was kept"
+
+    def over(self, tokens: int) -> bool:
+        """Whether it is more than so many tokens, without reading more of it than it takes to know."""
+        self.file.seek(0)
+        counted = 0
+        while block := self.file.read(_BLOCK):
+            counted += estimate(block.decode("utf-8", "replace"))
+            if counted > tokens:
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that was run, and what became of its output."""
+
+    command: str
+    ended: Ended
+    spool: Spool
+    ref: Ref | None = None
+    line: str = ""
+    problem: str = ""
+
+
+def run(arguments: Arguments) -> int:
+    """Run the command, show its output, store it if it is large, and end as the command did."""
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        raise Invalid(field="command", problem="is needed, as in: retain run -- make test")
+    settings = Settings.load(arguments.config, database=arguments.database)
+    tokens = settings.ref_tokens if arguments.tokens is None else canonical.whole(arguments.tokens, "tokens")
+    canonical.key(arguments.type, "type")
+    _check_session(arguments, settings)
+    spool = Spool(settings.max_ref_bytes)
+    out, err = (None, None) if arguments.quiet else (2, 2) if arguments.json else (1, 2)
+    tty = stdio_is_terminal() and not arguments.quiet and not arguments.json if arguments.tty is None else arguments.tty
+    flush(sys.stdout)
+    try:
+        typed = tty and (bool(arguments.tty) or os.isatty(0))
+        ended = execute(command, Streams(spool.keep, out, err), tty=tty, typed=typed)
+    except FileNotFoundError:
+        return _cannot(NOT_FOUND, f"there is no command {command[0]!r}")
+    except (OSError, ValueError) as error:
+        return _cannot(NOT_RUNNABLE, f"{command[0]!r} cannot be run: {getattr(error, 'strerror', None) or error}")
+    done = Done(shlex.join(command), ended, spool, problem=spool.problem)
+    if spool.over(tokens):
+        done = _stored(done, arguments, settings)
+    with contextlib.suppress(OSError):  # a reader that is gone does not change how the command ended
+        _tell(done, arguments)
+    return ended.code
+
+
+def _check_session(arguments: Arguments, settings: Settings) -> None:
+    """Say that a session does not exist before the command runs, and not after; a database that is away can wait."""
+    if arguments.session is None:
+        return
+    with contextlib.suppress(StorageError), open_memory(arguments, create=True) as memory:
+        memory.scope(*whose(arguments, settings)).sessions.get(arguments.session)
+
+
+def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
+    """The output behind a reference, or why it is not: the command ran, and its exit status and output stand."""
+    ended = done.ended
+    metadata: dict[str, Any] = {"exit_code": ended.code, "duration_ms": round(ended.seconds * 1000)}
+    metadata |= {"signal": ended.signal} if ended.signal else {}
+    metadata |= {"cut": True} if done.spool.problem else {}
+    done.spool.file.seek(0)
+    try:
+        with open_memory(arguments, create=True) as memory:
+            scope = memory.scope(*whose(arguments, settings), source="tool")  # a tool wrote it, whoever started that
+            prepare = scope.refs.prepare
+            prepared: Prepared = prepare(
+                done.spool.file, type=arguments.type, source=done.command, status=ended.status,
+                session=arguments.session, metadata=metadata,
+            )  # fmt: skip
+            ref = prepare.keep(prepared)
+        return Done(done.command, ended, done.spool, ref, prepared.line, done.problem)
+    except (RetainError, OSError) as error:
+        return Done(done.command, ended, done.spool, problem=f"the output was not stored: {error}")
+
+
+def _tell(done: Done, arguments: Arguments) -> None:
+    """What is left to say after the command."""
+    if done.problem:
+        print(f"retain: {plain(done.problem)}", file=sys.stderr)
+    if arguments.json:
+        show(_record(done, shown=not arguments.quiet), json_wanted=True)
+    elif arguments.quiet and not done.line:
+        _copy(done.spool.file)
+    elif done.line:
+        print(plain(done.line), file=sys.stdout if arguments.quiet else sys.stderr)
+    flush(sys.stdout)
+
+
+def _record(done: Done, *, shown: bool) -> dict[str, Any]:
+    """The same for programs; an output that was neither shown nor stored is in it."""
+    record = {
+        "command": done.command,
+        "status": done.ended.status,
+        "exit_code": done.ended.code,
+        "duration_ms": round(done.ended.seconds * 1000),
+        "bytes": done.spool.size,
+        "line": done.line or None,
+        "ref": as_json(done.ref),
+    }
+    if not shown and done.ref is None:
+        done.spool.file.seek(0)
+        record["output"] = done.spool.file.read().decode("utf-8", "replace")
+    return record
+
+
+def _copy(file: IO[bytes]) -> None:
+    file.seek(0)
+    while block := file.read(_BLOCK):
+        sys.stdout.buffer.write(block)
+    sys.stdout.buffer.flush()
+
+
+def _cannot(code: int, problem: str) -> int:
+    print(f"retain: {plain(problem)}", file=sys.stderr)
+    return code
