@@ -1,4 +1,4 @@
-"""Memory for AI agents: conversations, state and telemetry that never lose a write, on SQLite and PostgreSQL."""
+"""Memory for AI agents that never loses a write, and the context that their models are given, on SQLite and PostgreSQL."""
 
 from retain.aio import AsyncMemory, AsyncScope
 from retain.canonical import JsonText
@@ -13,7 +13,7 @@ from retain.memory import Memory, Scope
 from retain.message import Message, NewMessage
 from retain.settings import Settings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Agent",
     "AsyncMemory",

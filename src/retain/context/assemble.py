@@ -238,7 +238,8 @@ class _Writer:
         room -= size(Said("user", render.fence(REFERENCES_HEAD))) + len(hidden)  # and a line break for each
         self.left_out = [item for item in self.left_out if item.layer != "references"]
         kept = self._choose(_shortened(hidden, room), "references", room)
-        self.items["references"] = [Item("references", piece.source, piece.tokens, piece.reason) for piece in kept]
+        told = [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")] if section else []
+        self.items["references"] = told + [Item("references", p.source, p.tokens, p.reason) for p in kept]
         listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept)])
         self.written["references"] = render.fence(listed) if kept else ""
         return size(Said("user", self.written["references"])) if kept else 0
