@@ -7,6 +7,7 @@ nothing is left over for the next call, for other threads, or for the child of a
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -23,6 +24,7 @@ EXTRACTIVE = "extractive"
 """The name, as a summary model, of the built-in writer that needs no model."""
 FIRST_WAIT = 0.5
 """Before the first retry, in seconds; each next one waits twice as long."""
+_MOST_TOKENS = 1 << 40
 _GRACE = 1.0  # seconds that a call may need to let go of what it has, after its deadline
 
 
@@ -117,13 +119,14 @@ class RemoteModel:
         try:
             response = _run(self._ask(system, prompt, max_tokens, started + self._seconds), self._seconds)
         except TimeoutError:
-            raise self._unavailable(f"there was no answer within {self._seconds:g} seconds") from None
-        spent = response.usage.input_tokens, response.usage.output_tokens
+            raise self._unavailable(f"there was no answer within {self._seconds:g} s") from None
+        tokens_in, tokens_out = (_counted(tokens) for tokens in (response.usage.input_tokens, response.usage.output_tokens))
         return Completion(
             self._text(response),
             self.name,
-            *spent,
-            provider.price(self.name, *spent),
+            tokens_in,
+            tokens_out,
+            provider.price(self.name, response.usage) if tokens_in else None,
             (time.monotonic() - started) * 1000,
             cut=response.finish_reason == "length",
         )
@@ -135,9 +138,7 @@ class RemoteModel:
         wait = FIRST_WAIT
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
-                raise self._unavailable(
-                    f"it failed {FAILURES} times in a row, and is left alone for {closed:.0f} more seconds"
-                )
+                raise self._unavailable(f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s")
             try:
                 response = await provider.ask(self.name, self._base_url, self._api_key, system, prompt, max_tokens)
             except provider.Failure as failure:
@@ -174,6 +175,11 @@ class RemoteModel:
         return ModelUnavailable(model=self.name, problem=problem)
 
 
+def _counted(tokens: int) -> int:
+    """A count of tokens, as far as a service's word for it can be believed."""
+    return tokens if 0 <= tokens <= _MOST_TOKENS else 0
+
+
 def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
     """Do this in an event loop and a thread of its own, because the caller's thread may have a loop that runs.
 
@@ -190,6 +196,7 @@ def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         except BaseException as error:
             outcome.extend((None, error))
         finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
     thread = threading.Thread(target=body, name="retain-model", daemon=True)

@@ -20,7 +20,7 @@ MOST_BYTES = 4 << 20
 """The longest answer that is read, in bytes of the HTTP response."""
 _INSTALL = "the models need more libraries: pip install 'retain[models]'"
 _AGAIN = frozenset({408, 409, 425, 429})
-_OPENAI_NAMES = re.compile(r"(ft:)?(gpt-|chatgpt-|o\d)")
+_OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 _KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
@@ -88,7 +88,7 @@ def prepare(name: str, base_url: str, api_key: str) -> None:
     except ImportError:
         raise SettingsError(where="model", problem=_INSTALL) from None
     _model(name, base_url, api_key, httpx2.AsyncClient(timeout=None, verify=_trust()))
-    price(name, 1, 1)
+    price(name)
 
 
 async def ask(name: str, base_url: str, api_key: str, system: str, prompt: str, max_tokens: int) -> Any:
@@ -194,7 +194,7 @@ def _judged(error: Exception, name: str, trace: _Trace) -> Failure | RetainError
         return Failure(unavailable(f"the account has no quota left{_said(error, trace)}"), sick=False)
     status = getattr(error, "status_code", 0)
     if status in _AGAIN or status >= 500:
-        wait = f" and asks to wait {after:g} seconds" if after else ""
+        wait = f" and asks to wait {after:g} s" if after else ""
         return Failure(unavailable(f"its service answers {status}{wait}{_said(error, trace)}"), again=True, after=after)
     if status:
         hint = {401: "; check api_key", 403: "; check api_key", 404: "; check model and base_url"}.get(status, "")
@@ -223,16 +223,13 @@ def _said(error: Any, trace: _Trace) -> str:
     return f": {line[:200]}" if line else ""
 
 
-def price(name: str, tokens_in: int, tokens_out: int) -> float | None:
+def price(name: str, usage: Any = None) -> float | None:
     """What a call cost in dollars, by the prices that genai-prices brings along; None where it knows none."""
     from genai_prices import Usage, calc_price
 
     provider, colon, short = name.partition(":")
-    usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
-    for given in ({"model_ref": short, "provider_id": provider} if colon else {}, {"model_ref": name}):
-        try:
-            if given:
-                return float(calc_price(usage, **given).total_price)  # type: ignore[arg-type]
-        except (LookupError, ValueError):
-            continue
-    return None
+    try:
+        known = {"model_ref": short, "provider_id": provider.partition("-")[0]} if colon else {"model_ref": name}
+        return float(calc_price(usage or Usage(), **known).total_price)
+    except (LookupError, ValueError, ArithmeticError):
+        return None
