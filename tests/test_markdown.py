@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +99,21 @@ def test_a_section_reaches_to_the_next_heading_of_its_level_or_a_higher_one() ->
         "# E\n",
     ]
     assert [heading.body for heading in outline("A\n=\n")] == [4]
+
+
+def test_threads_that_read_first_read_the_same() -> None:
+    """The reader is made once and shared: its first use must not be half made for another thread."""
+    text = "# A\n> # q\n\n- # l\n\n```\n# c\n```\nB\n===\n" * 20
+    for _ in range(10):
+        markdown._reader.cache_clear()
+        start = threading.Barrier(8)
+
+        def work(_: int, start: threading.Barrier = start) -> list[str]:
+            start.wait()
+            return headers(text)
+
+        with ThreadPoolExecutor(8) as threads:
+            assert all(found == ["# A", "# B"] * 20 for found in threads.map(work, range(8)))
 
 
 # -- which section is meant -------------------------------------------------------------------------------------------

@@ -7,14 +7,18 @@ before it is given back: one after which the rest of the document would mean som
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from retain.errors import Invalid, NoSection
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 PART = 2_000
 """About how many characters a part of a document has that has no sections to be divided by."""
@@ -82,12 +86,20 @@ def parts(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise((0, *ends))]
 
 
-def _headings(text: str) -> tuple[list[Heading], list[int]]:
-    """The headings of a document, and where its blocks and the items of its lists begin."""
+@functools.cache
+def _reader() -> MarkdownIt:
+    """What reads Markdown, without looking into lines."""
     from markdown_it import MarkdownIt  # takes longer to import than all of retain
 
+    reader = MarkdownIt("commonmark").disable(["inline", "text_join"])
+    reader.parse("text")  # it puts its rules in order at the first parse, which two threads must not do at once
+    return reader
+
+
+def _headings(text: str) -> tuple[list[Heading], list[int]]:
+    """The headings of a document, and where its blocks and the items of its lists begin."""
     starts = [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
-    tokens = MarkdownIt("commonmark").disable(["inline", "text_join"]).parse(text)
+    tokens = _reader().parse(text)
     found: list[tuple[int, str, int, int]] = []
     blocks: list[int] = []
     for n, token in enumerate(tokens):

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import Memory, Scope, markdown
+from retain import Memory, Scope, markdown, tokens
 from retain.errors import Invalid, NoSection, NotFound, TooLarge, WrongVersion
 from retain.kinds.notes import NOTHING, OPERATIONS, Note, NoteVersion
 from retain.section import Ask
@@ -99,7 +99,7 @@ def test_a_document_and_its_times(timed: Scope) -> None:
     """N1, N4: what a change returns is what is read after it."""
     first = timed.notes.overwrite("# A\ntext é")
     assert (first.text, first.version) == ("# A\ntext é", 1)
-    assert first.tokens == 4
+    assert first.tokens == tokens.estimate(first.text) > 0
     assert first.created_at == first.updated_at
     second = timed.notes.append("more")
     assert second.text == "# A\ntext é\n\nmore"
