@@ -45,10 +45,12 @@ def compiled(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
 
 def search(pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern") -> regex.Match[str] | None:
     """The first match that ends after a place; a pattern that takes too long over one text is refused."""
-    place = 1 if after else 0  # where a text is the rest of another, its beginning is not where ^ matches
     try:
+        if not after:
+            return pattern.search(text, timeout=SECONDS)
+        place = 1  # the text is the rest of another, so its beginning is not where ^ matches
         while found := pattern.search(text, place, timeout=SECONDS):
-            if not after or found.end() > after:
+            if found.end() > after:
                 return found
             place = max(found.end(), place + 1)
         return None
