@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, NewMessage, Scope, Settings
+from retain import Memory, NewMessage, Scope, Settings, tokens
 from retain.errors import BadAnswer, Conflict, Invalid, ModelError, ModelUnavailable, NoModel, NotFound
 from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
@@ -74,7 +74,8 @@ def test_over_the_threshold_one_call_folds_all_but_the_newest(folding: Scope, mo
     summary = folding.summaries.fold("s")
     assert [shown(asked) for asked in model.asked] == [list(range(1, 30))]
     assert (summary.number, summary.covers_from, summary.covers_to) == (1, 1, 29)
-    assert (summary.text, summary.model, summary.prompt_version, summary.tokens) == (ANSWER, "scripted", 1, 7)
+    assert (summary.text, summary.model, summary.prompt_version) == (ANSWER, "scripted", 1)
+    assert summary.tokens == tokens.estimate(ANSWER)
     session = folding.sessions.get("s")
     assert (session.summary, session.summarized_count) == (ANSWER, 29), "S6"
     assert folding.summaries.get("s") == summary
@@ -354,7 +355,7 @@ def test_a_huge_message_of_a_person_is_read_in_pieces(open_memory: Open) -> None
     memory = open_memory(summary_enabled=True, summary_input_tokens=2000, summary_keep_last=1, summary_threshold=2)
     me = with_model(memory, model).scope("acme", "ada", "scout")
     me.sessions.add("s")
-    words = [f"w{n}w" for n in range(4000)]
+    words = [f"w{n}w" for n in range(2500)]
     me.messages.append("s", "user", " ".join(words))
     me.messages.append("s", "assistant", "A long text.")
     me.messages.append("s", "user", "Yes.")

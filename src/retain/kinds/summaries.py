@@ -306,17 +306,17 @@ def _cuts(turns: Sequence[_Turn], keep: int, patience: int) -> list[_Cut]:
 
 
 def _open(turns: Sequence[_Turn]) -> list[int]:
-    """The places of calls that have no result yet."""
+    """The places of calls that have no result yet; only its own id answers a call that has one."""
     waiting: dict[str, int] = {}
-    latest: list[str] = []
+    nameless: list[str] = []
     for place, turn in enumerate(turns):
         for result in pairing.results(turn.role, turn.content):
-            waiting.pop(result.id or (latest.pop(0) if latest else ""), None)
+            waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
         if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
-            latest = [call.id or f"{place} {n}" for n, call in enumerate(calls)]
-            waiting.update(dict.fromkeys(latest, place))
+            nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
+            waiting.update(dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place))
         elif turn.role != "tool":
-            latest = []
+            nameless = []
     return sorted(set(waiting.values()))
 
 

@@ -1,0 +1,189 @@
+"""Conversations of thousands of messages with tool calls, generated from a seed and folded all along.
+
+No message is covered by a summary that did not see it, and no call is parted from its result, whatever the model does.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retain import Memory, NewMessage, Settings, pairing
+from retain.errors import BadAnswer, ModelError, ModelUnavailable
+from retain.models import Models
+from retain.testing import Asked, ScriptedModel
+from tests.kinds.test_summaries import with_model
+
+SEED = 20261115
+MESSAGES = 3000
+BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>502</html>")
+
+
+def call(shape: int, id: str, mark: str) -> dict[str, Any]:
+    """A tool call as three kinds of client write it."""
+    if shape == 0:
+        return {"text": mark, "parts": [{"type": "tool_call", "id": id, "name": "look", "arguments": {"at": mark}}]}
+    if shape == 1:
+        return {
+            "text": mark,
+            "tool_calls": [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        }
+    return {"parts": [{"type": "text", "text": mark}, {"type": "tool_use", "id": id, "name": "look", "input": {}}]}
+
+
+def result(shape: int, id: str, mark: str) -> NewMessage:
+    if shape == 2:
+        return NewMessage("user", {"parts": [{"type": "tool_result", "tool_use_id": id, "content": mark}]})
+    return NewMessage("tool", {"text": mark, "tool_call_id": id})
+
+
+def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
+    """Turns without end: a question, some rounds of calls in parallel with their results in any order, an answer."""
+    number = count(1)
+    for turn in count():
+        said = [NewMessage("user", f"m{next(number)}m asks about thing {turn}.")]
+        for round_ in range(chance.choice((0, 0, 0, 1, 1, 2, 4))):
+            shape = chance.randrange(3)
+            ids = [f"c{turn}-{round_}-{n}" for n in range(chance.choice((1, 1, 2, 5)))]
+            content = call(shape, ids[0], f"m{next(number)}m calls.")
+            for id in ids[1:]:
+                more = call(shape, id, "")
+                for key in ("parts", "tool_calls"):
+                    content[key] = [*content.get(key, []), *more.get(key, [])]
+            said.append(NewMessage("assistant", content))
+            chance.shuffle(ids)
+            size = chance.choice((1, 1, 1, 50, 2000))
+            said += [result(shape, id, f"m{next(number)}m found" + " and more" * size) for id in ids]
+        yield [*said, NewMessage("assistant", f"m{next(number)}m answers thing {turn}.")]
+
+
+def numbers(prompt: str) -> list[int]:
+    """The numbers of the messages in a question, each once."""
+    return list(dict.fromkeys(int(n) for n in re.findall(r"m(\d+)m", prompt)))
+
+
+def test_thousands_of_messages_with_a_model_that_fails_at_random(open_memory: Callable[..., Memory]) -> None:
+    """S4, S5, P6, P7, P8, B29: every fold is exactly what successful calls saw; every cut is between pairs."""
+    chance = random.Random(SEED)
+    calls: list[list[int]] = []
+    failures = 0
+
+    def answer(asked: Asked) -> str:
+        calls.append(numbers(asked.prompt))
+        if chance.random() < 0.15:
+            raise ModelUnavailable(model="m", problem="at random")
+        return chance.choice(BAD) if chance.random() < 0.15 else f"What came in {len(calls[-1])} messages."
+
+    memory = open_memory(summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000)
+    me = with_model(memory, ScriptedModel(answer)).scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    folds: list[tuple[int, int]] = []
+    sent = 0
+    for said in turns(chance):
+        me.messages.extend("s", said)
+        sent += len(said)
+        calls.clear()
+        before = me.summaries.get("s")
+        try:
+            me.summaries.fold("s")
+        except (BadAnswer, ModelError):
+            failures += 1
+        new = me.summaries.list("s", limit=1000).items
+        new = [one for one in reversed(new) if one.number > before.number]
+        seen = iter(calls)
+        for one in new:
+            wanted = list(range(one.covers_from, one.covers_to + 1))
+            given: list[int] = []
+            while given != wanted:  # a group too big for one call is given in several
+                given += [number for number in next(seen) if number not in given]
+            folds.append((one.covers_from, one.covers_to))
+        if sent >= MESSAGES:
+            break
+    messages = list(everything(me))
+    free = pairing.cuts(messages)
+    assert [one[0] for one in folds] == [1, *[one[1] + 1 for one in folds[:-1]]]
+    assert all(free[last] for _, last in folds), "a call was parted from its result"
+    assert [message.seq for message in messages] == list(range(1, sent + 1))
+    assert len(folds) > 30
+    assert failures > 10
+    assert me.sessions.get("s").summarized_count == folds[-1][1] > sent - 120
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def everything(me: Any) -> Iterator[Any]:
+    after = None
+    while True:
+        page = me.messages.list("s", limit=1000, after=after)
+        yield from page
+        if not (after := page.next):
+            return
+
+
+# -- any graph of calls and results -----------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.one_of(
+        st.just(("user",)),
+        st.just(("assistant",)),
+        st.just(("tool",)),
+        st.tuples(st.just("call"), st.integers(0, 2), st.lists(st.integers(0, 5), min_size=1, max_size=4)),
+        st.just(("fold",)),
+    ),
+    max_size=60,
+)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Memory]:
+    limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=3, sqlite_ballast_mib=0)
+    with Memory.open("memory:", settings=limits, models=Models(limits, summary=ScriptedModel("What was said."))) as memory:
+        yield memory
+
+
+_sessions = count()
+
+
+@given(STEPS)
+@settings(max_examples=150)
+def test_no_graph_of_calls_and_results_is_ever_cut_apart(shared: Memory, steps: list[tuple[Any, ...]]) -> None:
+    """B29, P8: parallel calls, results in any order and late by up to five messages, results that name no call."""
+    me = shared.scope("acme", "ada", "scout")
+    session = me.sessions.add(f"s{next(_sessions)}").id
+    due: list[tuple[int, NewMessage]] = []
+    ids = count()
+
+    def say(message: NewMessage) -> None:
+        me.messages.append(session, message.role, message.content)  # type: ignore[arg-type]
+
+    for place, step in enumerate(steps):
+        if step[0] == "fold":
+            me.summaries.fold(session)
+        elif step[0] == "call":
+            content: dict[str, Any] = {"text": "calls"}
+            for delay in step[2]:
+                id = f"c{next(ids)}"
+                for key, value in call(step[1], id, "x").items():
+                    if key != "text":
+                        content[key] = [*content.get(key, []), *value]
+                due.append((place + delay, result(step[1], id, "x")))
+            say(NewMessage("assistant", content))
+        else:
+            say(NewMessage(step[0], "Some words."))
+        for one in [one for one in due if one[0] <= place]:
+            due.remove(one)
+            say(one[1])
+    for _, message in due:
+        say(message)
+    me.summaries.fold(session)
+    messages = me.messages.window(session)
+    free = pairing.cuts(messages)
+    assert all(free[one.covers_to] for one in me.summaries.list(session))
+    if len(messages) > 30:
+        assert me.sessions.get(session).summarized_count > 0, "folding makes progress"
