@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from retain import tokens
 
 HEAD_BYTES = 64 << 10
@@ -13,7 +11,7 @@ _SAMPLE_BYTES = 16 << 10
 
 
 class Measure:
-    """What is known of the pieces that went `through`; tokens are counted up to a size, and beyond it from samples."""
+    """What is known of the pieces that were seen, in order; tokens are counted up to a size, and beyond it from samples."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -21,22 +19,20 @@ class Measure:
         self.tail = b""
         self._breaks = 0
         self._counted = b""
-        self._samples: list[tuple[int, int, int]] = []
+        self._sampled = (0, 0)
 
-    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces, one by one."""
-        for piece in pieces:
-            if len(self._counted) < _COUNTED_BYTES:
-                self._counted += piece[: _COUNTED_BYTES - len(self._counted)]
-            if len(self.head) < HEAD_BYTES:
-                self.head += piece[: HEAD_BYTES - len(self.head)]
-            self.tail = (self.tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
-            self.size += len(piece)
-            self._breaks += piece.count(b"\n")
-            if self.size > _COUNTED_BYTES:
-                sample = piece[:_SAMPLE_BYTES]
-                self._samples.append((len(piece), len(sample), _tokens(sample)))
-            yield piece
+    def see(self, piece: bytes) -> None:
+        """The next piece."""
+        if len(self._counted) < _COUNTED_BYTES:
+            self._counted += piece[: _COUNTED_BYTES - len(self._counted)]
+        if len(self.head) < HEAD_BYTES:
+            self.head += piece[: HEAD_BYTES - len(self.head)]
+        self.tail = (self.tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self.size += len(piece)
+        self._breaks += piece.count(b"\n")
+        if self.size > _COUNTED_BYTES:
+            sample = piece[:_SAMPLE_BYTES]
+            self._sampled = self._sampled[0] + len(sample), self._sampled[1] + _tokens(sample)
 
     @property
     def lines(self) -> int:
@@ -49,9 +45,8 @@ class Measure:
         counted = _tokens(self._counted)
         if self.size <= len(self._counted):
             return counted
-        seen = sum(size for _, size, _ in self._samples)
-        dense = sum(count for _, _, count in self._samples) / max(seen, 1)
-        return counted + round((self.size - len(self._counted)) * dense)
+        size, count = self._sampled
+        return counted + round((self.size - len(self._counted)) * count / max(size, 1))
 
     @property
     def beginning(self) -> str:

@@ -12,7 +12,14 @@ from collections.abc import Container
 MARK = "[MemoryRef: "
 MOST_DESCRIPTION = 200
 _WHOLE = re.compile(r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]")
-_LIKE = re.compile(r"\[(?=\s*memory\s*_?\s*ref\s*:)", re.IGNORECASE)
+_UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
+"""What can stand between two letters without a reader, or a model, taking notice."""
+_WIDE = 0xFEE0  # from a letter to the same one as wide as an ideograph
+_LETTERS = "".join(
+    f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}" for letter in "memoryref"
+)
+_LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
+_BRACKETS = "[\uff3b\u3010"
 _FAKE = "[quoted "
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -51,7 +58,7 @@ def keys(text: str) -> list[str]:
 
 def neutral(text: str, known: Container[str] = ()) -> str:
     """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
-    if not _LIKE.search(text):
+    if not any(bracket in text for bracket in _BRACKETS) or not _LIKE.search(text):
         return text
     kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
     return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)

@@ -117,12 +117,10 @@ def described(measured: Measure, source: str, status: str, media: describe.Media
             answer = ""
         if found := placeholder.one_line(canonical.text(answer, "description", 1 << 20)):
             return found
-    return placeholder.one_line(
-        describe.describe(
-            measured.beginning, measured.end, source=source, status=status, size=measured.size, lines=measured.lines,
-            media=media,
-        )
-    )  # fmt: skip
+    said = describe.describe(
+        measured.beginning, measured.end, source=source, status=status, size=measured.size, lines=measured.lines, media=media
+    )
+    return placeholder.one_line(canonical.text(said, "description", 1 << 20))
 
 
 def words_of(key: str, summary: str, begins: str) -> str:

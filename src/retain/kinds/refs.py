@@ -19,8 +19,10 @@ from retain.storage.database import Row, Transaction
 from retain.tool import Tool
 from retain.view import View
 
-__all__ = ["FRAGMENT", "Output", "Prepared", "Preparing", "Ref", "Refs"]
+__all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
 
+MOST_LISTED = 200
+"""The most references of a session that a context looks at."""
 _MOST_SUMMARY = 2_000
 _MOST_WORDS = 8
 _BEGINNING = 2_000
@@ -81,7 +83,7 @@ class Preparing:
         told = canonical.dump({**origin, **reference.an_object(metadata)}, "metadata", limit)
         pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes)
         measured = Measure()
-        stored = self._home.blobs.take(self._who.tenant, self._owner(session), measured.through(pieces))
+        stored = self._home.blobs.take(self._who.tenant, self._owner(session), pieces, measured.see)
         media = media or describe.media_of(measured.head)
         summary = placeholder.one_line(description) or reference.described(measured, source, status, media, self._model())
         name = key or placeholder.new_key(source or description or summary)
@@ -277,7 +279,7 @@ class Refs(Kind):
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
-        rows = tx.all(_OF_SESSION, session=ask.session, size=200)
+        rows = tx.all(_OF_SESSION, session=ask.session, size=MOST_LISTED)
         return Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1]) if rows else None
 
     def tools(self) -> list[Tool]:
@@ -329,11 +331,10 @@ class Refs(Kind):
     def _add(self, content: Output, description: str = "", **how: Any) -> Ref:
         """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
         for left in range(_TRIES, -1, -1):
-            prepared = self.prepare(content, description, **how)
             try:
-                return self.prepare.keep(prepared)
-            except (AlreadyExists, Busy):
-                if prepared.given or not left:
+                return self.prepare.keep(self.prepare(content, description, **how))
+            except (AlreadyExists, Busy) as error:
+                if not left or (isinstance(error, AlreadyExists) and how.get("key") is not None):
                     raise
         raise AssertionError
 

@@ -22,7 +22,7 @@ from retain.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
 from retain.settings import Settings
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.files import check_target
-from retain.storage.folder import Folder, Held, older_than
+from retain.storage.folder import Folder, Held, See, older_than, pour
 from retain.storage.parts import PART_BYTES, Part, PartsFile, chunks, cut, join
 
 GRACE = 60 * clock.MINUTE
@@ -96,8 +96,8 @@ class Blobs:
 
     # -- storing -----------------------------------------------------------------------------------------------
 
-    def take(self, tenant: str, user: str, pieces: Iterable[bytes]) -> Stored:
-        """Store a content, but for what `add` does in a transaction."""
+    def take(self, tenant: str, user: str, pieces: Iterable[bytes], see: See = lambda piece: None) -> Stored:
+        """Store a content, but for what `add` does in a transaction; `see` is shown every piece of it."""
         coming = iter(self._within_limit(pieces))
         begun: list[bytes] = []
         size, most = 0, min(self._settings.ref_file_bytes, _MOST_IN_MEMORY)
@@ -108,12 +108,13 @@ class Blobs:
                 break
         else:
             whole = b"".join(begun)
+            see(whole)
             return Stored(user, hashlib.sha256(whole).hexdigest(), size, tuple(cut([whole])))
         everything = chain(_handing_over(begun), coming)
         if self.folder is None:
             with tempfile.TemporaryFile() as spool:
-                return self._stage(tenant, user, spool, *_spooled(spool, everything))
-        held = self.folder.write(self._place(tenant, user), everything)
+                return self._stage(tenant, user, spool, *pour(everything, spool, see))
+        held = self.folder.write(self._place(tenant, user), everything, see)
         if held.size > self._settings.ref_file_bytes:
             return Stored(user, held.digest, held.size, held=held)
         try:
@@ -370,15 +371,6 @@ def _handing_over(pieces: list[bytes]) -> Iterator[bytes]:
     """Each in turn, and none is kept."""
     while pieces:
         yield pieces.pop(0)
-
-
-def _spooled(spool: IO[bytes], pieces: Iterable[bytes]) -> tuple[str, int]:
-    digest, size = hashlib.sha256(), 0
-    for piece in pieces:
-        digest.update(piece)
-        spool.write(piece)
-        size += len(piece)
-    return digest.hexdigest(), size
 
 
 def _listed(problems: list[str]) -> str:

@@ -18,6 +18,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -29,6 +30,10 @@ _UNFINISHED = "new."
 _LOOK_EVERY = 16 << 20
 _MIB = 1 << 20
 _WAITS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
+
+
+See = Callable[[bytes], None]
+"""Somebody who is shown every piece of a content, in order."""
 
 
 class Held:
@@ -53,12 +58,12 @@ class Folder:
         self._durable = durable
         self._least_free = least_free_mib * _MIB
 
-    def write(self, place: str, pieces: Iterable[bytes]) -> Held:
+    def write(self, place: str, pieces: Iterable[bytes], see: See) -> Held:
         """Write a content to a new file of a place, in a way that survives a power cut."""
         with in_our_words(self.path):
             made, file = self._new(place)
             try:
-                digest, size = self._fill(file, pieces)
+                digest, size = pour(self._while_there_is_room(pieces), file, see)
                 if self._durable:
                     os.fsync(file.fileno())
                 name = f"{place}/{digest}.{secrets.token_hex(8)}"
@@ -150,8 +155,8 @@ class Folder:
 
     def _copy(self, name: str, other: Folder) -> None:
         copied = other.path / name
-        copied.parent.mkdir(0o700, parents=True, exist_ok=True)
-        other.path.chmod(0o700)
+        other.path.mkdir(0o700, exist_ok=True)
+        other._make(copied.parent)
         with self.open(name) as source, _create(copied) as out:
             shutil.copyfileobj(source, out, _MIB)
             out.flush()
@@ -175,30 +180,32 @@ class Folder:
     def _new(self, place: str) -> tuple[Path, IO[bytes]]:
         """A new file that is shared from its first moment on: one that was cleared away before that is made again."""
         folder = self.path / place
+        self.path.mkdir(0o700, exist_ok=True)
         while True:
-            if not folder.is_dir():
-                self.path.mkdir(0o700, exist_ok=True)
-                folder.mkdir(0o700, parents=True, exist_ok=True)
-                self._settle(folder.parent, folder.parent.parent, self.path.parent)
             path = folder / f"{_UNFINISHED}{secrets.token_hex(8)}"
             with suppress(FileNotFoundError):  # the folder was empty, and cleared away
+                self._make(folder)
                 file = _create(path)
                 fcntl.flock(file, fcntl.LOCK_SH)
                 if os.fstat(file.fileno()).st_nlink:
                     return path, file
                 file.close()
 
-    def _fill(self, file: IO[bytes], pieces: Iterable[bytes]) -> tuple[str, int]:
-        digest, size, look_at = hashlib.sha256(), 0, 0
+    def _make(self, folder: Path) -> None:
+        """Have a folder of a user's, for the owner of the database alone."""
+        if not folder.is_dir():
+            folder.parent.mkdir(0o700, exist_ok=True)
+            folder.mkdir(0o700, exist_ok=True)
+            self._settle(folder.parent, self.path, self.path.parent)
+
+    def _while_there_is_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        size, look_at = 0, 0
         for piece in pieces:
             if size >= look_at:
                 look_at = size + _LOOK_EVERY
                 self._refuse_if_full()
-            digest.update(piece)
-            file.write(piece)
             size += len(piece)
-        file.flush()
-        return digest.hexdigest(), size
+            yield piece
 
     def _refuse_if_full(self) -> None:
         disk = os.statvfs(self.path)
@@ -235,6 +242,28 @@ class Folder:
     def _lock_file(self) -> IO[bytes]:
         with in_our_words(self.path):
             return os.fdopen(os.open(self.path / "lock", os.O_CREAT | os.O_RDWR, 0o600), "r+b")
+
+
+def pour(pieces: Iterable[bytes], out: IO[bytes], see: See) -> tuple[str, int]:
+    """Write pieces, and beside it in another thread hash and show them; the hash of all, and their size."""
+    digest, size = hashlib.sha256(), 0
+
+    def look(piece: bytes) -> None:
+        digest.update(piece)
+        see(piece)
+
+    with ThreadPoolExecutor(1) as beside:
+        waiting: Future[None] | None = None
+        for piece in pieces:
+            if waiting:
+                waiting.result()
+            waiting = beside.submit(look, piece)
+            out.write(piece)
+            size += len(piece)
+        if waiting:
+            waiting.result()
+    out.flush()
+    return digest.hexdigest(), size
 
 
 def older_than(seconds: float) -> float:

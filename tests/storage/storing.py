@@ -1,0 +1,84 @@
+"""A process that stores, removes and collects references until it is killed, and says in a log what was acknowledged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from retain import Memory
+from retain.errors import NotFound
+from retain.settings import Settings
+from retain.storage import blobs
+
+WHO = ("acme", "ada", "scout")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process does: collect, or store and remove; `shared` contents are everybody's.
+
+    With a folder, who collects does it without any grace: nothing but locks and rows keeps its hands off.
+    """
+
+    url: str
+    log: str
+    name: str
+    rounds: int = 1_000_000
+    collect: bool = False
+    shared: int = 0
+    folder: str = ""
+
+
+def start(job: Job) -> subprocess.Popen[bytes]:
+    """Start the process."""
+    return subprocess.Popen([sys.executable, "-m", "tests.storage.storing", json.dumps(asdict(job))])
+
+
+def content(seed: str) -> bytes:
+    """A content of some size that its name decides: small, in several parts, or large enough for a file."""
+    chance = random.Random(seed)
+    return (seed.encode() + b"\n") * chance.choice((1, 500, 8_000, 40_000))
+
+
+def settings(url: str, folder: str = "") -> Settings:
+    """Small thresholds, so that every way of storing is taken."""
+    return Settings(
+        database=url, sqlite_ballast_mib=0, ref_file_bytes=64 << 10, sqlite_durability="normal", ref_folder=folder
+    )
+
+
+def main(job: Job) -> None:
+    chance = random.Random(job.name)
+    if job.collect and job.folder:
+        blobs.GRACE = 0
+    with (
+        Memory.open(settings=settings(job.url, job.folder)) as memory,
+        open(job.log, "a", buffering=1, encoding="utf-8") as log,
+    ):
+        me = memory.scope(*WHO)
+        kept: list[str] = []
+        for n in range(job.rounds):
+            if job.collect:
+                memory.home.blobs.collect("acme")
+                continue
+            seed = f"shared {chance.randrange(job.shared)}" if job.shared else f"{job.name} {n}"
+            data = content(seed)
+            key = me.refs.add(data, seed)
+            log.write(f"added {key} {hashlib.sha256(data).hexdigest()}\n")
+            kept.append(key)
+            if chance.random() < 0.5:
+                gone = kept.pop(chance.randrange(len(kept)))
+                log.write(f"removing {gone}\n")
+                with suppress(NotFound):
+                    me.refs.remove(gone)
+                log.write(f"removed {gone}\n")
+        log.write(f"done {job.name}\n")
+
+
+if __name__ == "__main__":
+    main(Job(**json.loads(sys.argv[1])))

@@ -1,0 +1,620 @@
+"""Contents: cut alike everywhere, stored once, in the place that their size decides, and gone when nobody needs them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import random
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from retain import Memory, Scope
+from retain.errors import Busy, Invalid, NotFound, StorageError, TooLarge, Unreachable
+from retain.storage import blobs
+from retain.storage.parts import PART_BYTES, PartsFile, cut, join
+from tests.conftest import SETTINGS
+from tests.storage.storing import WHO, Job, content, settings, start
+
+FILE = 256 << 10
+PLACES = pytest.mark.parametrize("place", ["folder", "database"])
+
+
+@pytest.fixture
+def kept(open_memory: Callable[..., Memory], tmp_path: Path) -> Callable[..., Memory]:
+    """Open the database with a folder for large contents, on every engine; or so that everything stays in the database."""
+
+    def open_it(place: str = "folder", **changes: Any) -> Memory:
+        if place == "database":
+            return open_memory(ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30, **changes)
+        return open_memory(ref_folder=str(tmp_path / "refs"), **changes)
+
+    return open_it
+
+
+def files(folder: Path) -> list[Path]:
+    """Every content's file under a folder."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+
+
+def stored(memory: Memory, tenant: str = "acme") -> list[tuple[Any, ...]]:
+    sql = "select user_id, digest, bytes, file, whole, staged_at from blobs where tenant = :tenant order by user_id, digest"
+    return memory.database.read(tenant, lambda tx: tx.all(sql))
+
+
+def whole(me: Scope, memory: Memory, key: str) -> bytes:
+    sql = "select user_id, digest from refs where tenant = :tenant and key = :key"
+    user, digest = memory.database.read(me.who.tenant, lambda tx: tx.one(sql, key=key)) or ("", "")
+    with memory.home.blobs.open(me.who.tenant, user, digest) as file:
+        return file.read()
+
+
+def problems(memory: Memory) -> list[Any]:
+    return [finding for finding in memory.verify() if not finding.ok]
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> bytes:
+    """Bytes with all kinds of things around the places where parts are cut."""
+    around = draw(st.lists(st.sampled_from([b"a", "é".encode(), "日".encode(), "😀".encode(), b"\0", b"\xff", b"\x80" * 9])))
+    size = draw(st.sampled_from([0, 1, PART_BYTES - 5, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES - 3]))
+    return b"x" * (size - draw(st.integers(0, min(size, 8)))) + b"".join(around) + draw(st.binary(max_size=50))
+
+
+@given(contents(), st.integers(1, 3))
+@hypothesis_settings(max_examples=60)
+def test_parts_are_the_content_however_it_comes(data: bytes, pieces: int) -> None:
+    """P15: how a content is cut depends on its bytes alone, and every engine can keep every part."""
+    parts = list(cut([data]))
+    assert b"".join(join(part.encoding, part.data) for part in parts) == data
+    assert [part.part for part in parts] == list(range(len(parts)))
+    step = len(data) // pieces + 1
+    assert list(cut(data[at : at + step] for at in range(0, len(data), step))) == parts
+    at = 0
+    for part in parts:
+        size = len(join(part.encoding, part.data))
+        assert part.start == at
+        assert size <= PART_BYTES
+        assert "\0" not in part.data
+        at += size
+
+
+def test_no_character_of_a_text_is_cut_in_two() -> None:
+    for text in ("é", "日", "😀"):
+        data = (text * PART_BYTES).encode()
+        parts = list(cut([b"x" + data]))
+        assert {part.encoding for part in parts} == {"text"}
+        assert "".join(part.data for part in parts).encode() == b"x" + data
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(-40, 700), st.integers(0, 80)), max_size=20))
+@hypothesis_settings(max_examples=50)
+def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
+    data = bytes(random.Random(1).randbytes(600))
+    bounds = [0, 100, 103, 350, 600]
+
+    def fetch(at: int) -> tuple[int, bytes] | None:
+        for first, last in zip(bounds, bounds[1:], strict=False):
+            if first <= at < last:
+                return first, data[first:last]
+        return None
+
+    ours = io.BufferedReader(PartsFile(600, fetch, lambda: AssertionError("missing")), 64)
+    real = io.BytesIO(data)
+    for whence, offset, size in moves:
+        if whence == 0 and offset < 0:
+            continue
+        if whence != 0 and (real.tell() if whence == 1 else 600) + offset < 0:
+            continue
+        assert ours.seek(offset, whence) == real.seek(offset, whence)
+        assert ours.read(size) == real.read(size)
+    ours.seek(0)
+    assert ours.read() == data
+
+
+# -- storing ----------------------------------------------------------------------------------------------------------
+
+
+@PLACES
+@pytest.mark.parametrize(
+    "size", [0, 1, FILE - 1, FILE, FILE + 1, PART_BYTES * 2, PART_BYTES * 3 + 1, (4 << 20) + 1], ids=lambda size: str(size)
+)
+def test_every_size_comes_back_byte_for_byte(kept: Callable[..., Memory], tmp_path: Path, place: str, size: int) -> None:
+    """R3: above `ref_file_bytes` in a file, at or under it in the database; where there is no folder, in the database."""
+    memory = kept(place)
+    me = memory.scope("acme", "ada")
+    data = random.Random(size).randbytes(size)
+    key = me.refs.add(data)
+    assert whole(me, memory, key) == data
+    ((user, digest, bytes_, file, is_whole, staged),) = stored(memory)
+    assert (user, digest, bytes_, is_whole, staged) == ("ada", hashlib.sha256(data).hexdigest(), size, 1, None)
+    in_file = place == "folder" and size > FILE
+    assert (file is not None) == in_file
+    assert [path.read_bytes() for path in files(tmp_path / "refs")] == ([data] if in_file else [])
+    assert problems(memory) == []
+    me.refs.remove(key)
+    assert stored(memory) == []
+    assert files(tmp_path / "refs") == []
+    assert memory.counts()["blob_parts"] == 0
+
+
+def test_where_large_contents_go_when_nobody_says(open_memory: Callable[..., Memory], engine: str, tmp_path: Path) -> None:
+    """R3: beside an SQLite file, made when it is first needed and for its owner alone; on a server, in the database."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada")
+    me.refs.add("small")
+    folder = tmp_path / "agent.db-refs"
+    assert not folder.exists()
+    key = me.refs.add("x" * (FILE + 1))
+    assert whole(me, memory, key) == b"x" * (FILE + 1)
+    assert folder.exists() == (engine == "sqlite")
+    for path in [folder, *folder.rglob("*")] if engine == "sqlite" else []:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@PLACES
+def test_the_same_content_is_stored_once_for_a_user(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+    """R3: content-addressed; it goes with its last reference. Another user's is another content."""
+    memory = kept(place)
+    me, bob = memory.scope("acme", "ada"), memory.scope("acme", "bob")
+    data = b"the same\n" * 100_000
+    one, two = me.refs.add(data), me.refs.add(data)
+    theirs = bob.refs.add(data)
+    assert len(stored(memory)) == 2
+    assert len(files(tmp_path / "refs")) == (2 if place == "folder" else 0)
+    me.refs.remove(one)
+    assert whole(me, memory, two) == data
+    me.refs.remove(two)
+    assert [row[0] for row in stored(memory)] == ["bob"]
+    assert whole(bob, memory, theirs) == data
+    assert len(files(tmp_path / "refs")) == (1 if place == "folder" else 0)
+
+
+@PLACES
+def test_64_threads_store_the_same_content(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+    """R3: each gets a key that opens, and there is one content."""
+    memory = kept(place)
+    me = memory.scope("acme", "ada")
+    data = b"0123456789abcdef" * 20_000
+    keys: list[str] = []
+    failed: list[BaseException] = []
+
+    def store() -> None:
+        try:
+            keys.append(me.refs.add(data))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=store) for _ in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(set(keys)) == 64
+    assert len(stored(memory)) == 1
+    assert all(whole(me, memory, key) == data for key in keys[::8])
+    assert problems(memory) == []
+    memory.home.blobs.collect("acme")
+    assert len(files(tmp_path / "refs")) <= 1 or place == "folder"
+
+
+@PLACES
+def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: str, engine: str) -> None:
+    """P16: storing and reading hold a few pieces at a time: less than two buffers of 8 MiB."""
+    if engine == "debian":
+        pytest.skip("once for each driver is enough")
+    memory = kept(place)
+    me = memory.scope("acme", "ada")
+    line = b"2026-11-15 05:55:01 INFO a line of a log that is long and says little\n"
+
+    class Pipe(io.RawIOBase):
+        left = 50_000_000 // (len(line) * 1000)
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            return line * 1000 if self.left >= 0 else b""
+
+    me.refs.add("warm up")
+    tracemalloc.start()
+    try:
+        ref = me.refs.prepare.keep(me.refs.prepare(Pipe(), source="big"))  # type: ignore[arg-type]
+        stored_peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        assert me.refs.get(ref.key, tail=1).text.strip() == line.decode().strip()
+        read_peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ref.bytes > 49_900_000
+    assert ref.lines == ref.bytes // len(line)
+    assert stored_peak < 16 << 20
+    assert read_peak < 16 << 20
+
+
+def test_too_large_a_content_is_refused_and_leaves_nothing(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    """P16."""
+    memory = kept(max_ref_bytes=1 << 20)
+    me = memory.scope("acme", "ada")
+    with pytest.raises(TooLarge) as caught:
+        me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
+    assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576."
+    assert me.refs.info(me.refs.add(b"x" * (1 << 20))).bytes == 1 << 20
+    assert len(files(tmp_path / "refs")) == 1
+
+
+@pytest.mark.parametrize("name", ["../../../../tmp/evil", "..", "/etc", "a/../../b", "é" * 200, "con\\..\\x", "~root"])
+def test_no_name_leads_out_of_the_folder(kept: Callable[..., Memory], tmp_path: Path, name: str) -> None:
+    """S10: file names are made of hashes; a tenant's or a user's name is in none."""
+    memory = kept()
+    me = memory.scope(name, name, name)
+    key = me.refs.add(b"canary" * 100_000, name, type=name)
+    (path,) = files(tmp_path / "refs")
+    parts = path.relative_to(tmp_path / "refs").parts
+    assert [len(part) for part in parts] == [32, 32, 81]
+    assert set("".join(parts)) <= set("0123456789abcdef.")
+    assert whole(me, memory, key) == b"canary" * 100_000
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "a" * 32 + "/../" + "b" * 64 + "." + "c" * 16, ""])
+def test_a_row_that_was_tampered_with_opens_no_other_file(kept: Callable[..., Memory], name: str) -> None:
+    """S10."""
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    key = me.refs.add(b"x" * (FILE + 1))
+    memory.database.write("acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name))
+    with pytest.raises(Unreachable, match="is not the name of a stored content"):
+        me.refs.get(key)
+
+
+def test_a_folder_that_cannot_be_made_is_a_clear_error(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    me = open_memory(ref_folder=str(tmp_path / "file" / "refs")).scope("acme", "ada")
+    with pytest.raises(StorageError, match="Not a directory"):
+        me.refs.add("x" * (FILE + 1))
+    assert me.refs.list().items == []
+    assert me.refs.add("small")
+
+
+# -- letting go -------------------------------------------------------------------------------------------------------
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_what_a_crash_left_is_collected_after_a_while(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    """A file whose row never came, finished or not: after an hour, if nobody is writing it any more."""
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    key = me.refs.add(b"x" * (FILE + 1))
+    (kept_file,) = files(tmp_path / "refs")
+    orphan = kept_file.with_name("a" * 64 + "." + "b" * 16)
+    unfinished = kept_file.with_name("new.0123456789abcdef")
+    for path in (orphan, unfinished):
+        path.write_bytes(b"left")
+    assert memory.purge().contents == 0
+    for path in (kept_file, orphan, unfinished):
+        age(path, 3700)
+    (finding,) = problems(memory)
+    assert finding.check == "no file is left without its content's row"
+    assert "retain purge" in finding.problem
+    with unfinished.open("rb") as writing:
+        fcntl.flock(writing, fcntl.LOCK_SH)
+        assert memory.purge().contents == 1
+        assert unfinished.exists()
+    assert memory.purge().contents == 1
+    assert files(tmp_path / "refs") == [kept_file]
+    assert whole(me, memory, key) == b"x" * (FILE + 1)
+    assert problems(memory) == []
+
+
+def test_another_databases_files_are_left_alone(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+    """Two databases that were given the same folder do not clear each other away."""
+    memory = open_memory(ref_folder=str(tmp_path / "refs"))
+    with Memory.open("memory:", settings=SETTINGS) as other:
+        other = Memory.open(f"sqlite:///{tmp_path}/other.db", settings=memory.settings)
+        theirs = other.scope("acme", "ada").refs.add(b"y" * (FILE + 1))
+        memory.scope("acme", "ada").refs.add(b"x" * (FILE + 1))
+        for path in files(tmp_path / "refs"):
+            age(path, 10**6)
+        assert memory.purge().contents == 0
+        assert memory.erase("ada", tenant="acme").removed["refs"] == 1
+        assert whole(other.scope("acme", "ada"), other, theirs) == b"y" * (FILE + 1)
+        other.close()
+
+
+def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
+    open_memory: Callable[..., Memory], tmp_path: Path
+) -> None:
+    """A content that is stored and not referred to yet stays for an hour."""
+    moment = [1_800_000_000_000_000]
+    memory = open_memory(clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30)
+    me = memory.scope("acme", "ada")
+    prepared = me.refs.prepare(b"x" * (5 << 20))
+    moment[0] += blobs.GRACE - 1
+    assert memory.purge().contents == 0
+    moment[0] += 2
+    assert memory.purge().contents == 1
+    assert stored(memory) == []
+    with pytest.raises(Busy, match="removed while it was being stored"):
+        me.refs.prepare.keep(prepared)
+    assert me.refs.list().items == []
+    assert me.refs.add(b"x" * (5 << 20))
+    assert memory.purge().contents == 0
+
+
+@PLACES
+def test_a_sessions_contents_go_with_it(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+    """P3, P13: in the same transaction; a content that another reference has stays."""
+    memory = kept(place)
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    for data in (b"small", b"x" * (FILE + 1), b"shared" * 60_000):
+        me.refs.add(data, session="s")
+    other = me.refs.add(b"shared" * 60_000)
+    me.sessions.remove("s")
+    assert [ref.key for ref in me.refs.list()] == [other]
+    assert len(stored(memory)) == 1
+    assert len(files(tmp_path / "refs")) == (1 if place == "folder" else 0)
+    assert whole(me, memory, other) == b"shared" * 60_000
+    assert problems(memory) == []
+
+
+def test_nothing_is_removed_while_somebody_copies(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    """An export that has read a row finds its file; who removed it meanwhile leaves the file to the next purge."""
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    keys = [me.refs.add(bytes([n]) * (FILE + 1)) for n in (1, 2)]
+    with memory.home.blobs.copying():
+        me.refs.remove(keys[0])
+        assert len(files(tmp_path / "refs")) == 2
+        receipt = memory.erase("ada", tenant="acme")
+        assert not receipt.compacted
+        assert len(files(tmp_path / "refs")) == 2
+    for path in files(tmp_path / "refs"):
+        age(path, 3700)
+    assert memory.purge().contents == 2
+    assert files(tmp_path / "refs") == []
+
+
+@PLACES
+def test_erasing_a_user_leaves_no_byte_on_disk(kept: Callable[..., Memory], tmp_path: Path, place: str, engine: str) -> None:
+    """S14, P13: not in a file, not in a page, not in the log; also not what a crash of theirs left half written."""
+    memory = kept(place)
+    me, bob = memory.scope("acme", "ada", "scout"), memory.scope("acme", "bob", "scout")
+    canary = b"canary-of-ada "
+    me.sessions.add("s")
+    for size in (1, 5_000, 50_000):
+        me.refs.add(canary * size, "about the canary-of-ada", session="s")
+    theirs = bob.refs.add(b"bob's own " * 50_000)
+    for path in files(tmp_path / "refs"):
+        if canary in path.read_bytes():
+            path.with_name("new.0123456789abcdef").write_bytes(canary)
+    receipt = memory.erase("ada", tenant="acme")
+    assert receipt.compacted
+    assert receipt.removed["refs"] == 3
+    assert receipt.removed["blobs"] == 3
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert canary.strip() not in path.read_bytes(), path
+    assert whole(bob, memory, theirs) == b"bob's own " * 50_000
+    assert problems(memory) == []
+
+
+# -- checking and copying ---------------------------------------------------------------------------------------------
+
+
+def test_verify_finds_what_is_missing_or_damaged(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    """P17: by name, in files and in the database."""
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    keys = [me.refs.add(bytes([n]) * size) for n, size in ((1, FILE + 1), (2, FILE + 1), (3, 100), (4, 100))]
+    assert problems(memory) == []
+    one, two = (next(path for path in files(tmp_path / "refs") if path.read_bytes()[0] == n) for n in (1, 2))
+    one.unlink()
+    two.write_bytes(b"\2" * FILE + b"!")
+    digests = {n: hashlib.sha256(bytes([n]) * (FILE + 1 if n < 3 else 100)).hexdigest() for n in (1, 2, 3, 4)}
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            "update blob_parts set encoding = 'text', data = 'other' where tenant = :tenant and digest = :d", d=digests[3]
+        ),
+    )
+    memory.database.write(
+        "acme", lambda tx: tx.run("delete from blob_parts where tenant = :tenant and digest = :d", d=digests[4])
+    )
+    (finding,) = problems(memory)
+    assert finding.check == "every stored content is what its hash says"
+    assert all(digest in finding.problem for digest in digests.values())
+    assert f"{digests[2]} is damaged" in finding.problem
+    with pytest.raises(Unreachable, match="a stored content is missing"):
+        me.refs.get(keys[0])
+
+
+def test_a_backup_has_the_files_too(kept: Callable[..., Memory], engine: str, tmp_path: Path) -> None:
+    """The copy opens by itself: its files lie where its settings look for them."""
+    if engine != "sqlite":
+        pytest.skip("a server is backed up with its own tools")
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    keys = {me.refs.add(data): data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
+    target = tmp_path / "copy.db"
+    memory.backup(target)
+    me.refs.remove(next(iter(keys)))
+    with Memory.open(f"sqlite:///{target}", settings=SETTINGS) as copy:
+        ours = copy.scope("acme", "ada")
+        assert {key: whole(ours, copy, key) for key in keys} == keys
+        assert problems(copy) == []
+        assert (tmp_path / "copy.db-refs").stat().st_mode & 0o077 == 0
+    target.unlink()
+    with pytest.raises(Invalid, match="a backup never overwrites"):
+        memory.backup(target)
+    assert not target.exists()
+
+
+def exported(memory: Memory) -> bytes:
+    out = io.BytesIO()
+    memory.export(out)
+    return out.getvalue()
+
+
+@PLACES
+@pytest.mark.parametrize("there", ["folder", "database"])
+def test_an_export_does_not_tell_where_contents_were(
+    kept: Callable[..., Memory], tmp_path: Path, place: str, there: str
+) -> None:
+    """P15: byte for byte the same from files and from the database, and kept where the other database keeps such."""
+    memory = kept(place)
+    me = memory.scope("acme", "ada", "scout")
+    datas = [b"", b"small", "é\0".encode() * 10, "日本".encode() * 300_000, random.Random(3).randbytes(FILE * 3)]
+    keys = {me.refs.add(data, f"of {n}"): data for n, data in enumerate(datas)}
+    whole_export = exported(memory)
+    changes = {"ref_folder": str(tmp_path / "away")} if there == "folder" else {"ref_file_bytes": 1 << 30}
+    with Memory.open("memory:", settings=replaced(**changes)) as away:
+        copied = away.import_(io.BytesIO(whole_export))
+        assert copied.new == sum(copied.rows.values())
+        assert exported(away) == whole_export
+        assert away.import_(io.BytesIO(whole_export)).new == 0
+        theirs = away.scope("acme", "ada", "scout")
+        assert {key: whole(theirs, away, key) for key in keys} == keys
+        assert len(files(tmp_path / "away")) == (2 if there == "folder" else 0)
+        assert all(row[5] is None for row in stored(away))
+        assert problems(away) == []
+        for key in keys:
+            theirs.refs.remove(key)
+        assert stored(away) == []
+        assert files(tmp_path / "away") == []
+
+
+def replaced(**changes: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(SETTINGS, **changes)
+
+
+def test_an_import_believes_no_content_that_its_hash_denies(kept: Callable[..., Memory]) -> None:
+    """S10: who changes a content and the file's checksum still does not get it in under another's hash."""
+    memory = kept()
+    memory.scope("acme", "ada").refs.add("the truth")
+    lines = exported(memory).replace(b"the truth", b"the lies!").splitlines(keepends=True)[:-1]
+    end = {"end": True, "rows": 3, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
+    with Memory.open("memory:", settings=SETTINGS) as away:
+        with pytest.raises(Invalid, match="is not what its hash says"):
+            away.import_(io.BytesIO(b"".join(lines) + json.dumps(end).encode() + b"\n"))
+        assert away.scope("acme", "ada").refs.list().items == []
+
+
+# -- crashes and crowds -----------------------------------------------------------------------------------------------
+
+
+def told(log: Path) -> tuple[dict[str, str], set[str]]:
+    """What was acknowledged as stored, with its hash, and what may be gone."""
+    added: dict[str, str] = {}
+    gone: set[str] = set()
+    for line in log.read_text(encoding="utf-8").splitlines():
+        word, *rest = line.split(" ")
+        if word == "added" and len(rest) == 2 and len(rest[1]) == 64:
+            added[rest[0]] = rest[1]
+        if word in ("removing", "removed"):
+            gone.add(rest[0])
+    return added, gone
+
+
+def check(url: str, log: Path, folder: str = "") -> None:
+    """Nothing acknowledged is lost, nothing dangles, and what is left behind goes."""
+    added, gone = told(log)
+    with Memory.open(settings=settings(url, folder)) as memory:
+        me = memory.scope(*WHO)
+        assert problems(memory) == []
+        for key, digest in added.items():
+            if key not in gone:
+                assert hashlib.sha256(whole(me, memory, key)).hexdigest() == digest, key
+
+
+def test_kill_9_leaves_no_dangling_reference_and_loses_none(tmp_path: Path) -> None:
+    """P1, P3: a process that stores and removes, killed at any moment, five times."""
+    url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
+    for kill in range(5):
+        before = log.read_bytes().count(b"\n") if log.exists() else 0
+        process = start(Job(url, str(log), f"k{kill}"))
+        deadline = time.monotonic() + 60
+        while not log.exists() or log.read_bytes().count(b"\n") <= before + 3:
+            assert time.monotonic() < deadline, "it never stored anything"
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.2))
+        process.kill()
+        process.wait()
+        check(url, log)
+    folder = tmp_path / "agent.db-refs"
+    for path in files(folder):
+        age(path, 3700)
+    with Memory.open(settings=settings(url)) as memory:
+        memory.purge()
+        named = {row[3] for row in stored(memory) if row[3]}
+        assert {str(path.relative_to(folder)) for path in files(folder)} == named
+
+
+@PLACES
+def test_two_processes_store_and_remove_the_same_while_a_third_collects(tmp_path: Path, url: str, place: str) -> None:
+    """R3: two write the same five contents and remove them, one clears away; nothing acknowledged dangles."""
+    log, folder = tmp_path / "log", str(tmp_path / "refs") if place == "folder" else ""
+    Memory.open(settings=settings(url)).close()
+    writers = [start(Job(url, str(log), f"w{n}", rounds=25, shared=5, folder=folder)) for n in range(2)]
+    collector = start(Job(url, str(tmp_path / "other log"), "c", collect=True, folder=folder))
+    try:
+        for process in writers:
+            assert process.wait(120) == 0
+    finally:
+        for process in (*writers, collector):
+            process.kill()
+            process.wait()
+    assert log.read_text().count("done") == 2
+    check(url, log, folder)
+
+
+def test_contents_of_the_other_processes_have_every_size() -> None:
+    """Else the two tests above would prove less than they say."""
+    sizes = {len(content(f"k0 {n}")) for n in range(40)}
+    assert min(sizes) < 100
+    assert max(sizes) > 64 << 10
+
+
+def test_reading_what_is_being_removed_is_not_found_or_whole(kept: Callable[..., Memory]) -> None:
+    """P3: never half, and never a file that is missing."""
+    memory = kept()
+    me = memory.scope("acme", "ada")
+    data = b"line\n" * 60_000
+    seen: list[str] = []
+    key = [me.refs.add(data)]
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                seen.append(me.refs.get(key[0], head=1).text)
+            except NotFound:
+                seen.append("gone")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(30):
+        old, key[0] = key[0], me.refs.add(data)
+        me.refs.remove(old)
+    stop.set()
+    reader.join()
+    assert set(seen) <= {"line", "line\n", "gone"}
