@@ -19,6 +19,7 @@ STATUS = {
     "Invalid": (422, 2),
     "TooLarge": (413, 2),
     "NotFound": (404, 3),
+    "NoSection": (404, 3),
     "Conflict": (409, 4),
     "AlreadyExists": (409, 4),
     "OutOfOrder": (409, 4),
