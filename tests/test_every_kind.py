@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from retain import JsonText, Memory, NewMessage, Scope
 from retain.errors import Conflict, Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.kind import Kind
+from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
 from retain.storage.postgres import PostgresDatabase
 from retain.storage.sqlite import SqliteDatabase
@@ -48,6 +50,13 @@ def make_messages(me: Scope, mark: str) -> None:
     me.messages.extend(
         id, [NewMessage("assistant", raw, cost=0.1 + 0.2), NewMessage("tool", mark, tokens_in=2**53)], key=mark
     )
+
+
+def make_summaries(me: Scope, mark: str) -> None:
+    id = make_session(me, f"{mark} folding")
+    me.messages.extend(id, [NewMessage("user", f"{mark} decided on plan {n} \x00 é.") for n in range(14)])
+    home = replace(me._home, settings=replace(me._home.settings, summary_model="extractive"))
+    Summaries(home, me.who).fold(id, force=True)
 
 
 def make_notes(me: Scope, mark: str) -> None:
@@ -103,6 +112,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
     "messages": make_messages,
+    "summaries": make_summaries,
     "notes": make_notes,
     "entries": make_entries,
     "consolidations": make_consolidations,
@@ -134,7 +144,10 @@ WORDS: dict[str, Any] = {
     "output": "foreign",
     "query": KEEP,
 }
-OWN_WORDS: dict[str, dict[str, Any]] = {"turns": {"session": f"session of {KEEP} taking turns"}}
+OWN_WORDS: dict[str, dict[str, Any]] = {
+    "turns": {"session": f"session of {KEEP} taking turns"},
+    "summaries": {"session": f"session of {KEEP} folding"},
+}
 """Words that mean something else to one kind."""
 AREAS = ("user", "tenant", f"session:session of {KEEP} keeping")
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
