@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -696,6 +697,31 @@ def test_everything_through_the_tool_is_what_the_verbs_do(memory: Memory) -> Non
     assert texts(by_model) == texts(by_hand)
     assert len(texts(by_hand)) == 6
     assert texts(by_hand)[1][2] == "# A\n```\n# no\n```\n\nB\n---\nnew\n"
+
+
+# -- the command line ---------------------------------------------------------------------------------------------------
+
+
+def test_a_person_edits_notes_from_a_shell(tmp_path: Path) -> None:
+    """N1, N4: from standard input, section by section; a diff and the text as they are, an error that says what there is."""
+
+    def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
+        command = [sys.executable, "-m", "retain.faces.cli", "notes", *words, *where]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert run("overwrite", "-", stdin="# Tea\n- green\n").returncode == 0
+    assert run("replace-section", "Tea", "- black").returncode == 0
+    assert run("diff", "2").stdout == (
+        "--- notes v1\n+++ notes v2\n@@ -1,2 +1,2 @@\n # Tea\n-- green\n\\ No newline at end of file\n"
+        "+- black\n\\ No newline at end of file\n"
+    )
+    assert json.loads(run("read", "--json").stdout)["text"] == "# Tea\n- black"
+    missing = run("delete-section", "Milk")
+    assert (missing.returncode, missing.stdout) == (3, "")
+    assert missing.stderr == "retain: There is no section 'Milk' here: the sections are # Tea.\n"
+    assert [version["version"] for version in json.loads(run("changes", "--json").stdout)] == [1, 2]
+    assert "overwrite" in run("history").stdout
 
 
 # -- the prompt ---------------------------------------------------------------------------------------------------------
