@@ -208,8 +208,11 @@ def test_settings_come_from_file_environment_and_flags(run: Run, tmp_path: Path)
 def test_a_password_is_never_shown(run: Run) -> None:
     secret = "postgresql://ada:hunter2@127.0.0.1:1/x"
     for command in ("retain config show", "retain config show --json", "retain status"):
-        done = run(command, RETAIN_DATABASE=secret)
+        done = run(
+            command, RETAIN_DATABASE=secret, RETAIN_API_KEY="sk-proj-0123456789abcdef", RETAIN_SUMMARY_API_KEY="hunter2"
+        )
         assert "hunter2" not in done.stdout + done.stderr
+        assert "0123456789" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

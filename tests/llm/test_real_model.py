@@ -17,6 +17,7 @@ from retain.errors import ModelUnavailable
 from retain.models import Model, Models
 from retain.settings import Settings
 
+pytestmark = pytest.mark.timeout(900)  # a busy machine writes a token a second
 TALK: list[tuple[Literal["user", "assistant"], str]] = [
     ("user", "Hi, I am Ada. My sister Mary lives in Turin with her dog Bruno."),
     ("assistant", "Nice to meet you, Ada. How can I help you and Mary?"),
@@ -43,7 +44,7 @@ def settings() -> Settings:
     return Settings(
         model="qwen2.5-coder:1.5b",
         base_url=url,
-        model_seconds=280,
+        model_seconds=600,
         summary_tokens=300,
         summary_keep_last=4,
         summary_enabled=True,
@@ -76,7 +77,7 @@ def test_it_is_cut_off_and_goes_on_working(model: Model, settings: Settings) -> 
     impatient = Models(Settings(model=settings.model, base_url=settings.base_url, model_seconds=0.3)).main
     assert impatient
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.3 s"):
-        impatient.complete("", "Write a long story about a lighthouse.", max_tokens=2000)
+        impatient.complete("", "Tell me a story about a lighthouse.", max_tokens=60)
     assert model.complete("", "Say yes.", max_tokens=5).text
 
 
