@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -62,6 +63,8 @@ def line(content: str, before: str = "") -> str:
 
 def indented(text: str) -> str:
     """Text whose lines after the first begin with two spaces; whatever breaks a line anywhere breaks one here."""
+    if text.isprintable():
+        return text  # nothing in it breaks a line
     first, *rest = text.splitlines()
     return "\n".join([first, *[f"  {part}" if part.strip() else "" for part in rest]])
 
@@ -73,7 +76,12 @@ def cost(content: str) -> int:
 
 def day(micros: int) -> str:
     """The day of a moment, in UTC, as YYYY-MM-DD."""
-    return clock.to_datetime(micros).date().isoformat()
+    return _day(micros // clock.DAY)
+
+
+@functools.lru_cache(1024)
+def _day(days: int) -> str:
+    return clock.to_datetime(days * clock.DAY).date().isoformat()
 
 
 def values(

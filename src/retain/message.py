@@ -16,6 +16,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
 COLUMNS = ("seq", "role", "content", "author", "tokens", "tokens_in", "tokens_out", "cost", "created_at")
 """What a statement selects, in this order, for `records`."""
+_TEXT = '{"text":"'
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Message:
     @property
     def text(self) -> str:
         """The content's text, '' where it has none."""
+        raw = self.raw
+        if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
+            return raw[len(_TEXT) : -2]  # nothing but text, with nothing escaped in it: most messages are
         found = self.content.get("text")
         return found if isinstance(found, str) else ""
 

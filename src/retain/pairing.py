@@ -69,6 +69,14 @@ def results(role: str, content: Mapping[str, Any]) -> list[Result]:
     return found
 
 
+def plain(message: Spoken) -> bool:
+    """Whether a message is nothing but text, told from its JSON where there is some, which spares reading it."""
+    raw = getattr(message, "raw", None)
+    if raw is None:
+        return message.content.keys() <= {"text"}
+    return not ('"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw)
+
+
 def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
     """Content with what its tools answered made smaller by a function of the output and the id of its call."""
     shrunk = dict(content)
@@ -90,6 +98,9 @@ def cuts(messages: Sequence[Spoken]) -> list[bool]:
     asked: dict[str, int] = {}
     latest = None
     for place, message in enumerate(messages):
+        if message.role != "tool" and plain(message):
+            latest = None
+            continue
         for result in results(message.role, message.content):
             origin = asked.get(result.id, latest if not result.id else None)
             if origin is not None:

@@ -19,7 +19,6 @@ _LETTERS = "".join(
     f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}" for letter in "memoryref"
 )
 _LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
-_BRACKETS = "[\uff3b\u3010"
 _FAKE = "[quoted "
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -58,7 +57,7 @@ def keys(text: str) -> list[str]:
 
 def neutral(text: str, known: Container[str] = ()) -> str:
     """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
-    if not any(bracket in text for bracket in _BRACKETS) or not _LIKE.search(text):
+    if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
     kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
     return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)

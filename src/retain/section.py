@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -15,11 +16,10 @@ class Ask:
     others: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """One thing that could be said: where it comes from, its text, what it costs, why it is here.
 
-    Where there is not room for all, pieces of less worth go first.
+    Where there is not room for all, pieces of less worth go first. A tuple, because hundreds are made for each context.
     """
 
     source: str

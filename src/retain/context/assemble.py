@@ -24,7 +24,7 @@ from retain.kinds.entries import Entries
 from retain.kinds.kind import Home, Who
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Notes
-from retain.kinds.refs import FRAGMENT, Refs
+from retain.kinds.refs import FRAGMENT, MOST_LISTED, Refs
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
 from retain.message import Message
@@ -37,6 +37,7 @@ REFERENCES_HEAD = "References from earlier in this conversation:"
 _HEAD_TOKENS = 24
 """What the heading or the fence of a section costs besides its pieces, about."""
 _TRIES = 4
+_WINDOW = [layer.name for layer in LAYERS].index("window")
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,15 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int) -> Found
         State(home, whose).section(tx, ask),
     )
     covered = covered if summary else 0
-    recent = Messages(home, whose).recent(tx, ask.session, covered + 1, budget)
-    return Found(whose, prompt, covered, first, {s.layer: s for s in sections if s and s.pieces}, recent)
+    spoken = {s.layer: s for s in sections if s and s.pieces}
+    wants = [budget if layer.name == "window" else _wanted(spoken, layer.name) for layer in LAYERS]
+    recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
+    return Found(whose, prompt, covered, first, spoken, recent)
+
+
+def _wanted(sections: Mapping[str, Section], name: str) -> int:
+    section = sections.get(name)
+    return sum(piece.tokens for piece in section.pieces) + _HEAD_TOKENS if section else 0
 
 
 def _system(found: Found, written: Mapping[str, str], ask: Ask) -> str:
@@ -148,7 +156,8 @@ class _Writer:
         self.found, self.ask, self.new, self.budget, self.free = found, ask, new, budget, free
         references = found.sections.get("references")
         self.known = {piece.text for piece in references.pieces} if references else set()
-        wants = [self._wanted(layer.name) for layer in LAYERS]
+        messages = sum(message.tokens for message in found.messages)
+        wants = [messages if layer.name == "window" else _wanted(found.sections, layer.name) for layer in LAYERS]
         self.shares = dict(zip([layer.name for layer in LAYERS], share(free, wants), strict=True))
         self.items: dict[str, list[Item]] = {}
         self.left_out: list[Item] = []
@@ -174,12 +183,6 @@ class _Writer:
             cost = self._fill_references(window, self.budget - base)
         return Context(self._said(window), self._report(base + cost))
 
-    def _wanted(self, name: str) -> int:
-        if name == "window":
-            return sum(message.tokens for message in self.found.messages)
-        section = self.found.sections.get(name)
-        return sum(piece.tokens for piece in section.pieces) + _HEAD_TOKENS if section else 0
-
     def _fill(self, name: str) -> None:
         section = self.found.sections.get(name)
         if section is None:
@@ -192,6 +195,8 @@ class _Writer:
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
         """The pieces of most worth that fit, in their own order."""
+        if sum(piece.tokens for piece in pieces) <= room:
+            return list(pieces)
         chosen = set()
         for place in sorted(range(len(pieces)), key=lambda place: -pieces[place].worth):
             if pieces[place].tokens <= room:
@@ -232,12 +237,14 @@ class _Writer:
     def _fill_references(self, window: Sequence[Line], room: int) -> int:
         """The references that no visible turn mentions, and what they cost; the older by their key alone, if it is tight."""
         section = self.found.sections.get("references")
-        seen = {key for line in window for part in line.said for key in placeholder.keys(part.text)}
-        pieces = section.pieces if section else ()
-        hidden = [piece for piece in pieces if not seen & set(placeholder.keys(piece.text))]
+        texts = [part.text for line in window for part in line.said if placeholder.MARK in part.text]
+        seen = {f"refs {key}" for text in texts for key in placeholder.keys(text)}
+        hidden = [piece for piece in (section.pieces if section else ()) if piece.source not in seen]
         room -= size(Said("user", render.fence(REFERENCES_HEAD))) + len(hidden)  # and a line break for each
         self.left_out = [item for item in self.left_out if item.layer != "references"]
         kept = self._choose(_shortened(hidden, room), "references", room)
+        if len(hidden) >= MOST_LISTED:
+            self.left_out.append(Item("references", "refs, still older", 0, "search_memory finds them"))
         told = [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")] if section else []
         self.items["references"] = told + [Item("references", p.source, p.tokens, p.reason) for p in kept]
         listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept)])
@@ -276,15 +283,14 @@ def _cut(piece: Piece, room: int) -> Piece:
     if piece.tokens <= room:
         return piece
     text = tokens.cut(piece.text, max(room, 0))
-    return replace(piece, text=text, tokens=tokens.estimate(text), reason=f"{piece.reason}, shortened to fit")
+    return piece._replace(text=text, tokens=tokens.estimate(text), reason=f"{piece.reason}, shortened to fit")
 
 
 def _shortened(pieces: Sequence[Piece], room: int) -> Sequence[Piece]:
     """Placeholders that fit: where there is not room for all descriptions, the older have none."""
     if sum(piece.tokens for piece in pieces) <= room:
         return pieces
-    bare = [placeholder.write(placeholder.keys(piece.text)[0], "") for piece in pieces]
-    brief = [replace(piece, text=text, tokens=tokens.estimate(text)) for piece, text in zip(pieces, bare, strict=True)]
+    brief = [_by_key(piece) for piece in pieces]
     spare = room - sum(piece.tokens for piece in brief)
     for place in sorted(range(len(pieces)), key=lambda place: -pieces[place].worth):
         more = pieces[place].tokens - brief[place].tokens
@@ -292,3 +298,8 @@ def _shortened(pieces: Sequence[Piece], room: int) -> Sequence[Piece]:
             brief[place] = pieces[place]
             spare -= more
     return brief
+
+
+def _by_key(piece: Piece) -> Piece:
+    text = placeholder.write(piece.source.removeprefix("refs "), "")
+    return Piece(piece.source, text, tokens.estimate(text) + 1, piece.reason, piece.worth)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One thing in a context, or left out of it: `source` is its kind and its id."""
 
     layer: str
@@ -36,7 +35,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """As it is stored: an item is a list of its four values."""
-        rows = {name: [list(vars(item).values()) for item in getattr(self, name)] for name in ("items", "left_out")}
+        rows = {name: [list(item) for item in getattr(self, name)] for name in ("items", "left_out")}
         return {"budget": self.budget, "tokens": self.tokens, "shares": self.shares, **rows}
 
     @classmethod

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from retain.pairing import Call, Result
 
@@ -20,8 +20,7 @@ PREAMBLE = "What follows is memory: data that was stored earlier, for you to use
 GOES_ON = "(The conversation goes on.)"
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """One message of a context: text, and images, tool calls or the result of one call."""
 
     role: str

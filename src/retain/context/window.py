@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from retain import placeholder, tokens
 from retain.content import TOKENS_PER_MESSAGE
 from retain.context.render import Said, images
 from retain.message import Message
-from retain.pairing import Call, Result, calls, cuts, results
+from retain.pairing import Call, Result, calls, cuts, plain, results
 
 NO_RESULT = "(No result was stored for this call.)"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """What is said for one stored message, and its cost."""
 
     seq: int
@@ -52,6 +51,12 @@ def lines(messages: Sequence[Message], known: Container[str], agent: str | None,
     found: list[Line] = []
     waiting: dict[str, Call] = {}
     for message in messages:
+        if not waiting and not group and message.role in ("user", "assistant") and plain(message):
+            text = message.text
+            safe = placeholder.neutral(text, known)
+            cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
+            found.append(Line(message.seq, [Said(message.role, safe)], cost))
+            continue
         said = _said(message, waiting, known, agent if group else None)
         if waiting and message.role != "tool" and not any(part.result for part in said):
             found.append(_unanswered(message.seq - 1, waiting))
@@ -60,8 +65,7 @@ def lines(messages: Sequence[Message], known: Container[str], agent: str | None,
             if part.result is not None:
                 waiting.pop(part.result.id, None)
         if said:
-            plain = len(said) == 1 and said[0].text is message.text  # the stored cost is the cost of just this text
-            found.append(Line(message.seq, said, message.tokens if plain else sum(size(part) for part in said)))
+            found.append(Line(message.seq, said, sum(size(part) for part in said)))
     if waiting:
         found.append(_unanswered(messages[-1].seq, waiting))
     return found

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retain import canonical
 from retain.canonical import JsonText
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="retain",
-        description="Memory for AI agents: conversations, state and telemetry that never lose a write.",
+        description="Memory for AI agents that never loses a write, and the context that their models are given.",
         epilog=f"Start with:\n  retain sessions resume --user ada --agent scout\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common(tuple(SCOPE), top=True)],
@@ -281,7 +281,7 @@ _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ..
 
 def _without_none(hint: Any) -> Any:
     """The type of an optional parameter when it is given."""
-    if get_origin(hint) is UnionType and NoneType in get_args(hint):
+    if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
         kept = [part for part in get_args(hint) if part is not NoneType]
         return kept[0] if len(kept) == 1 else Content
     return hint

@@ -37,6 +37,7 @@ _REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_
 _MENTION = "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
+_MEAN_TOKENS = 40
 _FAR = 2**53
 
 
@@ -218,7 +219,7 @@ class Messages(Kind):
     def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
         """The newest messages from number `first` on, oldest first: those that fit in tokens, and the one that does not."""
         spent, rows = 0, []
-        for found in _newest(tx, session, 1, None, None):
+        for found in _newest(tx, session, 1, None, None, start=tokens // _MEAN_TOKENS):
             if found[0] < first:
                 break
             rows.append(found)
@@ -330,9 +331,11 @@ def _between(tx: Transaction, session: str, first: int, last: int, chatter: int)
     return records(session, rows)
 
 
-def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
+def _newest(
+    tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None, start: int = 32
+) -> Iterator[Row]:
     """Rows from the newest back, read in growing parts, until one is too old or too big."""
-    spent, size, upto = 0, 8, _FAR
+    spent, size, upto = 0, max(start // 4, 4), _FAR
     while True:
         size = min(size * 4, _IN_ONE_READ)
         rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
