@@ -99,7 +99,8 @@ async def ask(name: str, base_url: str, api_key: str, system: str, prompt: str, 
     from pydantic_ai.settings import ModelSettings
 
     trace = _Trace(secrets={api_key} if api_key else set())
-    parts = [*([SystemPromptPart(system)] if system else []), UserPromptPart(prompt)]
+    parts: list[SystemPromptPart | UserPromptPart] = [SystemPromptPart(system)] if system else []
+    parts.append(UserPromptPart(prompt))
     hooks: Any = {"request": [trace.request], "response": [trace.response]}
     # Without a time limit of its own: the caller has one for all that is done here.
     async with httpx2.AsyncClient(event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()) as client:
@@ -229,7 +230,7 @@ def price(name: str, usage: Any = None) -> float | None:
 
     provider, colon, short = name.partition(":")
     try:
-        known = {"model_ref": short, "provider_id": provider.partition("-")[0]} if colon else {"model_ref": name}
-        return float(calc_price(usage or Usage(), **known).total_price)
+        maker = provider.partition("-")[0] if colon else None
+        return float(calc_price(usage or Usage(), short or name, provider_id=maker).total_price)
     except (LookupError, ValueError, ArithmeticError):
         return None
