@@ -1,0 +1,186 @@
+"""Real texts of many kinds, read from this machine for measuring and never copied: manuals, sources, logs, translations."""
+
+from __future__ import annotations
+
+import base64
+import gettext
+import gzip
+import html
+import os
+import random
+import re
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+HERE = tuple(Path(place) for place in ("/usr/share", "/usr/include", "/usr/lib", "/var/log", os.__file__.rpartition("/")[0]))
+"""Where to look if nobody says: what most systems have."""
+
+LANGUAGES = {
+    "ar": "Arabic", "de": "German", "el": "Greek", "es": "Spanish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
+    "it": "Italian", "ja": "Japanese", "ko": "Korean", "pl": "Polish", "ru": "Russian", "th": "Thai", "vi": "Vietnamese",
+    "zh_cn": "Chinese", "zh_tw": "Chinese", "zh": "Chinese", "zh_hans": "Chinese", "en_us": "English", "en": "English",
+}  # fmt: skip
+SCRIPTS = {"Arabic", "Chinese", "Greek", "Hebrew", "Hindi", "Japanese", "Korean", "Russian", "Thai"}
+SUFFIXES = {
+    ".c": "C", ".css": "CSS", ".go": "Go", ".h": "C", ".html": "HTML", ".js": "JavaScript", ".json": "JSON", ".log": "logs",
+    ".md": "Markdown", ".po": "", ".py": "Python", ".rs": "Rust", ".sh": "shell", ".sql": "SQL", ".ts": "JavaScript",
+    ".xml": "XML", ".yaml": "YAML", ".yml": "YAML", ".csv": "CSV",
+}  # fmt: skip
+LARGEST = 400_000
+SAMPLE = (200, 6000)
+_LANGUAGE = re.compile(r"/(?:man|help|fortunes|locale|resource|htmlhelp)/([a-z]{2}(?:[_-][A-Za-z]{2,4})?)/")
+
+
+def samples(roots: Sequence[Path], per_class: int, seed: int = 1) -> dict[str, list[tuple[str, str]]]:
+    """Up to so many pieces of each class, each with the file that it is from; lengths are spread as messages' are.
+
+    No package or folder gives more than a quarter of a class.
+    """
+    files: dict[str, list[tuple[Path, str, Callable[[Path], str]]]] = {}
+    for name, path, owner, reader in _files(roots):
+        files.setdefault(name, []).append((path, owner, reader))
+    found = {}
+    for name in sorted(files):
+        dice = random.Random(f"{seed} {name}")
+        several = sorted(files[name], key=lambda file: str(file[0]))
+        dice.shuffle(several)
+        most = max(3, 2 * per_class // len(several))
+        pieces: list[tuple[str, str]] = []
+        taken: dict[str, int] = {}
+        for path, owner, reader in several:
+            if len(pieces) >= per_class:
+                break
+            if taken.setdefault(owner, 0) >= per_class // 4:
+                continue
+            try:
+                text = reader(path)
+            except (OSError, UnicodeError, EOFError, ValueError, KeyError):
+                continue
+            found_here = [(str(path), piece) for piece in _pieces(text, dice, most) if _native(name, piece)]
+            taken[owner] += len(found_here)
+            pieces += found_here
+        if len(pieces) >= per_class // 10:
+            found[name] = pieces[:per_class]
+    found.update(_made(per_class, seed))
+    return found
+
+
+def held_out(file: str) -> bool:
+    """Whether a file is for measuring only: a third of them, and always the same."""
+    return zlib.crc32(file.encode()) % 3 == 0
+
+
+def _pieces(text: str, dice: random.Random, most: int) -> Iterator[str]:
+    """A few pieces of a text, cut at spaces or lines, none of them twice."""
+    place = 0
+    for _ in range(most):
+        length = int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random())
+        piece = text[place : place + length].strip()
+        if len(piece) >= SAMPLE[0] // 2:
+            yield piece
+        place += length + dice.randrange(5000)
+
+
+def _native(name: str, piece: str) -> bool:
+    """Whether a translation was translated: half of its letters at least are of the language's own script."""
+    if name not in SCRIPTS:
+        return True
+    letters = [letter for letter in piece if letter.isalpha()]
+    return 2 * sum(1 for letter in letters if letter > "\u036f") > len(letters)
+
+
+def _files(roots: Sequence[Path]) -> Iterator[tuple[str, Path, str, Callable[[Path], str]]]:
+    """Files that can be read as text, with the class of it and the two folders under the root that it belongs to."""
+    for root in roots:
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+            for name in names:
+                path = Path(folder) / name
+                kind, reader = _classify(path)
+                if kind and "chatterbot" not in folder:
+                    yield kind, path, "/".join(path.relative_to(root).parts[:2]), reader
+
+
+def _classify(path: Path) -> tuple[str, Callable[[Path], str]]:
+    plain = Path(path.name.removesuffix(".gz"))
+    spoken = _LANGUAGE.search(f"{path}/")
+    language = LANGUAGES.get(spoken[1].lower().replace("-", "_"), "") if spoken else ""
+    if path.suffix == ".mo":
+        return language, _messages
+    if language and "/man/" in str(path):
+        return language, _manual
+    if language and path.suffix == ".html":
+        return language, _page
+    if language and "/fortunes/" in str(path) and plain.suffix in ("", ".u8", ".fortunes"):
+        return language, _read
+    if (
+        "/common-licenses/" in str(path)
+        or plain.suffix == ".txt"
+        or plain.name in ("README", "NEWS")
+        or "/bible" in str(path)
+    ):
+        return "English", _read
+    if "/man/man" in str(path):
+        return "English", _manual
+    return SUFFIXES.get(plain.suffix, ""), _read
+
+
+def _read(path: Path) -> str:
+    if path.name.endswith(".gz"):
+        with gzip.open(path) as file:
+            return file.read(LARGEST).decode()
+    if path.stat().st_size > 8 * LARGEST or path.is_symlink():
+        raise ValueError(path)
+    return path.read_bytes().decode()[:LARGEST]
+
+
+def _manual(path: Path) -> str:
+    """A manual page without its macros."""
+    lines = [line for line in _read(path).split("\n") if not line.startswith((".", "'"))]
+    text = (
+        re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^/]|\\s[-+]?\d", "", "\n".join(lines)).replace("\\-", "-").replace("\\(aq", "'")
+    )
+    return re.sub(r"\\\(?\[?\w*\]?", "", text)
+
+
+def _page(path: Path) -> str:
+    """What a page of help says, without its markup."""
+    text = re.sub(r"(?s)<(script|style|head).*?</\1>|<[^>]+>", " ", _read(path))
+    return re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"[ \t]+", " ", html.unescape(text)))
+
+
+def _messages(path: Path) -> str:
+    """The sentences of a catalogue of translations."""
+    with path.open("rb") as file:
+        catalogue = gettext.GNUTranslations(file)
+    texts: dict[object, str] = getattr(catalogue, "_catalog", {})
+    return "\n".join(text for key, text in texts.items() if key and len(text) > 30 and text != key)[:LARGEST]
+
+
+def _reaction(dice: random.Random) -> str:
+    """A few words and emoji, as people answer each other."""
+    words = dice.sample(
+        ["thanks", "so good", "Yes!", "haha", "see you", "no way", "on my way", "love it", "ok"], dice.randrange(3)
+    )
+    faces = [chr(dice.randrange(0x1F300, 0x1F650)) for _ in range(dice.randrange(1, 4))]
+    joined = dice.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
+    return " ".join([*words, joined.join(faces)])
+
+
+def _made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
+    """What machines make: encoded bytes, digests, names nobody chose."""
+    dice = random.Random(seed)
+    makers: dict[str, Callable[[int], str]] = {
+        "base64": lambda size: base64.b64encode(dice.randbytes(size * 3 // 4)).decode(),
+        "hex": lambda size: dice.randbytes(size // 2).hex(),
+        "UUIDs": lambda size: "\n".join(str(uuid.UUID(bytes=dice.randbytes(16), version=4)) for _ in range(size // 37 + 1)),
+        "digits": lambda size: "\n".join(str(dice.getrandbits(dice.randrange(30, 130))) for _ in range(size // 22 + 1)),
+        "emoji": lambda size: " ".join(_reaction(dice) for _ in range(size // 12 + 1)),
+        "numbers": lambda size: " ".join(f"{dice.lognormvariate(3, 3):.{dice.randrange(5)}f}" for _ in range(size // 6)),
+    }
+    return {
+        name: [(f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random()))) for n in range(per_class)]
+        for name, maker in makers.items()
+    }
