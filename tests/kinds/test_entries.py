@@ -15,6 +15,7 @@ import pytest
 from retain import Memory, Scope, clock
 from retain.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.faces.cli import main
 from retain.faces.render import as_json
 from retain.section import Ask
 from retain.tool import Tool
@@ -687,3 +688,24 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
     with pytest.raises(AlreadyExists):
         me.entries.add_many([{"content": "new"}, {"id": "a", "content": "other"}])
     assert contents(me) == ["here"]
+
+
+def test_the_command_line_says_the_same(memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """J6, J7: lists with their filters, boards, export and import, and a helpful word where there is nothing."""
+    core = me.entries.add("Ada lives in Porto.", kind="core")
+    me.entries.add("Rain.")
+
+    def run(*words: str) -> tuple[int, str]:
+        status = main(["entries", *words, "--database", url, "--tenant", "acme", "--agent", "scout"])
+        return status, capsys.readouterr().out
+
+    assert json.loads(run("list", "--kind", "core", "--no-expired", "--json")[1]) == {
+        "data": [as_json(core)], "next": None
+    }  # fmt: skip
+    assert run("list", "--search", "snow") == (0, "Nothing here yet.\n")
+    assert [entry["kind"] for entry in json.loads(run("list", "--expired", "--json")[1])["data"]] == ["journal"]
+    assert run("prompt") == (0, "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto.\n")
+    assert json.loads(run("share", "main", "scout,critic", "--json")[1]) == {"main": ["critic", "scout"]}
+    assert run("add", "x" * 10_001) == (2, "")
+    assert run("remove", core.id) == (0, "Done.\n")
+    assert run("get", core.id) == (3, "")
