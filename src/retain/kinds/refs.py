@@ -24,7 +24,7 @@ __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", 
 MOST_LISTED = 200
 """The most references of a session that a context looks at."""
 _MOST_SUMMARY = 2_000
-_MOST_WORDS = 8
+_PLACES = tuple(f"word_{letter}" for letter in "abcdefgh")
 _BEGINNING = 2_000
 _TRIES = 3
 _LOCAL = {"file": "null", "whole": "0", "staged_at": ":now"}
@@ -263,11 +263,11 @@ class Refs(Kind):
         words = canonical.text(query, "query", 1000).casefold().split()
         if not words:
             raise Invalid(field="query", problem="must not be blank")
-        if len(words) > _MOST_WORDS:
-            raise Invalid(field="query", problem=f"has more than {_MOST_WORDS} words")
+        if len(words) > len(_PLACES):
+            raise Invalid(field="query", problem=f"has more than {len(_PLACES)} words")
         size = self._limit(limit)
-        named = {f"w{n}": "%" for n in range(1, _MOST_WORDS + 1)} | {
-            f"w{n}": reference.like(w) for n, w in enumerate(words, 1)
+        named = dict.fromkeys(_PLACES, "%") | {
+            place: reference.like(word) for place, word in zip(_PLACES, words, strict=False)
         }
 
         def work(tx: Transaction) -> Sequence[Row]:
@@ -384,9 +384,9 @@ _SEARCH = (
     + _VISIBLE
     + """
              and coalesce(session_id, '') = coalesce(:session, session_id, '')
-             and words like :w1 escape '!' and words like :w2 escape '!' and words like :w3 escape '!'
-             and words like :w4 escape '!' and words like :w5 escape '!' and words like :w6 escape '!'
-             and words like :w7 escape '!' and words like :w8 escape '!'
+             and words like :word_a escape '!' and words like :word_b escape '!' and words like :word_c escape '!'
+             and words like :word_d escape '!' and words like :word_e escape '!' and words like :word_f escape '!'
+             and words like :word_g escape '!' and words like :word_h escape '!'
              order by created_at desc, key desc limit :size"""
 )
 _OF_SESSION = """select key, summary, max(here) from (
