@@ -38,6 +38,7 @@ FLOORS = (
         "tool",
         "extract",
         "transcript",
+        "cutting",
         "summarizer",
         "describe",
         "view",

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from retain import Memory, NewMessage, clock
+from retain.testing import ScriptedModel
 from tests.chaos.folding import Job, is_up, notes, start
 from tests.chaos.test_kill import wait_for
 from tests.chaos.writer import SESSION, WHO
-from tests.kinds.test_summaries import ANSWER, ScriptedModel, with_model
+from tests.kinds.test_summaries import ANSWER, with_model
 
 Open = Callable[..., Memory]
 MESSAGES = 400

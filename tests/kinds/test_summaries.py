@@ -12,6 +12,7 @@ import pytest
 
 from retain import Memory, NewMessage, Scope, Settings, tokens
 from retain.errors import BadAnswer, Conflict, Invalid, ModelError, ModelUnavailable, NoModel, NotFound
+from retain.kinds import summaries as module
 from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
 from retain.section import Ask
@@ -440,6 +441,34 @@ def folded_again(open_memory: Open, said: list[NewMessage], keep: int, threshold
     me.sessions.add("again")
     me.messages.extend("again", said)
     return me.summaries.fold("again").covers_to
+
+
+def test_a_long_past_is_looked_at_part_by_part(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S5: summaries that are switched on late fold everything, in memory that does not grow with it; no pair is parted."""
+    monkeypatch.setattr(module, "_MOST_TURNS", 20)
+    monkeypatch.setattr(module, "_IN_ONE_READ", 7)
+    model = ScriptedModel(ANSWER)
+    memory = open_memory(summary_enabled=True, summary_keep_last=3, summary_threshold=4)
+    me = with_model(memory, model).scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    for n in range(1, 200, 4):
+        turn = [NewMessage("user", f"m{n}m"), *tool_turn(f"c{n}", f"m{n + 2}m"), NewMessage("assistant", f"m{n + 3}m")]
+        me.messages.extend("s", turn)
+    assert me.summaries.fold("s").covers_to == 197
+    folds = me.summaries.list("s").items[::-1]
+    assert len(folds) > 5
+    assert all(one.covers_to % 4 != 2 for one in folds), "between a call and its result"
+    assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
+    seen = [number for asked in model.asked for number in shown(asked)]
+    assert seen == [number for number in range(1, 198) if number % 4 != 2]
+
+
+def test_a_group_larger_than_what_is_looked_at_ends_the_fold(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P8: no endless loop."""
+    monkeypatch.setattr(module, "_MOST_TURNS", 10)
+    said = [U, says("assistant", calls="a"), *[A] * 15, says("tool", answers="a"), U, A, U, A]
+    assert folded(open_memory, [CALL, *[RESULT] * 15, U, A]) == 0
+    assert folded_again(open_memory, said, keep=3, threshold=20) == 1
 
 
 # -- changes underneath -----------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from retain import canonical, clock, pairing, summarizer
+from retain import canonical, clock, cutting, pairing, summarizer
 from retain import tokens as counting
 from retain.errors import Conflict, NotFound
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
@@ -34,9 +35,11 @@ _VOICE = """select number, covers_to, text from summaries where tenant = :tenant
                 select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
             order by number desc limit 1"""
 _IN_ONE_READ = 500
+_MOST_TURNS = 5_000  # looked at together; a result is not looked for further away from its call than a fifth of that
+_MAY_CALL = ("parts", "tool", "function_call", "\\u")  # without any of these, content has no call and no result
+_PLAIN: dict[str, Any] = {}
 _FAR = 2**53
 _TRIES = 3
-_FRAME = 8  # tokens that a message takes in a transcript besides what it says
 
 
 @dataclass(frozen=True)
@@ -59,21 +62,11 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """What must be known of a message to find where a conversation may be cut."""
+class _Goal:
+    """Where a fold may end, in order; `more` messages than are looked at at once come after."""
 
-    seq: int
-    role: str
-    tokens: int
-    content: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """A place for a cut: the last message before it, and the tokens since the place before."""
-
-    seq: int
-    tokens: int
+    cuts: Sequence[cutting.Cut]
+    more: bool
 
 
 @dataclass(frozen=True)
@@ -164,7 +157,7 @@ class Summaries(Kind):
         raises a ModelError and changes nothing.
         """
         canonical.key(session, "session")
-        if not ((force or self._settings.summary_enabled) and self._goal(session, force)):
+        if not self._read(lambda tx: self._waiting(tx, session, force)):
             return self.get(session)
         summarizer.chosen(self._settings, self._home.models, "")  # is there one at all?
         what = "fold " + hashlib.sha256(session.encode()).hexdigest()
@@ -200,32 +193,41 @@ class Summaries(Kind):
             if not leases.renew(self._database, lease, self._lease_seconds):
                 raise _Lost
 
-        for _ in range(_TRIES):
+        tries = 0
+        while tries < _TRIES:
             goal = self._goal(session, force)
             while step := self._step(session, goal):
                 writer = summarizer.chosen(self._settings, self._home.models, step.before.text)
                 written = writer.write(step.before.text, step.messages, still_ours)
                 if not self._write(lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True):  # type: ignore[misc]
+                    tries += 1
                     break
             else:
-                return
+                if not (goal.more and goal.cuts):
+                    return
         raise Conflict(problem=f"the messages of session {session!r} change while they are summarised; try again later")
 
-    def _goal(self, session: str, force: bool) -> list[_Cut]:
-        """Where the messages that are to be folded may be cut, up to the last place; empty where nothing is due."""
-        keep, threshold = self._settings.summary_keep_last, self._settings.summary_threshold
+    def _waiting(self, tx: Transaction, session: str, force: bool) -> int:
+        """The first message to fold, 0 where nothing is due."""
+        begin = _begin(tx, session, own_session(tx, self._who, session))
+        last = tx.one(_LAST, session=session) or (0,)
+        waiting = last[0] - begin + 1
+        due = force or (self._settings.summary_enabled and waiting > self._settings.summary_threshold)
+        return begin if due and waiting > self._settings.summary_keep_last else 0
 
-        def work(tx: Transaction) -> list[_Cut]:
-            begin = _begin(tx, session, own_session(tx, self._who, session))
-            last = tx.one(_LAST, session=session) or (0,)
-            waiting = last[0] - begin + 1
-            if waiting <= keep or not (force or waiting > threshold):
-                return []
-            return _cuts(list(_turns(tx, session, begin)), keep, 2 * threshold)
+    def _goal(self, session: str, force: bool) -> _Goal:
+        """Where the messages that are to be folded may be cut, up to the last place; nothing where nothing is due."""
+        keep, patience = self._settings.summary_keep_last, 2 * self._settings.summary_threshold
+
+        def work(tx: Transaction) -> _Goal:
+            begin = self._waiting(tx, session, force)
+            turns = list(islice(_turns(tx, session, begin), _MOST_TURNS)) if begin else []
+            more = len(turns) == _MOST_TURNS
+            return _Goal(cutting.cuts(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience), more)
 
         return self._read(work)
 
-    def _step(self, session: str, goal: Sequence[_Cut]) -> _Step | None:
+    def _step(self, session: str, goal: _Goal) -> _Step | None:
         """The messages for the next call: as many as it takes, but at least up to the first place for a cut."""
 
         def work(tx: Transaction) -> _Step | None:
@@ -233,7 +235,7 @@ class Summaries(Kind):
             before = _summary(session, tx.one(_NEWEST, session=session))
             room = summarizer.chosen(self._settings, self._home.models, before.text).room
             upto, spent = 0, 0
-            for place in [place for place in goal if place.seq >= begin]:
+            for place in [place for place in goal.cuts if place.seq >= begin]:
                 spent += place.tokens
                 if upto and spent > room:
                     break
@@ -273,51 +275,17 @@ def _begin(tx: Transaction, session: str, first_seq: int) -> int:
     return max(int((covered or (0,))[0]) + 1, first_seq)
 
 
-def _turns(tx: Transaction, session: str, begin: int) -> Iterator[_Turn]:
+def _turns(tx: Transaction, session: str, begin: int) -> Iterator[cutting.Turn]:
     """The messages from a number on, without what they say: of a tool call or a result, only the id stays."""
     while rows := tx.all(_MESSAGES, session=session, first=begin, last=_FAR, size=_IN_ONE_READ):
         for message in records(session, rows):
-            calls = [{"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)]
-            results = [{"type": "tool_result", "id": one.id} for one in pairing.results(message.role, message.content)]
-            yield _Turn(message.seq, message.role, message.tokens, {"parts": calls + results})
+            parts = []
+            if message.role == "tool" or any(word in message.raw for word in _MAY_CALL):
+                parts += [{"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)]
+                found = pairing.results(message.role, message.content)
+                parts += [{"type": "tool_result", "id": result.id} for result in found]
+            yield cutting.Turn(message.seq, message.role, message.tokens, {"parts": parts} if parts else _PLAIN)
         begin = rows[-1][0] + 1
-
-
-def _cuts(turns: Sequence[_Turn], keep: int, patience: int) -> list[_Cut]:
-    """Where a fold may end, up to the place that leaves at least `keep` turns, or as near to it as pairs allow.
-
-    The last message is never folded: an agent may be in the middle of a turn.
-    """
-    free = pairing.cuts(turns)
-    for place in _open(turns):
-        if len(turns) - place <= patience:  # its result may yet come; later on, it never will
-            free[place + 1 :] = [False] * (len(free) - place - 1)
-    places = [place for place in range(1, len(turns)) if free[place]]
-    goal = len(turns) - keep
-    near = [place for place in places if place <= goal] or places[:1]
-    if near and near[-1] != goal:  # it has to move anyway: rather to where a user begins to speak
-        asking = [place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"]
-        near = near[: near.index(asking[-1]) + 1] if asking else near
-    found, start = [], 0
-    for place in near:
-        found.append(_Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])))
-        start = place
-    return found
-
-
-def _open(turns: Sequence[_Turn]) -> list[int]:
-    """The places of calls that have no result yet; only its own id answers a call that has one."""
-    waiting: dict[str, int] = {}
-    nameless: list[str] = []
-    for place, turn in enumerate(turns):
-        for result in pairing.results(turn.role, turn.content):
-            waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
-        if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
-            nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
-            waiting.update(dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place))
-        elif turn.role != "tool":
-            nameless = []
-    return sorted(set(waiting.values()))
 
 
 def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: leases.Lease) -> bool:
