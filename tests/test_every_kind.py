@@ -48,7 +48,12 @@ def make_messages(me: Scope, mark: str) -> None:
     me.messages.append(id, "user", f"{mark} \\u0000 \x00", key="k", created_at=datetime(2001, 2, 3, 4, 5, 6, 789_012, UTC))
     raw = JsonText('{ "text" : "' + mark + ' \\u00e9", "n": 1.0e2, "n": 2 }')
     me.messages.extend(
-        id, [NewMessage("assistant", raw, cost=0.1 + 0.2), NewMessage("tool", mark, tokens_in=2**53)], key=mark
+        id,
+        [
+            NewMessage("assistant", raw, cost=0.1 + 0.2),
+            NewMessage("tool", f"[MemoryRef: some-key - {mark}]", tokens_in=2**53),
+        ],
+        key=mark,
     )
 
 

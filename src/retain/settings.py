@@ -77,6 +77,9 @@ class Settings:
     ref_folder: str = _setting(
         "", "The folder for large references. Empty: beside an SQLite file; on PostgreSQL they stay in the database."
     )
+    ref_describe: Literal["builtin", "model"] = _setting(
+        "builtin", "Who writes descriptions: `builtin`, or `model` for the main model, where there is one and it answers."
+    )
     max_ref_bytes: int = _setting(1 << 30, "The largest content of one reference.", 1024)
     max_notes_bytes: int = _setting(256 << 10, "The largest notes document.", 1024)
     context_tokens: int = _setting(8000, "The budget of a context, where a call does not say.", 100)
