@@ -1,0 +1,132 @@
+"""Capturing a large output: how fast against writing the same bytes to a file, and how much memory does it take?"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.harness import RATIO_COLUMNS, Plan, Table, Target, race, rate, versus
+from retain import Scope
+
+PIECE = 1 << 20
+BUFFERS = 2 * 8 << 20
+MEMORY = """
+import io, re, sys
+from retain import Memory, Settings
+
+def most():
+    with open("/proc/self/status") as status:  # resource.getrusage would also know the size of the process that started it
+        return int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]) * 1024
+
+with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:
+    prepare = memory.scope("acme", "ada", "scout").refs.prepare
+    with open(sys.argv[2], "rb") as file:
+        prepare.keep(prepare(io.BytesIO(file.read(400_000)), source="warm up"))
+        before = most()
+        prepare.keep(prepare(file, source="make everything", status="Success"))
+    print(most() - before)
+"""
+
+
+class Output(io.RawIOBase):
+    """A large output, as it comes from a pipe; each has a first line of its own, because nothing is kept twice."""
+
+    numbers = itertools.count()
+
+    def __init__(self, path: Path) -> None:
+        self.first = f"output {next(self.numbers)}\n".encode()
+        self.file = path.open("rb", buffering=0)
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        if self.first:
+            first, self.first = self.first, b""
+            return first
+        return self.file.read(size)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.file.close()
+        super().close()
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """A log of 50 MB, and bytes that are no text."""
+    size = plan.much(50_000_000, 20_000_000)
+    folder = plan.place()
+    me = plan.open(f"sqlite:///{folder}/capture.db")
+    rows, peaks = [], []
+    for name, content in (("a log", log(size)), ("random bytes", os.urandom(size))):
+        source = folder / f"{name}.source"
+        source.write_bytes(content)
+        plan.say(f"capturing {name}")
+        contenders: dict[str, Callable[[], object]] = {
+            "capture": lambda source=source: capture(me, source),  # type: ignore[misc]
+            "write": lambda source=source: write(source, folder / "written"),  # type: ignore[misc]
+        }
+        race(1, 1, contenders)
+        taken = race(plan.much(15, 5), 1, contenders)
+        speeds = {name: [size / seconds / 1e6 for seconds in series] for name, series in taken.items()}
+        what = f"{name} of {size / 1e6:.0f} MB"
+        rows.append(versus(f"{what}, MB", speeds["capture"], speeds["write"], Target(at_least=0.5), show=rate))
+        peaks.append(peak(what, [memory(folder, source, number) for number in range(plan.much(5, 2))]))
+    yield Table(
+        "Capturing a large output, SQLite",
+        "From a pipe's worth of 1 MiB pieces to a reference with its description, hash, lines and tokens, durable; against "
+        "the same pieces written to a file with fsync.",
+        RATIO_COLUMNS,
+        rows,
+    )
+    yield Table(
+        "Memory for a large output",
+        "What the process's largest size grows by, after one small capture; a process of its own each time.",
+        ("what", "peak", "target", ""),
+        peaks,
+    )
+
+
+def log(size: int) -> bytes:
+    """Lines as a build writes them, no two alike."""
+    line = "2026-11-15 05:41:{:02}.{:06} INFO  [worker-{}] compiled src/module_{}/file_{}.c in {} ms, 0 warnings\n"
+    lines = (line.format(n % 60, n, n % 8, n % 97, n, n % 1013) for n in itertools.count())
+    out = io.BytesIO()
+    while out.tell() < size:
+        out.write(next(lines).encode())
+    return out.getvalue()[:size]
+
+
+def capture(me: Scope, source: Path) -> None:
+    """As `retain run` does it."""
+    with Output(source) as output:
+        me.refs.prepare.keep(me.refs.prepare(output, source="make everything", status="Success"))  # type: ignore[arg-type]
+
+
+def write(source: Path, target: Path) -> None:
+    """The least that keeps the same bytes."""
+    with Output(source) as output, target.open("wb", buffering=0) as file:
+        while piece := output.read(PIECE):
+            file.write(piece)
+        os.fsync(file.fileno())
+    target.unlink()
+
+
+def memory(folder: Path, source: Path, number: int) -> int:
+    """By how many bytes a process grows at most while it captures."""
+    database = folder / f"memory {source.stem} {number}.db"
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(database), str(source)], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def peak(what: str, grown: list[int]) -> list[str]:
+    """A row of the second table."""
+    middle = statistics.median(grown)
+    target = Target(at_most=BUFFERS / 2**20)
+    return [what, f"{middle / 2**20:.1f} MiB", f"{target} MiB", target.verdict(middle / 2**20)]

@@ -1,0 +1,192 @@
+"""Contexts: what do they cost against a bare read of the same window, does a long conversation cost more than a short one,
+and how much of each prompt is the unchanged beginning of the one before, which a provider's prompt cache serves?
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from bench import straight
+from bench.harness import RATIO_COLUMNS, SESSION, TEXT, WHO, Plan, Table, Target, race, versus
+from bench.window import FAR, fill
+from retain import Memory, NewMessage, Scope, Settings, tokens
+
+OTHERS = 90
+ENTRIES = 200
+REFERENCES = 100
+QUESTION = "And which platform does it leave from?"
+WORDS = TEXT.replace(";", "").replace(".", "").lower().split()
+ORDINARY = Settings(sqlite_ballast_mib=0)
+EXTRACTIVE = Settings(sqlite_ballast_mib=0, summary_enabled=True, summary_model="extractive")
+TURNS = (200, 60)
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Speed on SQLite, then the shares of unchanged prompts."""
+    yield speed(plan)
+    yield prefixes(plan)
+
+
+def speed(plan: Plan) -> Table:
+    """A tenant of 100,000 messages; a session of 10,000 and one of 100, each with entries, notes, state and references."""
+    large, others = 10_000, plan.much(OTHERS, OTHERS // 3)
+    folder = plan.place()
+    plan.say(f"writing {large + others * 1000:,} messages")
+    me = plan.open(f"sqlite:///{folder}/context.db")
+    memory = plan.memory_of(me)
+    for number in range(others):
+        session = me.sessions.add(f"other {number}").id
+        me.messages.extend(session, [NewMessage("user", TEXT)] * 1000)
+    fill(me, large)
+    short = me.sessions.add("short").id
+    me.messages.extend(short, [NewMessage("user", TEXT)] * 100)
+    remember(me)
+    for session in (SESSION, short):
+        for number in range(REFERENCES):
+            output = f"line {number} of an output\n" * 400
+            me.refs.capture(output, source=f"make target-{number}", status="Success", session=session)
+    shown = sum(item.layer == "window" for item in me.context(SESSION, QUESTION).report.items)
+    held = memory.settings.context_tokens // me.messages.get(SESSION, 1).tokens
+    with closing(straight.connect(folder / "context.db")) as bare:
+
+        def window(number: int) -> Callable[[], object]:
+            return lambda: bare.execute(straight.WINDOW, (WHO[0], SESSION, FAR, 1, number)).fetchall()
+
+        empty = memory.scope(WHO[0], "nobody", "new")
+        fresh = empty.sessions.add("fresh").id
+        empty.messages.extend(fresh, [NewMessage("user", TEXT)] * 20)
+        contenders: dict[str, Callable[[], object]] = {
+            "long": lambda: me.context(SESSION, QUESTION),
+            "short": lambda: me.context(short, QUESTION),
+            "bare": window(held),
+            "bare shown": window(shown),
+            "bare 20": window(20),
+            "records": lambda: me.messages.window(SESSION, last=shown),
+            "alone": lambda: empty.context(fresh, QUESTION),
+        }
+        race(3, 3, contenders)
+        taken = race(plan.much(300, 60), 3, contenders)
+    goal = Target(at_most=10)
+    rows = [
+        versus(f"against a bare select of the {held} messages that the budget holds", taken["long"], taken["bare"], goal),
+        versus(f"against a bare select of the {shown} messages that are shown", taken["long"], taken["bare shown"]),
+        versus("against a bare select of 20 messages", taken["long"], taken["bare 20"]),
+        versus(f"against a window of the same {shown} messages as records", taken["long"], taken["records"]),
+        versus("10,000 messages in the session against 100", taken["long"], taken["short"], Target(at_most=1.3)),
+        versus("20 messages and nothing else remembered, against a bare select of them", taken["alone"], taken["bare 20"]),
+    ]
+    about = (
+        f"A budget of {memory.settings.context_tokens:,} tokens; {large + others * 1000:,} messages in the tenant, "
+        f"{ENTRIES} entries, {REFERENCES} references, notes of 20 sections, 20 keys; read, shared, written and reported."
+    )
+    return Table("A context, SQLite", about, RATIO_COLUMNS, rows)
+
+
+def remember(me: Scope) -> None:
+    """What an agent gathers besides messages."""
+    dice = random.Random(1)
+    for number in range(ENTRIES):
+        me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
+    me.notes.overwrite("".join(f"## Topic {number}\n\n{sentence(dice)}\n{sentence(dice)}\n\n" for number in range(20)))
+    for number in range(20):
+        me.state.set(f"key{number}", {"value": dice.choice(WORDS)})
+
+
+def sentence(dice: random.Random, words: int = 14) -> str:
+    """Some words that were never said before."""
+    return " ".join(dice.choices(WORDS, k=words)).capitalize() + "."
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A way to hold a conversation of 200 turns."""
+
+    name: str
+    tools: bool = False
+    state: bool = False
+    entries: int = 0
+    settings: Settings = ORDINARY
+
+
+TALKS = (
+    Talk("all messages"),
+    Talk("a key changes every turn", state=True),
+    Talk("an entry is added every 20 turns", entries=20),
+    Talk("tool calls in every third turn, their outputs captured", tools=True),
+    Talk("extractive summaries", settings=EXTRACTIVE),
+    Talk("extractive summaries, tool calls, a key, entries", tools=True, state=True, entries=20, settings=EXTRACTIVE),
+)
+
+
+def prefixes(plan: Plan) -> Table:
+    """Conversations of 200 turns in a budget that they outgrow, each prompt compared with the one before."""
+    rows = []
+    for talk in TALKS:
+        plan.say(talk.name)
+        same, whole, largest, last = shares(talk, plan.much(*TURNS))
+        share = same / whole
+        target = Target(at_least=0.85)
+        rows.append(
+            [talk.name, f"{100 * share:.1f} %", f"{100 * last:.1f} %", f"{largest:,}", str(target), target.verdict(share)]
+        )
+    about = (
+        "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
+        f"over {plan.much(*TURNS)} turns with a budget of {ORDINARY.context_tokens:,} tokens; the same in the second half, "
+        "when the conversation no longer fits; and the largest prompt."
+    )
+    return Table(
+        "Unchanged beginnings of prompts", about, ("conversation", "share", "second half", "tokens", "aim", ""), rows
+    )
+
+
+def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
+    """Tokens that stayed, all tokens, the most in one prompt, and the share in the second half."""
+    dice = random.Random(7)
+    counted = tokens.counter("gpt-4o")
+    before, stayed, sizes = "", [], []
+    with Memory.open("memory:", settings=talk.settings) as memory:
+        me = memory.scope(*WHO)
+        me.sessions.add(SESSION)
+        me.agents.add(WHO[2], prompt="You are a travel assistant. " + sentence(dice, 60))
+        remember_little(me, dice)
+        for turn in range(turns):
+            question = sentence(dice, 20)
+            if talk.state:
+                me.state.set("turn", turn)
+            if talk.entries and turn % talk.entries == talk.entries - 1:
+                me.entries.add(sentence(dice))
+            context = me.context(SESSION, question)
+            prompt = "\n".join(json.dumps(message, ensure_ascii=False) for message in context.messages)
+            stayed.append(counted(os.path.commonprefix([before, prompt])))  # noqa: RUF071, characters are what is meant
+            sizes.append(counted(prompt))
+            before = prompt
+            me.save_turn(SESSION, turn_of(dice, question, turn, talk.tools and turn % 3 == 2), context=context)
+            if talk.settings.summary_enabled:
+                me.summaries.fold(SESSION)
+    stayed, sizes, half = stayed[1:], sizes[1:], turns // 2
+    return sum(stayed), sum(sizes), max(sizes), sum(stayed[half:]) / sum(sizes[half:])
+
+
+def remember_little(me: Scope, dice: random.Random) -> None:
+    """What is there when a conversation begins."""
+    for number in range(10):
+        me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
+    me.notes.overwrite(f"## Preferences\n\n{sentence(dice)}\n\n## Facts\n\n{sentence(dice)}\n")
+    me.state.set("language", "de")
+
+
+def turn_of(dice: random.Random, question: str, number: int, calls: bool) -> list[NewMessage]:
+    """What is said in a turn, with a call of a tool and its output or without."""
+    asked = NewMessage("user", question)
+    answer = NewMessage("assistant", " ".join(sentence(dice, 18) for _ in range(3)))
+    if not calls:
+        return [asked, answer]
+    call = {"type": "tool_call", "id": f"call-{number}", "name": "look_up", "arguments": {"what": dice.choice(WORDS)}}
+    lines = "\n".join(sentence(dice, 10) for _ in range(120 if number % 2 else 10))
+    result = {"type": "tool_result", "tool_call_id": f"call-{number}", "output": lines}
+    return [asked, NewMessage("assistant", {"parts": [call]}), NewMessage("tool", {"parts": [result]}), answer]
