@@ -40,6 +40,8 @@ _LIST = {
     (True, True): _SHARED + " and board in " + _MINE + _FILTER,
     (True, False): _SHARED + " and board is not null" + _FILTER,
 }
+_COUNTED = "select kind, count(*) from entries where tenant = :tenant and board is null"
+_COUNTS = {True: _COUNTED + " and agent = :agent group by kind", False: _COUNTED + " group by kind"}
 _INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, version,
                                   created_at, updated_at)
              values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, 1, :created_at, :updated_at)
@@ -116,11 +118,7 @@ class Entries(Kind):
         """How many core and journal entries there are, faded ones too."""
 
         def work(tx: Transaction) -> dict[str, int]:
-            rows = tx.all(
-                """select kind, count(*) from entries
-                   where tenant = :tenant and agent = coalesce(:agent, agent) and board is null group by kind""",
-                agent=self._who.agent,
-            )
+            rows = tx.all(_COUNTS[self._who.agent is not None], agent=self._who.agent)
             return {"core": 0, "journal": 0, **{str(kind): int(count) for kind, count in rows}}
 
         return self._read(work)
