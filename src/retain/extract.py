@@ -18,6 +18,7 @@ _LONGEST = 280  # characters of one sentence in a summary
 _MOST_CANDIDATES = 5_000
 _OLD_SHARE = 0.6  # of the room, for what earlier summaries kept, where there is enough that is new
 _ALIKE = 0.7
+_BREVITY = 0.3  # how much it counts that a sentence is short; this and the weights below were tried on real conversations
 _CHAT = 0.6  # what is worth less is left out, where there is anything else
 
 _BREAK = re.compile(
@@ -29,9 +30,15 @@ _UNFINISHED = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|[A-Za-z]\.[A-Za-z]|Dr|Mr|Mrs|M
 _BULLET = re.compile(r"^\s*(?:[-*•>]|#{1,6}|\d{1,3}[.)])\s+")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-_NAME = re.compile(r"(?<=[^.!?\s] )[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
+_NAME = re.compile(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
 _NUMBER = re.compile(r"\d")
 _EXACT = re.compile(r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: ")
+_WHEN = re.compile(
+    r"""\b(?:yesterday|today|tomorrow|tonight|last|next|ago|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february
+      |march|april|may|june|july|august|september|october|november|december|week(?:end)?s?|months?|years?
+      |gestern|heute|morgen|nächste\w*|letzte\w*|ayer|hoy|mañana|hier|demain)\b|昨天|今天|明天|下周|上周|昨日|今日|明日""",
+    re.VERBOSE | re.IGNORECASE,
+)
 _DECIDED = re.compile(
     r"""\b(?:decid\w+|agreed?|must|shall|will|should|need(?:s|ed)?|want(?:s|ed)?|prefer\w*|remember|always|never|favou?rite
       |allerg\w+|deadline|because|important|name(?:'s|d|\ is)|called|live[sd]?|work(?:s|ed)?\ (?:at|for|in)|born|married
@@ -42,6 +49,7 @@ _DECIDED = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _OWN = re.compile(r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|我|私|僕", re.IGNORECASE)
+_YOU = re.compile(r"\b(?:you|your|you're)\b", re.IGNORECASE)
 _CHATTER = re.compile(
     r"""^(?:hi|hello|hey|thanks?(?:\ you)?|thank\ you|ok(?:ay)?|sure|great|perfect|cool|nice|yes|no|bye
       |good\ (?:morning|evening|night)|you(?:'re|\ are)\ welcome|let\ me\ know|of\ course|certainly|absolutely
@@ -148,7 +156,11 @@ def _worth(text: str, words: frozenset[str]) -> float:
         return 0.05
     worth = 1.0 + min(len(words), 12) / 12
     worth += 0.7 * bool(_NUMBER.search(said)) + 0.6 * min(len(_NAME.findall(said)), 2) / 2
-    worth += 0.8 * bool(_DECIDED.search(said)) + 0.5 * bool(_OWN.search(said)) + 0.5 * bool(_EXACT.search(said))
+    worth += 0.8 * bool(_DECIDED.search(said)) + 0.7 * bool(_WHEN.search(said)) + 0.5 * bool(_EXACT.search(said))
+    if _OWN.search(said):
+        worth += 0.5
+    elif _YOU.search(said):  # compliments and advice
+        worth *= 0.5
     if _CHATTER.match(said):
         worth *= 0.2
     if said.endswith(("?", "？")):
@@ -177,7 +189,7 @@ def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> 
     for_old = max(int(room * _OLD_SHARE), room - wanted)
     for group, share in ((old, for_old), (new, room), (old, room)):
         spent = 0
-        for candidate in sorted(group, key=lambda one: (-one.score, one.place)):
+        for candidate in sorted(group, key=lambda one: (-one.score / (_cost(one) + 1) ** _BREVITY, one.place)):
             cost = _cost(candidate)
             if cost > left or spent + cost > share or _repeats(candidate, kept):
                 continue
