@@ -59,7 +59,7 @@ def describe(
         says = _json(head, whole=not tail) or _plain(sample, source)
     else:
         says = next((found for recognise in RECOGNISERS if (found := recognise(sample))), "") or _plain(sample, source)
-    start = "" if status.strip().lower() in _WELL else _line(status)[:40]
+    start = "" if status.strip().lower() in _WELL else _short(_line(status))
     end = many(lines, "line") if lines > 1 and media == "text" and "row" not in says else _bytes(size) if size else ""
     return _joined(start, _line(says), end)
 
@@ -121,7 +121,7 @@ def _beginning(head: str) -> Any:
     """The children of a value that is cut off, as far as they are whole."""
     decoder = json.JSONDecoder()
     text = head.lstrip()
-    found: dict[str, Any] | list[Any] = {} if text[0] == "{" else []
+    found: dict[str, Any] | list[Any] = {} if text.startswith("{") else []
     place = 1
     try:
         while True:
@@ -156,7 +156,7 @@ def _plain(sample: Sample, source: str) -> str:
     """The first sentence; of a command's output the first line and the last, which often says how it went."""
     if not sample.first:
         return "nothing but blank lines" if sample.count else "nothing"
-    first, last = sample.first[0].strip(), sample.last[-1].strip()
+    first, last = sample.first[0].strip(), (sample.last or sample.first)[-1].strip()
     if source and first != last:
         return f"{_short(first)} … {_short(last)}"
     text = " ".join(sample.first[:3])

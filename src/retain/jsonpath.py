@@ -31,10 +31,16 @@ _STEP = re.compile(
 )
 _SOLID = re.compile(rb"\S")
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_FLAT = rb"(?:[^\"{}\[\]]++|" + _TEXT + rb")"
-_INNER = rb"[\[{](?:[^\"{}\[\]]++|" + _TEXT + rb"|[\[{]" + _FLAT + rb"*+[\]}])*+[\]}]"
-_NESTED = rb"[\[{](?:[^\"{}\[\]]++|" + _TEXT + rb"|" + _INNER + rb")*+[\]}]"
-"""Objects and arrays up to three deep, skipped in one go; nothing in these is ever tried twice."""
+_DEPTH = 6
+
+
+def _nested(depth: int) -> bytes:
+    """An expression for objects and arrays up to a depth, skipped in one go; nothing in them is ever tried twice."""
+    inner = rb"|" + _nested(depth - 1) if depth > 1 else b""
+    return rb"[\[{](?:[^\"{}\[\]]++|" + _TEXT + inner + rb")*+[\]}]"
+
+
+_NESTED = _nested(_DEPTH)
 _STRUCTURE = re.compile(_NESTED + rb"|" + _TEXT + rb'|[{}\[\]"]', re.DOTALL)
 _VALUE = re.compile(_NESTED + rb"|" + _TEXT + rb"|[^\s,:{}\[\]\"]++", re.DOTALL)
 _IN_STRING = re.compile(rb'["\\]')
@@ -300,8 +306,8 @@ def _root(file: IO[bytes]) -> Any:
     if first not in (b"{", b"["):
         return _node(source, start, end)
     file.seek(start)
-    line = file.readline(_LOAD)
-    if source.find(_SOLID, start + len(line))[1] in (b"{", b"["):
+    line = file.readline(_WINDOW)
+    if line.endswith(b"\n") and source.find(_SOLID, start + len(line))[1] in (b"{", b"["):
         try:
             json.loads(line)
             return Large(source, start, end, "lines")

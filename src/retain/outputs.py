@@ -156,7 +156,7 @@ def log(sample: Sample) -> str:
     ends = [found for line in sample.last[-_SOME:] if (found := _STAMP.match(line))]
     start, end = (found["at"] or found["web"] for found in (stamped[0], (ends or stamped)[-1]))
     if start[:10] == end[:10] and len(start) > 15:
-        end = end[11:]
+        end = end[11:].lstrip(":")
     errors = [line for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["bad"]]
     warnings = sum(1 for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["warn"])
     return "; ".join([f"log from {start} to {end}", *_trouble(errors, warnings, sure=sample.whole)])
@@ -258,7 +258,7 @@ def listing(sample: Sample) -> str:
         names = dict.fromkeys(found["name"] for line in sample.every if (found := _MATCH.match(line)))
         return f"lines found in {many(len(names), 'file', sure=sample.whole)}: {listed(names, 4)}"
     if all("/" in line and " " not in line.strip() and ":" not in line for line in some):
-        return f"{many(sample.count, 'path')}, from {some[0].strip()} to {sample.last[-1].strip()}"
+        return f"{many(sample.count, 'path')}, from {some[0].strip()} to {(sample.last or sample.first)[-1].strip()}"
     return ""
 
 

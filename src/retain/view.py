@@ -195,7 +195,7 @@ def _view(text: str, what: str, more: str = "", **following: Any) -> View:
 
 def _one_value(value: Any, path: str, tokens: int) -> View:
     large = isinstance(value, jsonpath.Large)
-    text = value if isinstance(value, str) else _written(value, tokens, indent=2)
+    text = _valid(value) if isinstance(value, str) else _written(value, tokens, indent=2)
     shown = cut(text, tokens)
     if len(shown) == len(text) and not large:
         return _view(text, f"{path}, {jsonpath.shape(value)}")
@@ -207,8 +207,12 @@ def _written(value: Any, tokens: int, indent: int | None = None) -> str:
     """A value as JSON, or the beginning of a large one."""
     if isinstance(value, jsonpath.Large):
         return value.text(tokens * _CHARACTERS)
-    written = json.dumps(value, ensure_ascii=False, indent=indent)
-    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _valid(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def _valid(text: str) -> str:
+    """Text without half characters, which JSON can hold and nobody else can read."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool) -> View:
@@ -229,9 +233,22 @@ def _around(text: str, start: int, end: int) -> str:
     """A line, or of a long one what is around a match, without splitting what people see as one character."""
     if len(text) <= 2 * _AROUND:
         return text.removesuffix("\r")
-    before = cut(text[max(0, start - _AROUND) : start], _AROUND, end=True)
-    after = cut(text[start : max(end, start + 1)][:_AROUND] + text[end : end + _AROUND], 2 * _AROUND)
-    return f"{'…' if start > len(before) else ''}{before}{after}{'…' if start + len(after) < len(text) else ''}"
+    first = _between(text, max(0, start - _AROUND), up=True)
+    last = _between(text, min(len(text), min(end, start + _AROUND) + _AROUND))
+    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
+
+
+def _between(text: str, place: int, *, up: bool = False) -> int:
+    """The nearest place, down or up, that is between two characters as people see them."""
+    import regex
+
+    start = place
+    while 0 < start < len(text) and max(text[start - 1], text[start]) >= "\u0300":
+        start -= 1
+    for cluster in regex.finditer(r"\X", text[start : place + _OVERLAP]):
+        if start + cluster.end() > place:
+            return start + (cluster.end() if up and start + cluster.start() < place else cluster.start())
+    return place
 
 
 def _bound(tokens: int) -> int:
