@@ -1,6 +1,6 @@
 """Bugs that other memory systems shipped, and the test that proves each is not here.
 
-The table says where each is proved. Bugs that need search, summaries or a server join it when those exist.
+The table says where each is proved. Bugs that need search or a server join it when those exist.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ PROVED: dict[str, dict[str, str]] = {
     "B3 two identical adds at once stayed two": {
         "kinds/test_messages.py": "test_64_identical_appends_at_once_are_one_message",
     },
+    "B5 a rewrite erased what was added while the model was thinking": {
+        "kinds/test_summaries.py": "test_what_is_appended_during_a_fold_is_not_covered",
+        "chaos/test_folding.py": "test_processes_never_fold_the_same_turns_twice",
+    },
     "B6 processes on one file overwrote each other": {
         "chaos/test_crowd.py": "test_8_processes_on_one_file_write_all_they_were_told_to",
     },
@@ -46,6 +50,9 @@ PROVED: dict[str, dict[str, str]] = {
     "B10 a locked database was taken for a damaged one and deleted": {
         "chaos/test_locks.py": "test_writers_wait_for_another_process_that_holds_the_lock",
         "storage/test_sqlite.py": "test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else",
+    },
+    "B11 after a restart the summary was gone and its messages were still marked": {
+        "kinds/test_summaries.py": "test_a_restart_finds_the_same_summary",
     },
     "B13 items of one millisecond came back in any order": {
         "kinds/test_messages.py": "test_1000_appends_under_a_frozen_clock_keep_their_order",
@@ -87,6 +94,13 @@ PROVED: dict[str, dict[str, str]] = {
     "B25 half an emoji made a session unreadable": {
         "test_canonical.py": "test_text_cut_at_every_offset_is_valid",
     },
+    "B28 one huge tool result made summarising impossible for ever": {
+        "kinds/test_summaries.py": "test_a_huge_tool_result_does_not_stop_folding",
+    },
+    "B29 a summary parted a tool call from its result": {
+        "kinds/test_summaries.py": "test_the_cut_never_parts_a_call_and_its_result",
+        "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
+    },
     "B30 bytes grew with the square of the messages": {
         "storage/test_sqlite.py": "test_bytes_per_message_stay_constant",
     },
@@ -114,7 +128,7 @@ PROVED: dict[str, dict[str, str]] = {
 
 
 def test_every_bug_that_touches_this_ground_is_in_the_table() -> None:
-    ground = [*range(1, 4), 6, 7, 9, 10, *range(13, 26), *range(30, 34), 35, 37, 38]
+    ground = [*range(1, 4), *range(5, 8), *range(9, 12), *range(13, 26), *range(28, 34), 35, 37, 38]
     assert [bug.split(maxsplit=1)[0] for bug in PROVED] == [f"B{number}" for number in ground]
 
 
