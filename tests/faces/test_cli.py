@@ -47,12 +47,22 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
     (tmp_path / "turns.jsonl").write_text(
         '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
     )
-    last = {"agents remove", "sessions remove", "state remove"}
+    (tmp_path / "scout.json").write_text('[{"id": "0199…", "content": "Ada likes trains."}]')
+    run('retain refs add "npm ERR! peer dependency" "an install" --key npm-install-7f3a09c1')
+    run("retain entries add-many scout.json --agent scout")
+    (tmp_path / "scout.json").write_text('[{"content": "Ada likes trains."}]')
+    last = {"agents remove", "sessions remove", "state remove", "refs remove", "entries remove"}
+    not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
+                             "turns get")  # fmt: skip
     for way in sorted(WAYS, key=lambda way: way.command in last):
-        done = run(way.example)
+        command = way.example.rpartition("| ")[2].partition(" > ")[0]  # the shell's part is the shell's
+        done = run(command, stdin="npm ERR!", RETAIN_SUMMARY_MODEL="extractive", RETAIN_SUMMARY_KEEP_LAST="1")
+        if way.command in not_made_by_a_command:
+            assert (done.returncode, "There is no" in done.stderr) == (3, True), way.example
+            continue
         assert done.returncode == 0, f"{way.example}: {done.stderr}"
-        assert done.stdout.strip()
-        assert not done.stderr
+        assert done.stdout
+        assert "retain:" not in done.stderr
 
 
 def test_a_conversation(run: Run) -> None:

@@ -42,10 +42,11 @@ _WINDOW = [layer.name for layer in LAYERS].index("window")
 
 @dataclass(frozen=True)
 class Context:
-    """What a model is given, and the report that explains it."""
+    """What a model is given, and the report that explains it; `texts` has the text of each source in the report."""
 
     said: Sequence[Said]
     report: Report
+    texts: Mapping[str, str]
 
     @cached_property
     def messages(self) -> list[dict[str, Any]]:
@@ -136,10 +137,14 @@ def _wanted(sections: Mapping[str, Section], name: str) -> int:
     return sum(piece.tokens for piece in section.pieces) + _HEAD_TOKENS if section else 0
 
 
+def _prompt(found: Found) -> str:
+    return found.prompt if found.prompt.strip() else f"You are {found.who.agent}."
+
+
 def _system(found: Found, written: Mapping[str, str], ask: Ask) -> str:
     """The system message: the agent's prompt, its own memory right after it, the group, its notes."""
     notes = written.get("notes", "")
-    prompt = found.prompt if found.prompt.strip() else f"You are {found.who.agent}."
+    prompt = _prompt(found)
     parts = [prompt.replace(NOTES_HERE, notes), written.get("private", "")]
     if ask.others:
         parts.append(f"You are in a group conversation. The other participants: {', '.join(ask.others)}.")
@@ -162,6 +167,7 @@ class _Writer:
         self.items: dict[str, list[Item]] = {}
         self.left_out: list[Item] = []
         self.written: dict[str, str] = {}
+        self.texts = {"new": new.text if new else "", f"agents {found.who.agent}": _prompt(found), "fragment": FRAGMENT}
 
     def context(self) -> Context:
         """Every layer in its share; the recent turns get what the others leave."""
@@ -181,7 +187,8 @@ class _Writer:
         else:
             window = self._window(-1)
             cost = self._fill_references(window, self.budget - base)
-        return Context(self._said(window), self._report(base + cost))
+        self.texts |= {f"messages {line.seq}": line.said[0].text for line in window}
+        return Context(self._said(window), self._report(base + cost), self.texts)
 
     def _fill(self, name: str) -> None:
         section = self.found.sections.get(name)
@@ -191,6 +198,7 @@ class _Writer:
         kept = self._choose(section.pieces, name, room) if name != "summary" else [_cut(section.pieces[0], room)]
         text = placeholder.neutral(section.write(kept), self.known) if kept else ""
         self.written[name] = text
+        self.texts |= {piece.source: piece.text for piece in kept}
         self.items[name] = [Item(name, piece.source, piece.tokens, piece.reason) for piece in kept]
 
     def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
@@ -247,6 +255,7 @@ class _Writer:
             self.left_out.append(Item("references", "refs, still older", 0, "search_memory finds them"))
         told = [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")] if section else []
         self.items["references"] = told + [Item("references", p.source, p.tokens, p.reason) for p in kept]
+        self.texts |= {piece.source: piece.text for piece in kept}
         listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept)])
         self.written["references"] = render.fence(listed) if kept else ""
         return size(Said("user", self.written["references"])) if kept else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from retain.context.assemble import Context
@@ -10,6 +11,7 @@ from retain.context.explain import Report
 from retain.errors import Invalid, NotFound
 from retain.faces.command import Arguments, open_memory, whose
 from retain.faces.render import as_json, table
+from retain.memory import Scope
 
 ABOUT = "What a model would be given for a message, or was given for a turn, and why."
 EXAMPLE = 'retain context --session trip --message "Where do we go?"\n  retain context explain TURN'
@@ -28,6 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
 }
 _BAR = 40
+_SHORT = 60
 
 
 def context(arguments: Arguments) -> int:
@@ -39,15 +42,16 @@ def context(arguments: Arguments) -> int:
     with open_memory(arguments) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
         if arguments.what == "explain":
-            stored = scope.turns.get(arguments.turn).report
-            if stored is None:
+            turn = scope.turns.get(arguments.turn)
+            if turn.report is None:
                 raise NotFound(what="report of turn", id=arguments.turn)
-            _show(Report.of_json(stored), arguments)
+            report = Report.of_json(turn.report)
+            _show(report, {} if arguments.json else _found_again(scope, turn.session, report), arguments)
             return 0
         others = [name.strip() for name in arguments.others.split(",") if name.strip()]
         found = scope.context(arguments.session, arguments.message, budget=arguments.budget, others=others)
     if arguments.shape == "report":
-        _show(found.report, arguments)
+        _show(found.report, found.texts, arguments)
     else:
         print(_shaped(found, arguments.shape))
     return 0
@@ -60,7 +64,27 @@ def _shaped(found: Context, shape: str) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _show(report: Report, arguments: Arguments) -> None:
+def _found_again(scope: Scope, session: str, report: Report) -> dict[str, str]:
+    """The texts of a report's sources, as they are today: a report holds none, and what was deleted since is gone."""
+    look: dict[str, Callable[[str], str]] = {
+        "messages": lambda id: scope.messages.get(session, int(id)).text,
+        "entries": lambda id: scope.entries.get(id).content,
+        "refs": lambda id: scope.refs.info(id).summary,
+        "agents": lambda id: scope.agents.get(id).prompt,
+        "summaries": lambda id: next(s.text for s in scope.summaries.list(session) if s.number == int(id)),
+    }
+    texts = {}
+    for item in report.items:
+        kind, _, id = item.source.partition(" ")
+        if kind in look:
+            try:
+                texts[item.source] = look[kind](id)
+            except (NotFound, StopIteration):
+                texts[item.source] = "(no longer there)"
+    return texts
+
+
+def _show(report: Report, texts: Mapping[str, str], arguments: Arguments) -> None:
     """The tokens by layer, each with a bar, then every item, then what was left out."""
     if arguments.json:
         print(json.dumps(as_json(report), ensure_ascii=False))
@@ -71,8 +95,14 @@ def _show(report: Report, arguments: Arguments) -> None:
         for layer, cost in report.by_layer().items()
     ]
     table(("layer", "tokens", "of the budget"), bars)
-    table(("layer", "source", "tokens", "why"), [(i.layer, i.source, f"{i.tokens:,}", i.reason) for i in report.items])
+    rows = [(i.layer, i.source, f"{i.tokens:,}", i.reason, _begins(texts.get(i.source, ""))) for i in report.items]
+    table(("layer", "source", "tokens", "why", "begins"), rows)
     if report.left_out:
         print("Left out:")
-        rows = [(i.layer, i.source, f"{i.tokens:,}" if i.tokens else "–", i.reason) for i in report.left_out]
-        table(("layer", "source", "tokens", "why"), rows)
+        out = [(i.layer, i.source, f"{i.tokens:,}" if i.tokens else "–", i.reason) for i in report.left_out]
+        table(("layer", "source", "tokens", "why"), out)
+
+
+def _begins(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT else line[:_SHORT].rstrip() + " …"

@@ -49,7 +49,7 @@ WAYS = (
     Way("summaries", "get", "retain summaries get trip"),
     Way("summaries", "list", "retain summaries list trip --limit 5"),
     Way("summaries", "fold", "retain summaries fold trip --force"),
-    Way("summaries", "expand", "retain summaries expand trip --number 2"),
+    Way("summaries", "expand", "retain summaries expand trip --limit 50"),
     Way("notes", "read", "retain notes read --user ada --agent scout"),
     Way("notes", "overwrite", 'retain notes overwrite "# Preferences" --user ada --agent scout'),
     Way("notes", "append", 'retain notes append "- prefers tea" --user ada --agent scout'),
@@ -95,7 +95,7 @@ WAYS = (
     Way("interactions", "list", "retain interactions list --model gpt-5-mini"),
     Way("interactions", "totals", "retain interactions totals model"),
     Way("turns", "list", "retain turns list trip"),
-    Way("turns", "get", "retain turns get 0198c1f2-7a3b-7c4d-8e5f-0123456789ab --json"),
+    Way("turns", "get", "retain turns get 0199… --json"),
 )
 
 WORDS = {

@@ -1,0 +1,67 @@
+"""`retain context`, as a person runs it: a table with bars now, and for a turn later."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retain import Memory
+from tests.conftest import SETTINGS
+from tests.faces.test_cli import Run, answer, run
+
+__all__ = ["run"]
+
+
+@pytest.fixture
+def turn(url: str) -> str:
+    """A conversation with one saved turn."""
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope("default", "ada", "scout")
+        session = me.sessions.add("trip").id
+        me.entries.add("Ada likes the sea.", kind="core")
+        context = me.context(session, "Where do we go?")
+        return me.save_turn(session, [{"role": "user", "content": "Where do we go?"}], context=context).id
+
+
+def test_a_table_with_a_bar_for_each_layer(run: Run, turn: str) -> None:
+    """X3: `retain context --session … --message …` shows it now."""
+    done = run('retain context --session trip --message "And now?" --budget 1000')
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith(" of 1,000 tokens")
+    assert any(line.split()[:1] == ["private"] and "█" in line for line in lines)
+    assert any("messages 1" in line and "recent" in line for line in lines)
+    assert any("a core memory" in line and "- Ada likes the sea." in line for line in lines)
+
+
+def test_explained_later(run: Run, turn: str) -> None:
+    """X3: `retain context explain TURN` shows what the turn was given, not what it would be given now."""
+    run("retain entries add 'Ada likes trains.' --kind core --agent scout")
+    done = run(f"retain context explain {turn}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("a core memory") == 1
+    assert "Ada likes the sea." in done.stdout
+    assert "messages 1" not in done.stdout
+    report = answer(run(f"retain context explain {turn} --json"))
+    assert {"budget", "tokens", "items", "left_out", "shares"} <= report.keys()
+
+
+def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
+    said = json.loads(run("retain context --session trip --message Now --as openai").stdout)
+    assert said[-1] == {"role": "user", "content": "Now"}
+    rendered = json.loads(run("retain context --session trip --message Now --as anthropic").stdout)
+    assert "Ada likes the sea." in rendered["system"]
+    assert run("retain context --session trip --message Now --as text").stdout.startswith("[system]\nYou are scout.")
+
+
+def test_what_is_wrong_is_said(run: Run, turn: str) -> None:
+    for command, status, words in (
+        ("retain context", 2, "--session: is needed"),
+        ("retain context explain", 2, "TURN: is needed"),
+        ("retain context explain nothing", 3, "There is no turn 'nothing'"),
+        ("retain context --session nowhere", 3, "There is no session 'nowhere'"),
+        ("retain context --session trip --budget 3", 2, "budget: is 3 tokens"),
+    ):
+        done = run(command)
+        assert (done.returncode, words in done.stderr) == (status, True), (command, done.stderr)
