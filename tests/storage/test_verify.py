@@ -110,7 +110,7 @@ def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) ->
 def test_a_schema_that_is_behind_is_found(memory: Memory, url: str) -> None:
     migrate.down(memory.database, memory.migrations, to=1)
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as behind:
-        assert problems(behind) == {"the schema is up to date": "it is at 1 of 3"}
+        assert problems(behind) == {"the schema is up to date": f"it is at 1 of {len(memory.migrations)}"}
     with Memory.open(url, settings=SETTINGS) as current:
         assert problems(current) == {}
 
