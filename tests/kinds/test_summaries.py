@@ -17,7 +17,8 @@ from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
 from retain.section import Ask
 from retain.storage import leases
-from retain.testing import Asked, FailingModel, ScriptedModel
+from retain.testing import MISBEHAVIOURS, Asked, FailingModel, FakeService, ScriptedModel
+from tests.conftest import SETTINGS
 
 Open = Callable[..., Memory]
 ANSWER = "Ada plans a trip to Lisbon."
@@ -287,6 +288,26 @@ def test_a_failure_after_a_good_fold_leaves_the_good_one(open_memory: Open) -> N
         me.summaries.fold("s")
     assert me.summaries.get("s") == first
     assert me.sessions.get("s").summarized_count == 29
+
+
+@pytest.mark.parametrize("how", [how for how in MISBEHAVIOURS if how not in ("wrong-dimension", "nan")])
+def test_a_real_service_that_misbehaves_changes_nothing(how: str) -> None:
+    """S4, P7, F7: over HTTP, in each of the ways that a service can; and when it behaves again, so does the summary."""
+    with FakeService(ANSWER) as service:
+        settings = replace(
+            SETTINGS, summary_enabled=True, model="fake", base_url=service.url, model_seconds=2.0, model_retries=0
+        )
+        with Memory.open("memory:", settings=settings) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            talk(me, 41)
+            before = state(me)
+            service.misbehave(how)
+            with pytest.raises(ModelError):
+                me.summaries.fold("s")
+            assert state(me) == before
+            service.misbehave("")
+            assert me.summaries.fold("s").text == ANSWER
+            assert me.summaries.get("s").covers_to == 29
 
 
 # -- S5: too large for one call ---------------------------------------------------------------------------------------
