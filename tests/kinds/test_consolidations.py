@@ -544,3 +544,32 @@ def test_days_that_make_no_sense(opened: Open, days: Any) -> None:
     with pytest.raises(Invalid) as error:
         scout(opened(None)).consolidations.propose(days=days)
     assert str(error.value) == "days: must be a number from 0 to under 14."
+
+
+def test_deciding_editing_and_removing_at_once_leaves_nothing_half(opened: Open, now: Now) -> None:
+    """P3, P13: whoever comes second finds what the first one left, and an accepted proposal has its core entry."""
+    memory = opened(ScriptedModel(saying(*[(f"kept {n}", [n]) for n in range(1, 13)])))
+    me = scout(memory)
+    write(me, now, *[f"entry {n}" for n in range(12)])
+    made = me.consolidations.propose()
+
+    def disturb(n: int) -> None:
+        one = made[n % 12]
+        for step in ("accept", "undo", "source", "entry") if n % 2 else ("accept", "entry", "undo", "accept", "edit"):
+            try:
+                if step == "source":
+                    me.entries.remove(one.sources[0])
+                elif step == "edit":
+                    me.entries.edit(one.sources[0], f"other words {n}")
+                elif step == "entry":
+                    me.entries.remove(me.consolidations.get(one.id).entry_id or "none")
+                else:
+                    getattr(me.consolidations, step)(one.id)
+            except (NotFound, Conflict):
+                continue
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(disturb, range(48)))
+    accepted = list(me.consolidations.list(status="accepted"))
+    assert {one.entry_id for one in accepted} == {entry.id for entry in me.entries.list(kind="core")}
+    assert problems(memory) == []
