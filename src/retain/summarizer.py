@@ -71,7 +71,7 @@ class Writer(Protocol):
     """How many tokens of messages it takes at a time."""
 
     def write(self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]) -> Written:
-        """The new summary; `before_each` is called before each question to a model."""
+        """The new summary; `before_each` is called before each piece of work that takes its time."""
         ...
 
 
@@ -93,6 +93,7 @@ class Extractive:
 
     def write(self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]) -> Written:
         """The sentences that say most."""
+        before_each()
         said = []
         for message in messages:
             speaker = message.author or message.role

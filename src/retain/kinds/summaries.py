@@ -17,7 +17,7 @@ from typing import Any
 
 from retain import canonical, clock, cutting, pairing, summarizer
 from retain import tokens as counting
-from retain.errors import Conflict, NotFound
+from retain.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.message import Message, records
 from retain.section import Ask, Piece, Section
@@ -168,7 +168,8 @@ class Summaries(Kind):
             with suppress(_Lost):
                 self._until_done(session, force, lease)
         finally:
-            leases.release(self._database, lease)
+            with suppress(StorageError):  # it runs out by itself; whatever went wrong before is what matters
+                leases.release(self._database, lease)
         return self.get(session)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
