@@ -144,7 +144,7 @@ def test_lines_that_do_not_fit_are_asked_for_next() -> None:
     found: list[str] = []
     wanted = [5, 700]
     while wanted:
-        shown = view.lines(file(TEXT), *wanted, 200)
+        shown = view.lines(file(TEXT), wanted[0], wanted[1], 200)
         assert shown.tokens <= 200
         found.append(shown.text)
         wanted = shown.next["lines"] if "did not fit" in shown.more else []

@@ -28,7 +28,7 @@ def captured(
 ) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
     """Make a function return, for a result over `ref_tokens` tokens, the line that stands for it; sync or async.
 
-    `session` is the session that the references belong to, `name` what the function is called in them.
+    `session` is the session that the references belong to, `name` what stands there for the call.
     """
 
     def wrap(function: Callable[Given, Any]) -> Callable[Given, Any]:
@@ -41,7 +41,7 @@ def captured(
         def run(*args: Given.args, **named: Given.kwargs) -> Any:
             start = time.perf_counter()
             result = function(*args, **named)
-            source = _source(called, args, named)
+            source = name or _source(called, args, named)
             if inspect.isawaitable(result):
                 return _after(result, source, start, keep)
             if isinstance(scope, AsyncScope):
@@ -51,7 +51,7 @@ def captured(
         @functools.wraps(function)
         async def run_async(*args: Given.args, **named: Given.kwargs) -> Any:
             start = time.perf_counter()
-            return await _after(function(*args, **named), _source(called, args, named), start, keep)
+            return await _after(function(*args, **named), name or _source(called, args, named), start, keep)
 
         if _is_async(function):
             return run_async

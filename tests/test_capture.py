@@ -1,0 +1,179 @@
+"""One wrapper for any tool or function: large results become references, everything else is as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retain import AsyncMemory, Memory, RetainError, Scope, captured
+from retain.errors import NotFound
+from retain.placeholder import keys
+from tests.conftest import SETTINGS
+
+LARGE = "".join(f"line {number} of many\n" for number in range(2000))
+
+
+def test_a_large_result_becomes_the_line_that_stands_for_it(me: Scope) -> None:
+    """R2, R5: the function, its status and the placeholder; the whole is in the store."""
+
+    @captured(me)
+    def read_log(name: str, lines: int = 5) -> str:
+        """Read a log."""
+        return LARGE
+
+    line = read_log("app.log", lines=7)
+    (key,) = keys(line)
+    assert line == f"Ran `read_log('app.log', lines=7)`: Success. {me.refs.info(key).placeholder}"
+    assert me.refs.info(key).bytes == len(LARGE)
+    assert me.refs.get(key, lines=(2, 2)).text == "line 1 of many"
+    assert me.refs.info(key).metadata["duration_ms"] >= 0
+    assert me.refs.info(key).type == "command_output"
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_small_result_is_the_very_object(me: Scope) -> None:
+    """R2: at or under the threshold, and of a kind that is no text, nothing happens."""
+    for result in ("small", "", b"bytes", {"a": [1]}, [1, 2], (1, 2), None, 7, 1.5, True, object(), {1, 2}):
+        assert captured(me)(lambda result=result: result)() is result
+    assert list(me.refs.list()) == []
+
+
+def test_bytes_and_json_are_kept_as_what_they_are(me: Scope) -> None:
+    data = bytes(range(256)) * 100
+    rows = [{"id": number, "name": "x" * 20} for number in range(500)]
+    for result, media in ((data, "binary"), (rows, "json"), ({"rows": rows}, "json"), (tuple(rows), "json")):
+        (key,) = keys(captured(me)(lambda result=result: result)())
+        assert me.refs.info(key).media == media
+    assert me.refs.get(key, path="$[499].id").text == "499"
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_is_no_json_comes_back_untouched(me: Scope) -> None:
+    result = [object()] * 5000
+    assert captured(me)(lambda: result)() is result
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_name_documentation_and_signature_stay(me: Scope) -> None:
+    """R5: frameworks that read them see no difference."""
+
+    def search(query: str, *, limit: int = 3) -> str:
+        """Search the web."""
+        return query
+
+    async def fetch(url: str) -> str:
+        """Fetch a page."""
+        return url
+
+    for function in (search, fetch):
+        wrapped: Any = captured(me)(function)
+        assert (wrapped.__name__, wrapped.__doc__) == (function.__name__, function.__doc__)
+        assert inspect.signature(wrapped) == inspect.signature(function)
+        assert inspect.iscoroutinefunction(wrapped) == inspect.iscoroutinefunction(function)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_it_raises_is_raised(me: Scope) -> None:
+    problem = ValueError("no such page")
+
+    @captured(me)
+    def fails() -> str:
+        raise problem
+
+    with pytest.raises(ValueError, match="no such page") as error:
+        fails()
+    assert error.value is problem
+
+
+def test_it_belongs_to_a_session_and_has_the_name_that_is_wanted(me: Scope) -> None:
+    session = me.sessions.resume().id
+    line = captured(me, session=session, name="npm install")(lambda: LARGE)()
+    assert line.startswith("Ran `npm install`: Success. [MemoryRef: npm-install")
+    assert [ref.key for ref in me.refs.list(session=session)] == keys(line)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_methods_partials_and_objects_can_be_wrapped(me: Scope) -> None:
+    class Tool:
+        @captured(me)
+        def run(self, size: int) -> str:
+            return LARGE[:size]
+
+        def __call__(self) -> str:
+            return LARGE
+
+    assert Tool().run(10) == LARGE[:10]
+    assert Tool().run(10_000).startswith("Ran `run(…, 10000)`")
+    assert captured(me)(Tool())().startswith("Ran `Tool()`")
+    assert captured(me)(functools.partial(Tool().run, 5))() == LARGE[:5]
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_long_arguments_are_shortened_and_others_left_out(me: Scope) -> None:
+    line = captured(me)(lambda *args: LARGE)("x" * 10_000, object(), [1], None, True)
+    assert len(line) < 500
+    assert "'xxx" in line
+
+
+def test_async_functions_with_either_kind_of_scope(url: str, me: Scope) -> None:
+    """R5: the loop is not blocked, and an AsyncScope is awaited."""
+
+    async def read(size: int) -> str:
+        await asyncio.sleep(0)
+        return LARGE[:size]
+
+    async def work() -> None:
+        assert await captured(me)(read)(10) == LARGE[:10]
+        (key,) = keys(await captured(me)(read)(10_000))
+        assert me.refs.info(key).bytes == 10_000
+        memory = await AsyncMemory.open(url, settings=replace(SETTINGS))
+        scope = memory.scope("acme", "ada", "scout")
+        wrapped = captured(scope)(read)
+        assert await wrapped(10) == LARGE[:10]
+        lines = await asyncio.gather(*[wrapped(10_000 + number) for number in range(5)])
+        assert len({key for line in lines for key in keys(line)}) == 5
+        assert keys(await captured(scope)(functools.partial(read, 10_000))())
+        assert keys(await captured(me)(lambda: read(10_000))())
+        await memory.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
+    def numbers() -> Any:
+        yield LARGE
+
+    with pytest.raises(TypeError, match="a generator: return the whole result instead"):
+        captured(me)(numbers)
+
+    async def work() -> None:
+        memory = await AsyncMemory.open(url, settings=replace(SETTINGS))
+        with pytest.raises(TypeError, match="needs an async function, which read is not"):
+
+            @captured(memory.scope("acme"))
+            def read() -> str:
+                return LARGE
+
+        await memory.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_result_that_cannot_be_stored_is_not_lost(me: Scope, open_memory: Callable[..., Memory]) -> None:
+    """The function ran: the error says so and has its result."""
+    with pytest.raises(NotFound) as error:
+        captured(me, session="nowhere")(lambda: LARGE)()
+    assert error.value.output == LARGE
+    assert error.value.__notes__ == ["The function did run: its result is in error.output."]
+    small = open_memory(max_ref_bytes=2048).scope("acme")
+    with pytest.raises(RetainError) as refused:
+        captured(small)(lambda: LARGE)()
+    assert refused.value.output == LARGE
