@@ -403,5 +403,5 @@ def test_every_table_says_whose_a_row_is() -> None:
     for table in TABLES:
         definition = re.search(rf"create table {table.name} \((.*?)\n\) ", schema, re.DOTALL)
         assert definition, table.name
-        personal = "user_id" in definition[1] or "session_id" in definition[1]
+        personal = any(column in definition[1] for column in ("user_id", "session_id", "consolidation_id"))
         assert personal == bool(table.owned), table.name

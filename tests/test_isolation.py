@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from retain import Memory, Scope
 from retain.errors import NotFound, RetainError
 from retain.kinds import KINDS
+from retain.kinds.kind import Kind
 from retain.storage import postgres
 from tests.conftest import SERVERS
 from tests.storage.behind import TABLES, fill, hashes, raw
@@ -40,6 +42,28 @@ READS: dict[str, list[Verb]] = {
     ],
     "messages.list": [lambda me: me.messages.list("s1").items, lambda me: me.messages.list("s1", limit=2).items],
     "messages.get": [lambda me: me.messages.get("s1", 2)],
+    "summaries.get": [lambda me: me.summaries.get("s2")],
+    "summaries.list": [lambda me: me.summaries.list("s2").items],
+    "summaries.expand": [lambda me: me.summaries.expand("s2").items],
+    "notes.read": [lambda me: me.notes.read()],
+    "notes.history": [lambda me: me.notes.history().items],
+    "notes.diff": [lambda me: me.notes.diff(2), lambda me: me.notes.diff(2, against=1)],
+    "notes.changes": [lambda me: me.notes.changes(after=1)],
+    "entries.get": [lambda me: me.entries.get("e1")],
+    "entries.list": [lambda me: me.entries.list().items, lambda me: me.entries.list(kind="core", search="i").items],
+    "entries.counts": [lambda me: (me.entries.counts(), "mine")],
+    "entries.prompt": [lambda me: me.entries.prompt()],
+    "entries.whiteboard": [lambda me: me.entries.whiteboard()],
+    "entries.boards": [lambda me: me.entries.boards()],
+    "entries.export": [lambda me: me.entries.export()],
+    "consolidations.list": [lambda me: me.consolidations.list(status="proposed").items],
+    "consolidations.get": [lambda me: me.consolidations.get(me.consolidations.list()[0].id)],
+    "refs.get": [lambda me: me.refs.get("r1"), lambda me: me.refs.get("r1", grep="m")],
+    "refs.info": [lambda me: me.refs.info("r1")],
+    "refs.list": [lambda me: me.refs.list().items, lambda me: me.refs.list(session="s1").items],
+    "refs.search": [lambda me: me.refs.search("stored")],
+    "turns.get": [lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)],
+    "turns.list": [lambda me: (me.turns.list("s2").items, me.context("s2").messages)],
     "state.get": [
         lambda me: me.state.get("k"),
         lambda me: me.state.get("k", area="session:s1"),
@@ -67,6 +91,30 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.messages.append("s1", "user", "more"),
     ],
     "messages.extend": [lambda me: me.messages.extend("s1", [{"role": "user", "content": "x"}] * 3, key="k")],
+    "summaries.fold": [lambda me: me.summaries.fold("s1", force=True)],
+    "notes.overwrite": [lambda me: me.notes.overwrite("mine", if_version=2)],
+    "notes.append": [lambda me: me.notes.append("# One\nmine\n# Two\nmine")],
+    "notes.prepend": [lambda me: me.notes.prepend("mine")],
+    "notes.replace_section": [lambda me: me.notes.replace_section("One", "edited")],
+    "notes.delete_section": [lambda me: me.notes.delete_section("Two")],
+    "notes.clear": [lambda me: me.notes.clear()],
+    "notes.restore": [lambda me: me.notes.restore(1)],
+    "entries.add": [
+        lambda me: me.entries.add("mine", kind="core"),
+        lambda me: me.entries.add("mine", kind="whiteboard", board="mine board"),
+    ],
+    "entries.edit": [lambda me: me.entries.edit("e2", "edited", if_version=1)],
+    "entries.share": [lambda me: me.entries.share("mine board", ["scout", "cook"])],
+    "entries.add_many": [lambda me: me.entries.add_many([{"id": "e3", "content": "mine"}])],
+    "consolidations.propose": [lambda me: me.consolidations.propose(days=5.0)],
+    "consolidations.refuse": [lambda me: me.consolidations.refuse(me.consolidations.list(status="proposed")[0].id)],
+    "consolidations.accept": [lambda me: me.consolidations.accept(me.consolidations.list(status="refused")[0].id)],
+    "consolidations.undo": [lambda me: me.consolidations.undo(me.consolidations.list(status="accepted")[0].id)],
+    "entries.remove": [lambda me: me.entries.remove("e2")],
+    "refs.add": [lambda me: me.refs.add("mine", session="s1")],
+    "refs.capture": [lambda me: me.refs.capture("mine " * 1000, source="mine", session="s1")],
+    "refs.edit": [lambda me: me.refs.edit("r1", summary="edited", is_active=False)],
+    "refs.remove": [lambda me: me.refs.remove("r1")],
     "state.set": [
         lambda me: me.state.set("k", "edited"),
         lambda me: me.state.set("k", "edited", if_version=2),
@@ -77,7 +125,12 @@ WRITES: dict[str, list[Verb]] = {
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
     "sessions.remove": [lambda me: me.sessions.remove("s1")],
 }
-NOT_VERBS = {"messages.add_rows"}  # takes a transaction: a part of other verbs
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory]) -> Memory:
+    """A database whose sessions are summarised soon."""
+    return open_memory(summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1)
 
 
 def furnish(memory: Memory, tenant: str, word: str) -> Scope:
@@ -88,6 +141,19 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
         me.sessions.add(f"s{n}", label=word)
         for k in range(5):
             me.messages.append(f"s{n}", "user", f"{word} {k}", key=f"first {k}")
+    me.save_turn("s2", [{"role": "user", "content": word}], usage={"model": "m2"}, context=me.context("s2", word))
+    me.summaries.fold("s2")
+    me.notes.overwrite("first")
+    me.notes.overwrite(word)
+    old = datetime.now(UTC) - timedelta(days=6)
+    me.entries.add_many([
+        *[{"id": f"e{n}", "content": f"The Lisbon harbour of {word} has {n} cranes.", "created_at": old} for n in (1, 4, 5)],
+        {"id": "e2", "content": f"{word} in core", "kind": "core"},
+    ])  # fmt: skip
+    me.entries.share(f"{word} board", ["scout"])
+    me.entries.add(word, kind="whiteboard", board=f"{word} board")
+    assert me.consolidations.propose(days=5.0)
+    me.refs.add(word, f"stored by {word}", key="r1", session="s1")
     me.state.set("k", word)
     me.state.set("k", word, area="session:s1")
     me.state.set("k", word, area="tenant")
@@ -102,9 +168,10 @@ def test_every_verb_of_every_kind_is_tried() -> None:
         f"{kind.name}.{name}"
         for kind in KINDS
         for name, value in vars(kind).items()
-        if not name.startswith("_") and inspect.isfunction(value)
+        if not name.startswith("_") and not hasattr(Kind, name) and inspect.isfunction(value)
+        if "tx" not in inspect.signature(value).parameters  # a part of other verbs
     }
-    assert verbs - NOT_VERBS == READS.keys() | WRITES.keys()
+    assert verbs == READS.keys() | WRITES.keys()
 
 
 @pytest.fixture
@@ -144,7 +211,7 @@ def test_no_verb_reads_or_changes_a_foreign_row_though_it_forgets_the_tenant(
             assert "theirs" not in answer, name
             assert "mine" in answer or name == "interactions.totals", name
     totals = {by: me.interactions.totals(by) for by in ("day", "model", "route")}
-    assert {(total.calls, total.tokens_in) for group in totals.values() for total in group} == {(1, 4)}
+    assert {(total.calls, total.tokens_in) for group in totals.values() for total in group} <= {(1, 4), (1, 0), (2, 4)}
     assert [len(me.sessions.list()), len(me.state.list()), len(me.agents.list())] == [2, 1, 1]
     for name, calls in WRITES.items():
         for call in calls:
@@ -168,7 +235,7 @@ def test_no_operation_reaches_a_foreign_row_though_it_forgets_the_tenant(
     assert b"theirs" not in out.getvalue()
     assert b"mine" in out.getvalue()
     assert all(finding.ok for finding in memory.verify())
-    assert memory.erase("ada", tenant="mine").removed["messages"] == 10
+    assert memory.erase("ada", tenant="mine").removed["messages"] == 11
     assert foreign(url) == before
     memory.import_(io.BytesIO(out.getvalue()))
     assert foreign(url) == before
