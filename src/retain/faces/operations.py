@@ -119,7 +119,7 @@ def purge(arguments: Arguments) -> int:
     """Apply retention."""
     with open_memory(arguments) as memory, progress("purging") as bar:
         if arguments.days is None and not memory.settings.retention_days:
-            print("No --days and no retention_days: only expired state is removed.", file=sys.stderr)
+            print("No --days and no retention_days: only expired state and unused contents are removed.", file=sys.stderr)
         chosen = tenants(arguments, memory)
         done = memory.purge(days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar)
     show(done, json_wanted=arguments.json)

@@ -273,7 +273,9 @@ class Refs(Kind):
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
-            return tx.all(_SEARCH, **named, user=self._who.user, session=session, size=size)
+            return tx.all(
+                _SEARCH if session is None else _SEARCH_IN_SESSION, **named, user=self._who.user, session=session, size=size
+            )
 
         return [reference.ref(row) for row in self._read(work)]
 
@@ -303,7 +305,8 @@ class Refs(Kind):
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
             which = {"user": self._who.user, "session": session, "type": type}
-            return tx.all(_LIST, **which, active=None if active is None else int(active), at=at, key=key, size=size + 1)
+            sql = _LIST if session is None else _LIST_IN_SESSION
+            return tx.all(sql, **which, active=None if active is None else int(active), at=at, key=key, size=size + 1)
 
         rows = self._read(work)
         return cut(
@@ -341,54 +344,31 @@ class Refs(Kind):
 
 _COLUMNS = """key, user_id, agent, session_id, type, summary, media, bytes, lines, tokens, metadata, source, is_active,
               created_at, updated_at"""
-_VISIBLE = " and (user_id = coalesce(:user, user_id) or user_id = '') "
-_GET = "select " + _COLUMNS + " from refs where tenant = :tenant and key = :key" + _VISIBLE
-_GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key" + _VISIBLE
+_SELECT = "select " + _COLUMNS + " from refs where tenant = :tenant and "
+_VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '') "
+_GET = _SELECT + "key = :key and " + _VISIBLE
+_GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
 _GET_WORDS = "select words from refs where tenant = :tenant and key = :key"
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
-_INSERT = (
-    """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media, bytes, lines, tokens,
+_INSERT = """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media, bytes, lines, tokens,
                                metadata, words, source, is_active, created_at, updated_at)
              values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest, :media, :bytes, :lines, :tokens,
                      :metadata, :words, :source, 1, :now, :now)
-             on conflict do nothing returning """
-    + _COLUMNS
-)
-_AGAIN = (
-    "select "
-    + _COLUMNS
-    + """ from refs
-             where tenant = :tenant and key = :key and user_id = :user and digest = :digest"""
-)
-_EDIT = (
-    """update refs set summary = :summary, words = :words, is_active = :active, type = :type, updated_at = :now
-           where tenant = :tenant and key = :key returning """
-    + _COLUMNS
-)
-_REMOVE = "delete from refs where tenant = :tenant and key = :key" + _VISIBLE + "returning user_id, digest"
-_LIST = (
-    "select "
-    + _COLUMNS
-    + " from refs where tenant = :tenant"
-    + _VISIBLE
-    + """
-             and coalesce(session_id, '') = coalesce(:session, session_id, '') and type = coalesce(:type, type)
-             and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)
-             order by created_at desc, key desc limit :size"""
-)
-_SEARCH = (
-    "select "
-    + _COLUMNS
-    + " from refs where tenant = :tenant"
-    + _VISIBLE
-    + """
-             and coalesce(session_id, '') = coalesce(:session, session_id, '')
-             and words like :word_a escape '!' and words like :word_b escape '!' and words like :word_c escape '!'
-             and words like :word_d escape '!' and words like :word_e escape '!' and words like :word_f escape '!'
-             and words like :word_g escape '!' and words like :word_h escape '!'
-             order by created_at desc, key desc limit :size"""
-)
+             on conflict do nothing returning """ + _COLUMNS  # fmt: skip
+_AGAIN = _SELECT + "key = :key and user_id = :user and digest = :digest"
+_EDIT = """update refs set summary = :summary, words = :words, is_active = :active, type = :type, updated_at = :now
+           where tenant = :tenant and key = :key returning """ + _COLUMNS  # fmt: skip
+_REMOVE = "delete from refs where tenant = :tenant and key = :key and " + _VISIBLE + "returning user_id, digest"
+_ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
+_ONE_SESSION = "session_id = :session and "
+_WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"
+_LIKE = "".join(" and words like :" + place + " escape '!'" for place in _PLACES)
+_NEWEST = " order by created_at desc, key desc limit :size"
+_LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
+_LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
+_SEARCH = _SELECT + _ANY_SESSION + _VISIBLE + _LIKE + _NEWEST
+_SEARCH_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _LIKE + _NEWEST
 _OF_SESSION = """select key, summary, max(here) from (
                      select key, summary, created_at, 1 as here from refs
                      where tenant = :tenant and session_id = :session and is_active = 1
