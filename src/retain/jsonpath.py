@@ -94,6 +94,8 @@ def steps(path: str) -> list[Step]:
 
 def shape(value: Any) -> str:
     """What a value is, in a few words."""
+    if isinstance(value, Large) and not _has_children(value):
+        return "text" if value.mark == '"' else "a large number"
     if isinstance(value, Large):
         names = [name for name, _, _ in itertools.islice(_spans(value), _KEYS + 1)]
         return f"an object with the keys {_listed(names)}" if value.mark == "{" else "a large array"
@@ -138,7 +140,7 @@ def _walk(value: Any, left: list[Step], here: str, *, sure: bool) -> Iterator[An
         elif sure:
             raise Invalid(field="path", problem=_missing(value, kind, wanted, here))
         return
-    if sure and not isinstance(value, dict | list | Large):
+    if sure and not _has_children(value):
         raise Invalid(field="path", problem=f"goes on after {here}, which is {shape(value)}")
     if kind == "slice" and sure and not _is_list(value):
         raise Invalid(field="path", problem=f"takes elements of {here}, which is {shape(value)}")
@@ -183,13 +185,13 @@ def _children(value: Any, wanted: str = "*") -> Iterator[tuple[Any, Any]]:
         yield from value.items()
     elif isinstance(value, list):
         yield from enumerate(value)
-    elif isinstance(value, Large):
+    elif _has_children(value):
         quoted = re.compile(re.escape(json.dumps(wanted, ensure_ascii=False).encode()) + rb"|\\u")
         at = -1 if wanted != "*" else value.end
         look = _Source(value.source.file)
         for name, start, end in _spans(value):
             if wanted != "*" and at < start:
-                at = look.find(quoted, start, len(wanted) * 4 + 2)[0]
+                at = look.find(quoted, start, len(quoted.pattern))[0]
             if name == wanted or at < end or wanted == "*":
                 yield name, _node(value.source, start, end)
 
@@ -201,11 +203,15 @@ def _deep(value: Any, wanted: str) -> Iterator[Any]:
         for name, child in open_[-1]:
             if wanted in ("*", name):
                 yield child
-            if isinstance(child, dict | list | Large):
+            if _has_children(child):
                 open_.append(_children(child, wanted))
                 break
         else:
             open_.pop()
+
+
+def _has_children(value: Any) -> bool:
+    return isinstance(value, dict | list) or (isinstance(value, Large) and value.mark in ("{", "[", "lines"))
 
 
 def _is_list(value: Any) -> bool:
@@ -221,7 +227,7 @@ def _missing(value: Any, kind: str, wanted: Any, here: str) -> str:
         return f"takes element {wanted} of {here}, which is an array of {size:,}"
     if _is_list(value):
         return f"looks for {wanted!r} in {here}, which is {shape(value)}: write [0] or [*] before it"
-    if not isinstance(value, dict | Large):
+    if not _has_children(value):
         return f"looks for {wanted!r} in {here}, which is {shape(value)}"
     names = list(value) if isinstance(value, dict) else [str(span[0]) for span in itertools.islice(_spans(value), 1000)]
     close = difflib.get_close_matches(wanted, names[:1000], 1)
@@ -246,16 +252,21 @@ class _Source:
         while self.has(place):
             if found := wanted.search(self._data, place - self._base):
                 return self._base + found.start(), found.group()
-            end = self._base + len(self._data)
-            place = max(place + 1, end - longest + 1) if len(self._data) == _WINDOW else end
+            place = self._base + len(self._data)
+            if longest > 1 and len(self._data) == _WINDOW:
+                place -= longest - 1  # one may begin here and end behind the window
+                self._load(place)
         return place, b""
 
     def has(self, place: int) -> bool:
         """Bring a place into the window; False at the end of the file."""
         if not self._base <= place < self._base + len(self._data):
-            self.file.seek(place)
-            self._base, self._data = place, self.file.read(_WINDOW)
+            self._load(place)
         return bool(self._data)
+
+    def _load(self, place: int) -> None:
+        self.file.seek(place)
+        self._base, self._data = place, self.file.read(_WINDOW)
 
     def after(self, place: int) -> int:
         """The place behind the value that begins at a place."""
