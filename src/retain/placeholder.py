@@ -46,7 +46,10 @@ def write(key: str, description: str) -> str:
 
 def one_line(description: str) -> str:
     """A description as it can stand in a placeholder."""
-    line = _BREAKS.sub(" ", description).strip()
+    if description.isprintable() and not ("[" in description or "]" in description or "  " in description):
+        line = description.strip()  # nearly always; it is asked for every reference of every prompt
+    else:
+        line = _BREAKS.sub(" ", description).strip()
     return line if len(line) <= MOST_DESCRIPTION else line[: MOST_DESCRIPTION - 1].rstrip() + "…"
 
 

@@ -165,7 +165,7 @@ def shown(file: IO[bytes], given: Mapping[str, Any], most: int) -> View:
 
 def piece(row: Sequence[Any], age: int) -> Piece:
     """A reference as a prompt lists it; the newest is worth most."""
-    key, summary, here = row
+    key, summary, _, here = row
     text = placeholder.write(key, summary)
     why = "stored in this session" if here else "mentioned in this session"
     return Piece(f"refs {key}", text, tokens.estimate(text) + 1, why, worth=1 / (1 + age))

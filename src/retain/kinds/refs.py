@@ -282,6 +282,8 @@ class Refs(Kind):
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
         rows = tx.all(_OF_SESSION, session=ask.session, size=MOST_LISTED)
+        if mentioned := tx.all(_MENTIONED, session=ask.session, size=MOST_LISTED):
+            rows = sorted(rows + mentioned, key=lambda row: (row[2], row[0]), reverse=True)[:MOST_LISTED]
         return Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1]) if rows else None
 
     def tools(self) -> list[Tool]:
@@ -369,12 +371,12 @@ _LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
 _LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
 _SEARCH = _SELECT + _ANY_SESSION + _VISIBLE + _LIKE + _NEWEST
 _SEARCH_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _LIKE + _NEWEST
-_OF_SESSION = """select key, summary, max(here) from (
-                     select key, summary, created_at, 1 as here from refs
-                     where tenant = :tenant and session_id = :session and is_active = 1
-                     union all
-                     select refs.key, summary, created_at, 0 as here from mentions
-                     join refs on refs.tenant = :tenant and refs.key = mentions.key and is_active = 1 and (
-                         user_id = '' or user_id = (select user_id from sessions where tenant = :tenant and id = :session))
-                     where mentions.tenant = :tenant and mentions.session_id = :session) found
-                 group by key, summary, created_at order by created_at desc, key desc limit :size"""
+_OF_SESSION = """select key, summary, created_at, 1 from refs
+                 where tenant = :tenant and session_id = :session and is_active = 1
+                 order by created_at desc, key desc limit :size"""
+_MENTIONED = """select refs.key, summary, created_at, 0
+                from (select distinct key from mentions where tenant = :tenant and session_id = :session) found
+                join refs on refs.tenant = :tenant and refs.key = found.key and is_active = 1
+                    and coalesce(session_id, '') <> :session and (
+                        user_id = '' or user_id = (select user_id from sessions where tenant = :tenant and id = :session))
+                order by created_at desc, refs.key desc limit :size"""
