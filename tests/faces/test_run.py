@@ -288,6 +288,22 @@ def test_a_reader_that_goes_away_ends_the_command(env: dict[str, str], tmp_path:
 
 
 @SQLITE
+def test_a_full_disk_is_said(env: dict[str, str], tmp_path: Path) -> None:
+    line = [PYTHON, "-m", "retain.faces.cli", "run", "--", "seq", "1000000"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=env)
+    assert done.returncode == 141
+    assert done.stderr.startswith(b"retain: the output could not be shown: No space left on device\n")
+    assert b"Traceback" not in done.stderr
+
+
+@SQLITE
+def test_the_command_needs_no_dashes_before_it(run: Run) -> None:
+    assert run("echo", "--json", "-n", "x").stdout == b"--json -n x\n"
+    assert run("--", "--no-such").returncode == 127
+
+
+@SQLITE
 def test_a_terminal_is_there_for_who_asks_for_one(run: Run, stored: Any) -> None:
     """`--tty`; what is kept has the line ends that the command wrote."""
     script = "test -t 0 && test -t 1 && test -t 2 && tty && seq 3000"

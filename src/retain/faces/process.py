@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Any
 
 _READ = 64 << 10
@@ -49,7 +49,7 @@ class Streams:
     keep: Callable[[bytes], None]
     out: int | None = 1
     err: int | None = 2
-    closed: set[int] = field(default_factory=set)
+    problem: str = ""
 
     def show(self, where: int | None, data: bytes) -> bool:
         """Show it; False where nobody looks any more."""
@@ -57,8 +57,10 @@ class Streams:
             return True
         try:
             _write(where, data)
-        except OSError:
-            self.closed.add(where)
+        except BrokenPipeError:
+            return False
+        except OSError as error:
+            self.problem = f"the output could not be shown: {error.strerror}"
             return False
         return True
 

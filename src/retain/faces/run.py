@@ -107,12 +107,13 @@ def run(arguments: Arguments) -> int:
     flush(sys.stdout)
     try:
         typed = tty and (bool(arguments.tty) or os.isatty(0))
-        ended = execute(command, Streams(spool.keep, out, err), tty=tty, typed=typed)
+        streams = Streams(spool.keep, out, err)
+        ended = execute(command, streams, tty=tty, typed=typed)
     except FileNotFoundError:
         return _cannot(NOT_FOUND, f"there is no command {command[0]!r}")
     except (OSError, ValueError) as error:
         return _cannot(NOT_RUNNABLE, f"{command[0]!r} cannot be run: {getattr(error, 'strerror', None) or error}")
-    done = Done(shlex.join(command), ended, spool, problem=spool.problem)
+    done = Done(shlex.join(command), ended, spool, problem=streams.problem or spool.problem)
     if spool.over(tokens):
         done = _stored(done, arguments, settings)
     with contextlib.suppress(OSError):  # a reader that is gone does not change how the command ended
