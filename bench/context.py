@@ -137,10 +137,10 @@ def prefixes(plan: Plan) -> Table:
     about = (
         "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
         f"over {plan.much(*TURNS)} turns with a budget of {ORDINARY.context_tokens:,} tokens; the same in the second half, "
-        "when the conversation no longer fits; and the largest prompt."
+        "when the conversation no longer fits; and the largest prompt, as plain text."
     )
     return Table(
-        "Unchanged beginnings of prompts", about, ("conversation", "share", "second half", "tokens", "aim", ""), rows
+        "Unchanged beginnings of prompts", about, ("conversation", "share", "second half", "largest", "aim", ""), rows
     )
 
 
@@ -148,7 +148,7 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
     """Tokens that stayed, all tokens, the most in one prompt, and the share in the second half."""
     dice = random.Random(7)
     counted = tokens.counter("gpt-4o")
-    before, stayed, sizes = "", [], []
+    before, stayed, sizes, largest = "", [], [], 0
     with Memory.open("memory:", settings=talk.settings) as memory:
         me = memory.scope(*WHO)
         me.sessions.add(SESSION)
@@ -164,12 +164,13 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
             prompt = "\n".join(json.dumps(message, ensure_ascii=False) for message in context.messages)
             stayed.append(counted(os.path.commonprefix([before, prompt])))  # noqa: RUF071, characters are what is meant
             sizes.append(counted(prompt))
+            largest = max(largest, counted(context.text()))
             before = prompt
             me.save_turn(SESSION, turn_of(dice, question, turn, talk.tools and turn % 3 == 2), context=context)
             if talk.settings.summary_enabled:
                 me.summaries.fold(SESSION)
     stayed, sizes, half = stayed[1:], sizes[1:], turns // 2
-    return sum(stayed), sum(sizes), max(sizes), sum(stayed[half:]) / sum(sizes[half:])
+    return sum(stayed), sum(sizes), largest, sum(stayed[half:]) / sum(sizes[half:])
 
 
 def remember_little(me: Scope, dice: random.Random) -> None:
