@@ -121,7 +121,7 @@ def test_thousands_of_turns(open_memory: Callable[..., Memory], url: str, engine
             covered_saw(me, session, model)
     check(me, session, me.context(session, "And then?", budget=BUDGET), mentioned)
     assert covered_saw(me, session, model) > last - 100
-    assert len(mentioned) > 3
+    assert len(mentioned) > 2
     assert [message.seq for message in me.messages.window(session)] == list(range(1, last + 1))
     assert [finding for finding in memory.verify() if not finding.ok] == []
     memory.close()
