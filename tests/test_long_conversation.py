@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retain import Memory, NewMessage, Settings, pairing
+from retain import Memory, NewMessage, Settings
 from retain.errors import BadAnswer, ModelError, ModelUnavailable
 from retain.models import Models
+from retain.talk import pairing
 from retain.testing import Asked, ScriptedModel
 from tests.kinds.test_summaries import with_model
 

@@ -107,7 +107,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B29 a summary parted a tool call from its result": {
         "kinds/test_summaries.py": "test_the_cut_never_parts_a_call_and_its_result",
-        "test_pairing.py": "test_a_free_cut_parts_no_pair",
+        "talk/test_pairing.py": "test_a_free_cut_parts_no_pair",
         "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
     },
     "B30 bytes grew with the square of the messages": {

@@ -10,8 +10,8 @@ from retain.kinds.kind import Page
 from retain.kinds.sessions import Session
 from retain.kinds.state import Item
 from retain.memory import Memory, Scope
-from retain.message import Message, NewMessage
 from retain.settings import Settings
+from retain.talk.message import Message, NewMessage
 
 __version__ = "0.2.0"
 __all__ = [

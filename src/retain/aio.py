@@ -16,31 +16,31 @@ from typing import IO, Any, Literal, Self, TypeVar
 
 from retain.canonical import Json
 from retain.clock import Clock
-from retain.content import Content
 from retain.context.assemble import Context
-from retain.entry import Entry, EntryKind
 from retain.kinds.agents import Agent, Agents
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.entries import Entries
+from retain.kinds.entry import Entry, EntryKind
 from retain.kinds.interactions import Interaction, Interactions, Total, Usage
 from retain.kinds.kind import Page, Source
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Note, Notes, NoteVersion
+from retain.kinds.reference import Output, Ref
 from retain.kinds.refs import Refs
 from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
 from retain.kinds.summaries import Summaries, Summary
 from retain.kinds.turns import Turn, Turns
 from retain.memory import Memory, Scope
-from retain.message import Message, NewMessage, Role
 from retain.models import Models
-from retain.reference import Output, Ref
 from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt
+from retain.talk.content import Content
+from retain.talk.message import Message, NewMessage, Role
+from retain.texts.view import View
 from retain.tool import AsyncTool
-from retain.view import View
 from retain.work.loop import Worked
 from retain.work.retention import Purged
 
@@ -721,7 +721,7 @@ class AsyncMemory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (the setting `retention_days` by default)."""
+        """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
         return await self._hop(self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress)
 
     async def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:

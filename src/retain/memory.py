@@ -9,7 +9,6 @@ from typing import IO, Any, Self
 
 from retain import canonical
 from retain.clock import Clock
-from retain.content import Content
 from retain.context.assemble import Context, assemble
 from retain.context.turn import save
 from retain.errors import Invalid, NotFound
@@ -26,7 +25,6 @@ from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
 from retain.kinds.turns import Turn, Turns
-from retain.message import NewMessage
 from retain.models import Models
 from retain.settings import Settings
 from retain.storage import migrate
@@ -36,6 +34,8 @@ from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Finding
 from retain.storage.erase import Receipt, erase
 from retain.storage.verify import count, verify
+from retain.talk.content import Content
+from retain.talk.message import NewMessage
 from retain.tool import Tool
 from retain.work.loop import Worked, Worker
 from retain.work.retention import Purged, purge
@@ -189,7 +189,7 @@ class Memory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (the setting `retention_days` by default)."""
+        """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
         days = days if days is not None else self.settings.retention_days or None
         return purge(self.database, self.home.blobs, days=days, tenants=tenants, emergency=emergency, progress=progress)
 

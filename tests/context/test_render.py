@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.context.render import GOES_ON, PREAMBLE, Said, anthropic, fence, images, openai, plain
-from retain.pairing import Call, Result
+from retain.talk.pairing import Call, Result
 
 TALK = [
     Said("system", "You are scout."),

@@ -206,7 +206,8 @@ def test_the_tools_are_one_list(memory: Memory, me: Scope) -> None:
         assert tool.openai()["function"]["parameters"]["type"] == "object"
         assert tool.anthropic()["input_schema"]["additionalProperties"] is False
         assert "error" in tool.call({"no such argument": 1})
-        for value in ("", "\x00", 7, None, [], {}, "x" * 20_000):
+        values: tuple[Any, ...] = ("", "\x00", 7, None, [], {}, "x" * 20_000)
+        for value in values:
             for argument in tool.parameters["properties"]:
                 assert isinstance(tool.call({argument: value}), dict)
     assert [tool.name for tool in me.tools(["save_to_core"])] == ["save_to_core"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retain.context.render import Said
 from retain.context.window import NO_RESULT, begin, lines, shorten, size
-from retain.message import Message
+from retain.talk.message import Message
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

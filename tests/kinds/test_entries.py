@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope, clock
-from retain.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 from retain.faces.cli import main
 from retain.faces.render import as_json
+from retain.kinds.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.section import Ask
 from retain.tool import Tool
 

@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import Memory, Scope, markdown, tokens
+from retain import Memory, Scope, tokens
 from retain.errors import Invalid, NoSection, NotFound, TooLarge, WrongVersion
 from retain.kinds.notes import NOTHING, OPERATIONS, Note, NoteVersion
 from retain.section import Ask
+from retain.texts import markdown
 from retain.tool import Tool
 
 START = 1_760_000_000_000_000

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope, placeholder, tokens
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge
+from retain.kinds.reference import encoded
 from retain.kinds.refs import FRAGMENT
 from retain.models import Models
-from retain.reference import encoded
 from retain.section import Ask
 from retain.settings import Settings
 from retain.storage.database import Transaction

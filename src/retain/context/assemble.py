@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retain import canonical, content, placeholder, tokens
-from retain.content import TOKENS_PER_MESSAGE, Content
+from retain import canonical, placeholder, tokens
 from retain.context import render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Item, Report
@@ -27,9 +26,11 @@ from retain.kinds.notes import Notes
 from retain.kinds.refs import FRAGMENT, MOST_LISTED, Refs
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
-from retain.message import Message
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
+from retain.talk import content
+from retain.talk.content import TOKENS_PER_MESSAGE, Content
+from retain.talk.message import Message
 
 NOTES_HERE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from retain import canonical, pairing, tokens
-from retain.content import Content
+from retain import canonical, tokens
 from retain.context.explain import Report
 from retain.errors import InDoubt, Invalid
 from retain.kinds.interactions import Interactions, Usage, checked
@@ -18,8 +17,10 @@ from retain.kinds.kind import Home, Who
 from retain.kinds.messages import Messages, Seen, new_rows
 from retain.kinds.refs import Prepared, Refs
 from retain.kinds.turns import Turn, Turns
-from retain.message import NewMessage, fields
 from retain.storage.database import Transaction
+from retain.talk import pairing
+from retain.talk.content import Content
+from retain.talk.message import NewMessage, fields
 
 _SHORT = 120
 

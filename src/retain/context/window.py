@@ -12,10 +12,10 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from retain import placeholder, tokens
-from retain.content import TOKENS_PER_MESSAGE
 from retain.context.render import Said, images
-from retain.message import Message
-from retain.pairing import Call, Result, calls, cuts, plain, results
+from retain.talk.content import TOKENS_PER_MESSAGE
+from retain.talk.message import Message
+from retain.talk.pairing import Call, Result, calls, cuts, plain, results
 
 NO_RESULT = "(No result was stored for this call.)"
 

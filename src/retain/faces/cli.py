@@ -19,15 +19,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retain import canonical
 from retain.canonical import JsonText
-from retain.content import Content
 from retain.errors import Invalid, RetainError
 from retain.faces import operations
 from retain.faces.command import Command, open_memory, version, whose
 from retain.faces.render import plain, show
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
-from retain.message import NewMessage
-from retain.reference import Output
+from retain.kinds.reference import Output
+from retain.talk.content import Content
+from retain.talk.message import NewMessage
 
 EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
 4 conflict · 5 the database · 6 the settings · 7 a model · 130 stopped"""

@@ -13,8 +13,8 @@ from typing import Any
 
 from retain.kinds.kind import Page
 from retain.kinds.state import Item
-from retain.message import Message
-from retain.view import View
+from retain.talk.message import Message
+from retain.texts.view import View
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _COLUMNS = {

@@ -14,11 +14,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from retain import canonical, clock, entry, extract, ids
+from retain import canonical, clock, ids
 from retain.errors import BadAnswer, Conflict, Invalid, NotFound
+from retain.kinds import entry
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
 from retain.models import EXTRACTIVE, Model
 from retain.storage.database import Row, Transaction
+from retain.texts import extract
 
 Status = Literal["proposed", "accepted", "refused", "undone", "passed"]
 _MOST_ENTRIES = 400  # in one run; the rest waits for the next

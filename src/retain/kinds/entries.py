@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from retain import canonical, clock, ids, placeholder
-from retain import entry as rules
-from retain.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.kinds import entry as rules
+from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
 from retain.kinds.kind import Kind, Page, Table, cut, unpack
 from retain.section import Ask, Section
 from retain.storage.database import Row, Transaction

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from retain import canonical, clock, placeholder
-from retain.content import Content
-from retain.content import read as read_content
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
-from retain.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
+from retain.talk.content import Content
+from retain.talk.content import read as read_content
+from retain.talk.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)

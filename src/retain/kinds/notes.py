@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from retain import canonical, clock, markdown, tokens
+from retain import canonical, clock, tokens
 from retain.errors import Invalid, NotFound, WrongVersion
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
-from retain.markdown import Edited
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
+from retain.texts import markdown
+from retain.texts.markdown import Edited
 from retain.tool import Answer, Tool, schema
 
 MOST_WAIT = 300.0

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from retain import canonical, clock, describe, placeholder, reference
+from retain import canonical, clock, placeholder
 from retain.errors import AlreadyExists, Busy, InDoubt, Invalid, NotFound, RetainError, Unreachable
+from retain.kinds import reference
 from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, own_session, unpack
-from retain.measure import Measure
+from retain.kinds.reference import FRAGMENT, Output, Ref
+from retain.kinds.reference_tools import tools
 from retain.models import Model
-from retain.reference import FRAGMENT, Output, Ref
-from retain.reference_tools import tools
 from retain.section import Ask, Section
 from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
+from retain.texts import describe
+from retain.texts.measure import Measure
+from retain.texts.view import View
 from retain.tool import Tool
-from retain.view import View
 
 __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
 

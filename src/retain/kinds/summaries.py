@@ -15,14 +15,16 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from retain import canonical, clock, cutting, pairing, summarizer
+from retain import canonical, clock
 from retain import tokens as counting
 from retain.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
-from retain.message import Message, records
+from retain.models import summarizer
 from retain.section import Ask, Piece, Section
 from retain.storage import leases
 from retain.storage.database import Row, Transaction
+from retain.talk import cutting, pairing
+from retain.talk.message import Message, records
 
 HEADING = "Summary of the conversation so far:"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"

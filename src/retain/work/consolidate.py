@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retain import clock, entry
+from retain import clock
 from retain.errors import Conflict, ModelError, NoModel, NotFound
+from retain.kinds import entry
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Home, Who

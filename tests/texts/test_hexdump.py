@@ -7,7 +7,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.hexdump import Hexdump
+from retain.texts.hexdump import Hexdump
 
 
 def test_lines_are_as_xxd_writes_them() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.pairing import Call, calls, cuts, results, shrink
+from retain.talk.pairing import Call, calls, cuts, results, shrink
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Spoken:
     content: dict[str, Any] = field(default_factory=dict)
 
 
-ASKING = {
+ASKING: dict[str, dict[str, Any]] = {
     "ours": {"parts": [{"type": "tool_call", "id": "c1", "name": "run", "arguments": {"a": 1}}]},
     "openai": {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}}]},
     "anthropic": {"parts": [{"type": "tool_use", "id": "c1", "name": "run", "input": {"a": 1}}]},
@@ -26,7 +26,7 @@ ASKING = {
     "responses": {"parts": [{"type": "function_call", "call_id": "c1", "name": "run", "arguments": '{"a": 1}'}]},
     "old openai": {"function_call": {"id": "c1", "name": "run", "arguments": '{"a": 1}'}},
 }
-ANSWERING = {
+ANSWERING: dict[str, tuple[str, dict[str, Any]]] = {
     "ours": ("tool", {"tool_call_id": "c1", "text": "done"}),
     "part": ("tool", {"parts": [{"type": "tool_result", "id": "c1", "text": "done"}]}),
     "anthropic": ("user", {"parts": [{"type": "tool_result", "tool_use_id": "c1", "content": "done"}]}),

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from retain import clock
-from retain.content import Content
 from retain.errors import Invalid
+from retain.talk.content import Content
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)

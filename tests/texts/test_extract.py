@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain import tokens
-from retain.extract import Line, condense, digest, sentences
+from retain.texts.extract import Line, condense, digest, sentences
 
 
 @pytest.mark.parametrize(

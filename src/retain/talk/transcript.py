@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from retain import pairing
 from retain import tokens as counting
-from retain.message import Message
+from retain.talk import pairing
+from retain.talk.message import Message
 
 MOST_PIECES = 8
 _PART = 400  # characters of a part whose kind is not known

@@ -14,10 +14,10 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain import view
 from retain.errors import Invalid
+from retain.texts import view
+from retain.texts.view import View
 from retain.tokens import estimate
-from retain.view import View
 
 TEXT = "".join(f"line {number} {'x' * (number % 70)}\n" for number in range(1, 1205))
 FAMILY, FLAGS, MARKS = "👨‍👩‍👧‍👦", "🇩🇪🇵🇹🇯🇵", "e\u0301o\u0302\u0323n\u0303"

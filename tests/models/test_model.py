@@ -26,10 +26,10 @@ from genai_prices import Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retain.breaker import Breaker
 from retain.errors import BadAnswer, Invalid, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models import Completion, Model, Models
-from retain.provider import price
+from retain.models.breaker import Breaker
+from retain.models.provider import price
 from retain.settings import Settings
 from retain.testing import HUGE, INJECTION, FakeService, ScriptedModel
 

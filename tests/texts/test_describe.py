@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.describe import Media, describe, media_of
+from retain.texts.describe import Media, describe, media_of
 
 PYTEST = """============================= test session starts ==============================
 collected 3 items

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
-from retain import canonical, jsonpath
-from retain.describe import media_of
+from retain import canonical
 from retain.errors import Invalid
-from retain.hexdump import Hexdump
-from retain.pattern import compiled, search
+from retain.texts import jsonpath
+from retain.texts.describe import media_of
+from retain.texts.hexdump import Hexdump
+from retain.texts.pattern import compiled, search
 from retain.tokens import cut, estimate
 
 LEAST_TOKENS = 50

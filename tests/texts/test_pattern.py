@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.errors import Invalid, TooLarge
-from retain.pattern import compiled, search
+from retain.texts.pattern import compiled, search
 
 GOOD = [
     (r"error|warning", "a warning", "warning"),

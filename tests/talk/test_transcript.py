@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain import tokens
-from retain.message import Message, records
-from retain.transcript import MOST_PIECES, pieces, render, shorten, spoken
+from retain.talk.message import Message, records
+from retain.talk.transcript import MOST_PIECES, pieces, render, shorten, spoken
 
 
 def message(seq: int, role: str, content: dict[str, Any] | str, author: str | None = None) -> Message:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain import jsonpath
 from retain.errors import Invalid, TooLarge
-from retain.jsonpath import Large, select, steps
+from retain.texts import jsonpath
+from retain.texts.jsonpath import Large, select, steps
 
 VALUE = {
     "name": "retain",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retain import pairing
+from retain.talk import pairing
 
 _FRAME = 8  # tokens that a message takes in a transcript besides what it says
 

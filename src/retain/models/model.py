@@ -15,9 +15,10 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from retain import canonical, provider
-from retain.breaker import FAILURES, Breaker
+from retain import canonical
 from retain.errors import BadAnswer, ModelUnavailable
+from retain.models import provider
+from retain.models.breaker import FAILURES, Breaker
 from retain.settings import Settings
 
 EXTRACTIVE = "extractive"

@@ -11,7 +11,7 @@ import re
 import textwrap
 from typing import Any, Literal
 
-from retain.outputs import RECOGNISERS, Sample, listed, many
+from retain.texts.outputs import RECOGNISERS, Sample, listed, many
 from retain.tokens import cut, estimate
 
 Media = Literal["text", "json", "binary"]

@@ -8,7 +8,7 @@ import pytest
 
 from retain.errors import BadAnswer
 from retain.models import Completion
-from retain.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept, question
+from retain.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept, question
 
 RECORD = "[1] user:\n    " + "We talked about the trip to Lisbon and what to pack for it. " * 20
 

@@ -14,9 +14,9 @@ from hypothesis import assume, event, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import markdown
 from retain.errors import Invalid, NoSection
-from retain.markdown import delete_section, headers, outline, parts, replace_section
+from retain.texts import markdown
+from retain.texts.markdown import delete_section, headers, outline, parts, replace_section
 
 # -- what is a heading ------------------------------------------------------------------------------------------------
 

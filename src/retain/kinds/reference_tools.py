@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from retain.errors import Invalid, NotFound
-from retain.reference import Ref
+from retain.kinds.reference import Ref
+from retain.texts.view import View
 from retain.tool import Answer, Tool, schema
-from retain.view import View
 
 _KEY = {"type": "string", "description": "The key, as it stands in a placeholder [MemoryRef: key - description]."}
 _STORE = schema(

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import IO, Any
 
-from retain import canonical, clock, describe, placeholder, tokens, view
+from retain import canonical, clock, placeholder, tokens
 from retain.canonical import JsonText
 from retain.errors import Invalid, ModelError
-from retain.measure import Measure
 from retain.models import Model
 from retain.section import Piece
-from retain.view import View
+from retain.texts import describe, view
+from retain.texts.measure import Measure
+from retain.texts.view import View
 
 Output = str | bytes | Mapping[str, Any] | Sequence[Any]
 """What can be stored: text, bytes, or JSON."""

@@ -1,0 +1,5 @@
+"""Language models behind one small call, and who writes a summary: a model that is not trusted, or the built-in writer."""
+
+from retain.models.model import EXTRACTIVE, Completion, Model, Models, RemoteModel
+
+__all__ = ["EXTRACTIVE", "Completion", "Model", "Models", "RemoteModel"]

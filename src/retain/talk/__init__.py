@@ -1,0 +1,1 @@
+"""What is said: messages and their content, which calls and results belong together, and a conversation as text."""
