@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from retain import Memory, Scope
+from retain import Memory, Scope, clock
 from retain.settings import Settings
 from tests.servers import Kind, PostgresServer, debian_binaries
 
@@ -58,6 +58,27 @@ def server_url(kind: str, database: str) -> str:
     if port is None:
         pytest.skip("the distribution's PostgreSQL is not installed: run the tests with `make test`")
     return f"postgresql://postgres@127.0.0.1:{port}/{database}"
+
+
+START = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
+
+
+class Now:
+    """A clock that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.micros = START
+
+    def __call__(self) -> int:
+        return self.micros
+
+    def pass_days(self, days: float) -> None:
+        self.micros += round(days * clock.DAY)
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
 
 
 @pytest.fixture

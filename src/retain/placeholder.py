@@ -22,14 +22,16 @@ _LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNO
 _FAKE = "[quoted "
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _WORD = re.compile(r"[a-z0-9]+")
+_FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
+_LOOK = 200
 _MOST_WORDS = 4
 _MOST_READABLE = 40
 _BREAKS = re.compile(r"[\s\[\]]+")
 
 
 def new_key(words: str) -> str:
-    """A new key that reads like some words, and that nobody can guess."""
-    start = "-".join(_WORD.findall(words.lower()[:200])[:_MOST_WORDS])[:_MOST_READABLE].strip("-")
+    """A new key that reads like some words, and that nobody can guess; of a path, its last part."""
+    start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[:_MOST_READABLE].strip("-")
     return f"{start or 'ref'}-{secrets.token_hex(4)}"
 
 

@@ -15,28 +15,9 @@ from retain import Memory, Scope, clock
 from retain.errors import BadAnswer, Conflict, Invalid, ModelUnavailable, NotFound
 from retain.models import Model, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, START, Now
 
-START = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
 RATES = ("Ada compared ferry prices to Porto.", "The ferry to Porto costs 80 euros.", "It rained.")
-
-
-class Now:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.micros = START
-
-    def __call__(self) -> int:
-        return self.micros
-
-    def pass_days(self, days: float) -> None:
-        self.micros += round(days * clock.DAY)
-
-
-@pytest.fixture
-def now() -> Now:
-    return Now()
 
 
 @pytest.fixture

@@ -19,28 +19,10 @@ from retain.faces.render import as_json
 from retain.kinds.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.section import Ask
 from retain.tool import Tool
+from tests.conftest import START, Now
 
-START = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
 WEEK = 7 * clock.DAY
 ASK = Ask("s", "hello")
-
-
-class Now:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.micros = START
-
-    def __call__(self) -> int:
-        return self.micros
-
-    def pass_days(self, days: float) -> None:
-        self.micros += round(days * clock.DAY)
-
-
-@pytest.fixture
-def now() -> Now:
-    return Now()
 
 
 @pytest.fixture

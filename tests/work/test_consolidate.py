@@ -17,28 +17,7 @@ from retain.testing import Asked, FailingModel, ScriptedModel
 from retain.work import consolidate
 from retain.work.job import Done
 from retain.work.loop import Worker
-from tests.conftest import SETTINGS
-
-START = 1_760_000_000_000_000
-
-
-class Now:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.micros = START
-
-    def __call__(self) -> int:
-        return self.micros
-
-    def pass_days(self, days: float) -> None:
-        self.micros += round(days * clock.DAY)
-
-
-@pytest.fixture
-def now() -> Now:
-    return Now()
-
+from tests.conftest import SETTINGS, START, Now
 
 Open = Callable[..., Memory]
 

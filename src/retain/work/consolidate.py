@@ -11,11 +11,11 @@ from retain.kinds import entry
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Home, Who
-from retain.models import Completion, Models
+from retain.models import Models
 from retain.storage import leases
 from retain.storage.database import Transaction
 from retain.work.job import Done, Progress
-from retain.work.summarize import Call, Watched
+from retain.work.watch import Call, Watched, record
 
 ROUTE = "consolidate"
 AGE_DAYS = 5.0
@@ -76,7 +76,7 @@ def _propose(home: Home, tenant: str, agent: str) -> Done:
         return Done(done=len(Consolidations(replace(home, models=models), who).propose(days=AGE_DAYS)))
     finally:
         for call in calls:
-            _record(Interactions(home, who), call)
+            record(Interactions(home, who), ROUTE, call)
         leases.release(home.database, lease)
 
 
@@ -93,16 +93,3 @@ def _accept(home: Home, tenant: str) -> None:
             Consolidations(home, Who(tenant, None, agent, "agent")).accept(id)
         except (NotFound, Conflict):  # its entries were changed, or somebody else decided, since the look
             continue
-
-
-def _record(interactions: Interactions, call: Call) -> None:
-    spent = call.answer or Completion("", call.model, 0, 0, None, call.latency_ms)
-    interactions.add(
-        ROUTE,
-        call.model,
-        latency_ms=call.latency_ms,
-        tokens_in=spent.tokens_in,
-        tokens_out=spent.tokens_out,
-        cost=spent.cost,
-        error=call.error[:1000],
-    )

@@ -5,16 +5,16 @@ What is due is looked up by the last activity of sessions and the last number in
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from retain.errors import Conflict, ModelError, NoModel, NotFound
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Home, Who
 from retain.kinds.summaries import Summaries
-from retain.models import Completion, Model, Models
+from retain.models import Models
 from retain.work.job import Done, Progress
+from retain.work.watch import Call, Watched, record
 
 ROUTE = "summary"
 _IN_ONE_READ = 500
@@ -79,53 +79,5 @@ def _fold(home: Home, tenant: str, one: _Due) -> Done:
         return Done()
     finally:
         for call in calls:
-            _record(Interactions(home, who), call, one.session)
+            record(Interactions(home, who), ROUTE, call, one.session)
     return Done(done=1) if after > before else Done(left=1)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a model: what it answered, or why it did not."""
-
-    model: str
-    latency_ms: float
-    answer: Completion | None
-    error: str
-
-
-class Watched:
-    """A model whose calls are noted."""
-
-    def __init__(self, model: Model, note: Callable[[Call], None]) -> None:
-        self.name = model.name
-        self._model = model
-        self._note = note
-
-    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """What the model says."""
-        started = time.monotonic()
-        try:
-            answer = self._model.complete(system, prompt, max_tokens=max_tokens)
-        except Exception as error:
-            self._note(Call(self.name, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
-            raise
-        took = (time.monotonic() - started) * 1000
-        self._note(Call(self.name, took, answer if isinstance(answer, Completion) else None, ""))
-        return answer
-
-
-def _record(interactions: Interactions, call: Call, session: str) -> None:
-    spent = call.answer or Completion("", call.model, 0, 0, None, call.latency_ms)
-    try:
-        interactions.add(
-            ROUTE,
-            call.model,
-            latency_ms=call.latency_ms,
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            cost=spent.cost,
-            error=call.error[:1000],
-            session=session,
-        )
-    except NotFound:  # the session is gone, and what it cost with it
-        return
