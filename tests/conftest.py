@@ -1,32 +1,48 @@
 """What the tests stand on: real files and real servers; each test gets an empty database of its own.
 
 A test that takes `url` or `memory` runs once for each engine. Servers are started once for the whole run.
+Files and servers lie in memory where there is enough of it: what a test asks is the same, and no test waits for a disk.
+What is about disks (tests/chaos) stays on one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from retain import Memory, Scope, clock
 from retain.settings import Settings
+from tests.chaos.sizes import FULL
 from tests.servers import Kind, PostgresServer, debian_binaries
+
+if TYPE_CHECKING:
+    import psycopg
 
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
 TEMPLATE = "retain_template"
+ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
 _started: dict[str, PostgresServer] = {}
+_folders: list[Path] = []
 
 hypothesis_settings.register_profile(
-    "retain", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    "retain",
+    deadline=None,
+    max_examples=500 if FULL else 50,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("retain")
 
@@ -37,10 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
+    folder = in_memory()
+    if folder and not config.option.basetemp:
+        config.option.basetemp = str(folder / "tests")
     for kind in SERVERS:
         if kind == "debian" and debian_binaries() is None and not os.environ.get("CI"):
             continue
-        server = _started[kind] = PostgresServer(kind)
+        server = _started[kind] = PostgresServer(kind, folder)
         url = server.create(TEMPLATE)
         Memory.open(url, settings=SETTINGS).close()
         os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
@@ -50,6 +69,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop what was started."""
     for server in _started.values():
         server.close()
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_memory() -> Path | None:
+    """A folder that is kept in memory, None where there is too little of it or the long programme wants a disk."""
+    memory = Path("/dev/shm")
+    if FULL or not os.access(memory, os.W_OK):
+        return None
+    if min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) < ENOUGH:
+        return None
+    for left in memory.glob("retain-tests-*-*"):  # by a run that was killed
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"retain-tests-{os.getpid()}-", dir=memory))
+    folder.chmod(0o755)  # the servers run as somebody else
+    _folders.append(folder)
+    return folder
 
 
 def server_url(kind: str, database: str) -> str:
@@ -104,15 +141,18 @@ def url(engine: str, tmp_path: Path) -> Iterator[str]:
 
 def new_database(kind: str, template: str = TEMPLATE) -> Iterator[str]:
     """A database that is dropped at the end of the test."""
+    name = f"t_{uuid.uuid4().hex}"
+    administrator(kind).execute(f"create database {name} template {template}")
+    yield server_url(kind, name)
+    administrator(kind).execute(f"drop database {name} with (force)")
+
+
+@cache
+def administrator(kind: str) -> psycopg.Connection:
+    """The superuser's connection to a server, open as long as this process."""
     import psycopg
 
-    name = f"t_{uuid.uuid4().hex}"
-    admin = server_url(kind, "postgres")
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template}")
-    yield server_url(kind, name)
-    with psycopg.connect(admin, autocommit=True) as connection:
-        connection.execute(f"drop database {name} with (force)")
+    return psycopg.connect(server_url(kind, "postgres"), autocommit=True)
 
 
 @pytest.fixture

@@ -72,12 +72,12 @@ def debian_binaries() -> Path | None:
 class PostgresServer:
     """One server with an empty cluster, on a port of its own."""
 
-    def __init__(self, kind: Kind, **config: str) -> None:
+    def __init__(self, kind: Kind, folder: Path | None = None, **config: str) -> None:
         binaries = modern_binaries() if kind == "modern" else debian_binaries()
         if binaries is None:
             raise RuntimeError("no PostgreSQL of the distribution is installed: `make test` installs it")
         self.binaries = binaries
-        self.home = own(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-")))
+        self.home = own(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-", dir=folder)))
         self.data = self.home / "data"
         self.port = free_port()
         libraries = binaries.parent / "lib"
