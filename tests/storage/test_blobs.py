@@ -214,10 +214,9 @@ def test_64_threads_store_the_same_content(kept: Callable[..., Memory], tmp_path
 
 
 @PLACES
-def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: str, engine: str) -> None:
-    """P16: storing and reading hold a few pieces at a time: less than two buffers of 8 MiB."""
-    if engine == "debian":
-        pytest.skip("once for each driver is enough")
+@pytest.mark.parametrize("engine", ["sqlite", "modern"])
+def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: str) -> None:
+    """P16: storing and reading hold a few pieces at a time: less than two buffers of 8 MiB. Once with each driver."""
     memory = kept(place)
     me = memory.scope("acme", "ada")
     line = b"2026-11-15 05:55:01 INFO a line of a log that is long and says little\n"
@@ -446,10 +445,9 @@ def test_verify_finds_what_is_missing_or_damaged(kept: Callable[..., Memory], tm
         me.refs.get(keys[0])
 
 
-def test_a_backup_has_the_files_too(kept: Callable[..., Memory], engine: str, tmp_path: Path) -> None:
-    """The copy opens by itself: its files lie where its settings look for them."""
-    if engine != "sqlite":
-        pytest.skip("a server is backed up with its own tools")
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_backup_has_the_files_too(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    """The copy opens by itself: its files lie where its settings look for them. A server is backed up with its own tools."""
     memory = kept()
     me = memory.scope("acme", "ada")
     keys = {me.refs.add(data): data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
