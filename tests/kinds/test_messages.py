@@ -143,6 +143,166 @@ def test_extend_is_all_or_nothing(me: Scope, session: str) -> None:
     assert me.messages.window(session, last=2) == sent
 
 
+ASKED = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "Lisbon"}'}}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "role", "kept"),
+    [
+        ({"role": "user", "content": None}, "user", {"text": ""}),
+        (
+            {"role": "assistant", "content": None, "tool_calls": [ASKED], "refusal": None, "function_call": None},
+            "assistant",
+            {"text": "", "tool_calls": [ASKED]},
+        ),
+        ({"role": "assistant", "tool_calls": [ASKED]}, "assistant", {"text": "", "tool_calls": [ASKED]}),
+        (
+            {"role": "tool", "tool_call_id": "c1", "name": "search", "content": "Sunny"},
+            "tool",
+            {"text": "Sunny", "tool_call_id": "c1", "name": "search"},
+        ),
+        (
+            {
+                "role": "tool",
+                "tool_call_id": "c1",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
+            "tool",
+            {"text": "a\nb", "tool_call_id": "c1"},
+        ),
+        ({"role": "function", "name": "f", "content": "1"}, "tool", {"text": "1", "name": "f"}),
+        (
+            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            "assistant",
+            {"text": "", "function_call": {"name": "f", "arguments": "{}"}},
+        ),
+        ({"role": "assistant", "content": None, "refusal": "No."}, "assistant", {"text": "", "refusal": "No."}),
+        ({"role": "developer", "content": "Be brief."}, "system", {"text": "Be brief."}),
+        (
+            {"role": "user", "content": [{"type": "text", "text": "Where is this?"}, IMAGE]},
+            "user",
+            {"parts": [{"type": "text", "text": "Where is this?"}, IMAGE]},
+        ),
+        ({"role": "user", "content": ["just text"]}, "user", {"parts": [{"type": "text", "text": "just text"}]}),
+        (
+            {"role": "user", "content": {"text": "hi", "mood": 1}, "name": "ada"},
+            "user",
+            {"text": "hi", "mood": 1, "name": "ada"},
+        ),
+        ({"role": "user", "content": JsonText('{"mood": 1.0}'), "name": "ada"}, "user", {"mood": 1.0, "name": "ada"}),
+    ],
+)
+def test_a_message_is_taken_as_providers_have_it(
+    me: Scope, session: str, sent: dict[str, Any], role: str, kept: dict[str, Any]
+) -> None:
+    """C2: what stands beside role and content becomes part of the content; a retry finds it by the same key."""
+    (message,) = me.messages.extend(session, [sent], key="k")
+    assert (message.role, message.content) == (role, kept)
+    assert me.messages.extend(session, [sent], key="k") == [message]
+    with pytest.raises(KeyReused):
+        me.messages.extend(session, [{**sent, "name": "another"}], key="k")
+
+
+def test_what_parts_say_can_be_read(me: Scope, session: str) -> None:
+    """C2: text blocks are the message's text; what only answers tools is no turn of the user's."""
+    sent = me.messages.extend(session, [
+        {"role": "user", "content": [{"type": "text", "text": "Where?"}, IMAGE, {"type": "text", "text": "And when?"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "a map"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Lisbon."}]},
+    ])  # fmt: skip
+    assert texts(sent) == ["Where?\nAnd when?", "", "", "Lisbon."]
+    assert texts(me.messages.window(session, turns_only=True)) == ["Where?\nAnd when?", "Lisbon."]
+
+
+class Record:
+    """A message as a provider's library has it: a record that writes itself."""
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
+        assert (mode, exclude_none) == ("json", True)
+        return {name: value for name, value in self.given.items() if value is not None}
+
+
+def test_a_record_of_a_providers_library_is_a_message(me: Scope, session: str) -> None:
+    answer: Any = Record(role="assistant", content=None, tool_calls=[ASKED], audio=None)
+    blocks = [Record(type="text", text="Look:"), Record(type="tool_use", id="c2", name="look", input={})]
+    sent = me.messages.extend(session, [
+        answer,
+        {"role": "assistant", "content": blocks},
+        {"role": "assistant", "content": "", "tool_calls": [Record(**ASKED)]},
+    ])  # fmt: skip
+    assert [message.content for message in sent] == [
+        {"text": "", "tool_calls": [ASKED]},
+        {"parts": [{"type": "text", "text": "Look:"}, {"type": "tool_use", "id": "c2", "name": "look", "input": {}}]},
+        {"text": "", "tool_calls": [ASKED]},
+    ]
+
+
+def test_what_a_context_gives_can_be_saved_back(me: Scope, session: str) -> None:
+    """X2: a session made of a context's messages has the same context, in both shapes."""
+    me.messages.extend(session, [
+        {"role": "user", "content": [{"type": "text", "text": "Where is this?"}, IMAGE]},
+        {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+        {"role": "tool", "tool_call_id": "c1", "content": "Sunny"},
+        {"role": "assistant", "content": "Lisbon."},
+    ])  # fmt: skip
+    given = me.context(session)
+    for messages in (given.messages[1:], given.anthropic().messages):
+        again = me.sessions.add().id
+        me.save_turn(again, messages)
+        assert me.context(again).messages == given.messages
+        assert me.context(again).anthropic() == given.anthropic()
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (
+            {"role": "user", "content": "x", "mood": 1},
+            "messages[0]: has an unknown field 'mood'; a message has role, content, author, tokens_in, tokens_out, cost, "
+            "created_at, tool_calls, tool_call_id, name, function_call, refusal, annotations, audio, reasoning_content.",
+        ),
+        ({"role": "user"}, "messages[0]: needs a role and a content."),
+        ({"content": "x"}, "messages[0]: needs a role and a content."),
+        ("hello", "messages[0]: must be an object with a role and a content."),
+        (
+            {"role": "user", "content": [1]},
+            "messages[0].content: is a list of parts, and '1' is neither text nor an object.",
+        ),
+        (
+            {"role": "user", "content": {"role": "user", "content": "x"}},
+            "messages[0].content: is a message of its own: give what it says, or the whole message to extend.",
+        ),
+        (
+            {"role": "user", "content": {"name": "a"}, "name": "b"},
+            "messages[0].content: has 'name', which stands beside it too.",
+        ),
+        (
+            {"role": "user", "content": 1, "name": "b"},
+            "messages[0].content: must be text, a list of parts or a JSON object.",
+        ),
+    ],
+)
+def test_a_message_in_no_known_shape_says_what_is_known(me: Scope, session: str, sent: Any, says: str) -> None:
+    with pytest.raises(Invalid) as error:
+        me.messages.extend(session, [sent])
+    assert str(error.value) == says
+    assert me.messages.window(session) == []
+
+
+def test_a_whole_message_is_no_content(me: Scope, session: str) -> None:
+    for content in ({"role": "user", "content": "x"}, JsonText('{"role": "user", "content": "x"}')):
+        with pytest.raises(Invalid, match="content: is a message of its own"):
+            me.messages.append(session, "user", content)
+    parts: Any = [{"type": "text", "text": "hi"}, IMAGE]
+    assert me.messages.append(session, "user", parts).content == {"parts": parts}
+    assert me.messages.append(session, "user", {"nothing": "said"}).text == ""
+
+
 def test_the_most_messages_at_once(open_memory: Callable[..., Memory]) -> None:
     """P16."""
     me = open_memory(max_batch=3).scope("acme", "ada", "scout")

@@ -14,9 +14,10 @@ from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
 from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
+from retain.talk import pairing
 from retain.talk.content import Content
 from retain.talk.content import read as read_content
-from retain.talk.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records
+from retain.talk.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records, whole
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
@@ -32,12 +33,17 @@ _LAST = """select seq, role, content, author, tokens, tokens_in, tokens_out, cos
            where tenant = :tenant and session_id = :session and chatter <= :chatter and exists (
                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
            order by seq desc limit :size"""
+_SIZES = """select seq, role, tokens from messages
+            where tenant = :tenant and session_id = :session and seq between :first and :upto
+            order by seq desc limit :size"""
 _REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
 _MENTION = "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _MEAN_TOKENS = 40
+_FAR_BACK = 1000
+"""So many messages before the end nobody looks for what was asked."""
 _FAR = 2**53
 
 
@@ -95,7 +101,8 @@ class Messages(Kind):
         created_at: datetime | None = None,
     ) -> Message:
         """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
-        new = row(self._who, self._settings, "", role, content, author, tokens_in, tokens_out, cost, created_at)
+        said = whole(content, "content", role)
+        new = row(self._who, self._settings, "", role, said, author, tokens_in, tokens_out, cost, created_at)
         return self._add(session, [new], key, expected_last_seq)[0]
 
     def extend(
@@ -217,16 +224,21 @@ class Messages(Kind):
         return records(session, [[value[name] for name in COLUMNS] for value in values])
 
     def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
-        """The newest messages from number `first` on, oldest first: those that fit in tokens, and the one that does not."""
-        spent, rows = 0, []
-        for found in _newest(tx, session, 1, None, None, start=tokens // _MEAN_TOKENS):
-            if found[0] < first:
+        """The newest messages from number `first` on, oldest first: what fits in tokens, what does not quite, and as many
+        more as it takes to have what the user asked for last. Sizes are looked at before any content is read.
+        """
+        spent, asked, start, upto = 0, False, _FAR, _FAR
+        size = min(max(tokens // _MEAN_TOKENS, 16), _IN_ONE_READ)
+        while start > first and (spent <= tokens or not asked) and upto > first:
+            rows = tx.all(_SIZES, session=session, first=first, upto=upto, size=size)
+            for seq, role, cost in rows:
+                if spent > tokens and (asked or start - seq > _FAR_BACK):
+                    break
+                start, spent, asked = seq, spent + cost, asked or role == "user"
+            if len(rows) < size or start > rows[-1][0]:
                 break
-            rows.append(found)
-            spent += found[4]
-            if spent > tokens:
-                break
-        return records(session, reversed(rows))
+            upto, size = rows[-1][0] - 1, _IN_ONE_READ
+        return _between(tx, session, start, _FAR, 1) if start < _FAR else []
 
     def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
         """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
@@ -302,13 +314,19 @@ def row(
         "role": role,
         "content": raw,
         "author": None if author is None else canonical.key(author, where + "author"),
-        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools)),
+        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
         "tokens": size,
         "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
         "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
         "cost": None if cost is None else canonical.amount(cost, where + "cost"),
         "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
     }
+
+
+def _only_answers(role: str, content: Content) -> bool:
+    """Whether a user's message is nothing but what tools answered, as one provider has it."""
+    parts = content.get("parts") if role == "user" and isinstance(content, Mapping) and not content.get("text") else None
+    return isinstance(parts, list) and bool(parts) and all(pairing.is_result(part) for part in parts)
 
 
 def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -331,11 +349,9 @@ def _between(tx: Transaction, session: str, first: int, last: int, chatter: int)
     return records(session, rows)
 
 
-def _newest(
-    tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None, start: int = 32
-) -> Iterator[Row]:
+def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
     """Rows from the newest back, read in growing parts, until one is too old or too big."""
-    spent, size, upto = 0, max(start // 4, 4), _FAR
+    spent, size, upto = 0, 8, _FAR
     while True:
         size = min(size * 4, _IN_ONE_READ)
         rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
