@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Container
+from collections.abc import Container, Mapping
+
+from retain import tokens
 
 MARK = "[MemoryRef: "
 MOST_DESCRIPTION = 200
@@ -52,7 +54,9 @@ def one_line(description: str) -> str:
         line = description.strip()  # nearly always; it is asked for every reference of every prompt
     else:
         line = _BREAKS.sub(" ", description).strip()
-    return line if len(line) <= MOST_DESCRIPTION else line[: MOST_DESCRIPTION - 1].rstrip() + "…"
+    if len(line) <= MOST_DESCRIPTION:
+        return line
+    return line[: tokens.boundary(line, MOST_DESCRIPTION - 1) or MOST_DESCRIPTION - 1].rstrip() + "…"
 
 
 def keys(text: str) -> list[str]:
@@ -66,3 +70,16 @@ def neutral(text: str, known: Container[str] = ()) -> str:
         return text
     kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
     return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)
+
+
+def verified(text: str, known: Mapping[str, str]) -> str:
+    """Text in which a placeholder of a known key is as `known` has it, and nothing else passes for one."""
+    if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
+        return text
+    parts, done = [], 0
+    for found in _WHOLE.finditer(text):
+        true = known.get(found["key"])
+        if true is not None:
+            parts += [neutral(text[done : found.start()]), true]
+            done = found.end()
+    return "".join([*parts, neutral(text[done:])])

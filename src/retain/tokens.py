@@ -106,15 +106,20 @@ def counter(model: str) -> Callable[[str], int]:
     return _counter(model)
 
 
-def cut(text: str, tokens: int, *, end: bool = False) -> str:
-    """The longest beginning, or end, of at most so many estimated tokens; no character as people see it is split."""
+def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str:
+    """The longest beginning, or end, of at most so many estimated tokens; no character as people see it is split.
+
+    Unless there is to be `some` beginning, and the first such character alone is too large: they come in any size.
+    """
     if tokens <= 0:
         return ""
     size = len(text)
     if size <= _BLOCK and estimate(text) <= tokens:
         return text
     most = _most(lambda length: estimate(text[size - length :] if end else text[:length]) <= tokens, size)
-    return text[_boundary(text, size - most, up=True) :] if end else text[: _boundary(text, most)]
+    if end:
+        return text[boundary(text, size - most, up=True) :]
+    return text[: boundary(text, most) or (max(most, 1) if some else 0)]
 
 
 def _most(fits: Callable[[int], bool], size: int) -> int:
@@ -137,7 +142,7 @@ def _plain(character: str) -> bool:
     return character < "\u0300" or "\u0370" <= character < "\u0483" or "\u30a0" <= character < "\ua000"
 
 
-def _boundary(text: str, place: int, *, up: bool = False) -> int:
+def boundary(text: str, place: int, *, up: bool = False) -> int:
     """The place nearest to `place`, downwards or upwards, between two characters as people see them (grapheme clusters)."""
     start = place
     while 0 < start < len(text) and not (_plain(text[start - 1]) and _plain(text[start]) and text[start] != "\n"):
@@ -159,16 +164,22 @@ def _clusters() -> regex.Pattern[str]:
 
 @functools.lru_cache(256)
 def _counter(model: str) -> Callable[[str], int]:
-    name = model.lower().rpartition("/")[2]  # a provider or a folder may stand before it
-
-    def fits(names: str) -> bool:
-        return re.search(f"(^|[^a-z0-9])({names})", name) is not None
-
-    vocabulary = next((vocabulary for vocabulary, names in _VOCABULARIES if fits(names)), "")
+    vocabulary = next((vocabulary for vocabulary, names in _VOCABULARIES if _fits(model, names)), "")
     if vocabulary:
         return _exact(vocabulary) or estimate
-    factor = next((factor for factor, names in _FACTORS if fits(names)), 1.0)
-    return estimate if factor == 1.0 else lambda text: math.ceil(estimate(text) * factor)
+    times = factor(model)
+    return estimate if times == 1.0 else lambda text: math.ceil(estimate(text) * times)
+
+
+@functools.lru_cache(256)
+def factor(model: str) -> float:
+    """How many tokens of a model, by name, one estimated token is: above 1 where its vocabulary is known to be smaller."""
+    return next((times for times, names in _FACTORS if _fits(model, names)), 1.0)
+
+
+def _fits(model: str, names: str) -> bool:
+    name = model.lower().rpartition("/")[2]  # a provider or a folder may stand before it
+    return re.search(f"(^|[^a-z0-9])({names})", name) is not None
 
 
 @functools.cache

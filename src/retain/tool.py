@@ -5,6 +5,7 @@ Every face and every framework is served from the same list, so that a tool mean
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +32,15 @@ class Tool:
     parameters: Mapping[str, Any]
     run: Callable[..., Answer]
 
-    def call(self, arguments: Mapping[str, Any] | None = None) -> Answer:
-        """Run it with the arguments that a model gave; a mistake of the model's is an answer that says what to do."""
+    def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
+        """Run it with the arguments that a model gave, an object or its JSON; a mistake is answered with what to do."""
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments or "{}")
+            except (ValueError, RecursionError):
+                return {"error": f"The arguments of {self.name} are not valid JSON."}
+        if arguments is not None and not isinstance(arguments, Mapping):
+            return {"error": f"The arguments of {self.name} must be a JSON object."}
         given = {name: value for name, value in (arguments or {}).items() if value is not None}
         problem = self._problem(given)
         if problem:
@@ -79,7 +87,7 @@ class AsyncTool:
         self._tool = tool
         self._hop = hop
 
-    async def call(self, arguments: Mapping[str, Any] | None = None) -> Answer:
+    async def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run it with the arguments that a model gave."""
         return await self._hop(self._tool.call, arguments)
 

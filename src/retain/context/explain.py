@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 
@@ -32,6 +33,16 @@ class Report:
         for item in self.items:
             found[item.layer] = found.get(item.layer, 0) + item.tokens
         return found
+
+    def scaled(self, budget: int, factor: float) -> Report:
+        """The same in the tokens of a model that has more of them than the estimate."""
+        if factor == 1.0:
+            return replace(self, budget=budget)
+        items, out = (
+            [item._replace(tokens=round(item.tokens * factor)) for item in one] for one in (self.items, self.left_out)
+        )
+        shares = {name: round(share * factor) for name, share in self.shares.items()}
+        return Report(budget, min(math.ceil(self.tokens * factor), budget), items, out, shares)
 
     def as_json(self) -> dict[str, Any]:
         """As it is stored: an item is a list of its four values."""

@@ -36,11 +36,12 @@ def save(
 ) -> Turn:
     """Add a turn to a session; with a `key`, doing it again changes nothing and answers as the first time."""
     canonical.key(session, "session")
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
+        raise Invalid(field="messages", problem="must be a list of messages that is not empty")
     call = None if usage is None else checked(who, home.settings, _usage(usage), session)
     once = None if key is None else (canonical.key(key, "key"), _digest(home, messages))
     refs, turns, kept = Refs(home, replace(who, source="tool")), Turns(home, who), Messages(home, who)
-    given = list(messages) if isinstance(messages, Sequence) and not isinstance(messages, str | bytes) else messages
-    prepared, shrunk = _captured(home, refs, session, given)
+    prepared, shrunk = _captured(home, refs, session, messages)
     rows = new_rows(who, home.settings, shrunk)
     written = None if report is None else json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
 
@@ -75,7 +76,8 @@ def _usage(given: Usage | Mapping[str, Any]) -> Usage:
         raise Invalid(field="usage", problem="must be a Usage, or an object with its fields")
     unknown = sorted(given.keys() - Usage.__dataclass_fields__.keys(), key=str)
     if unknown or "model" not in given:
-        raise Invalid(field="usage", problem=f"has an unknown field {unknown[0]!r}" if unknown else "needs a model")
+        problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a model"
+        raise Invalid(field="usage", problem=f"{problem}; it has {', '.join(Usage.__dataclass_fields__)}")
     return Usage(**given)
 
 
@@ -109,7 +111,7 @@ def _captured(
     for place, message in enumerate(messages):
         given = dict(fields(message, place))
         said = given["content"]
-        value = json.loads(said) if isinstance(said, canonical.JsonText) else said
+        value = canonical.parse(said, f"messages[{place}].content") if isinstance(said, canonical.JsonText) else said
         if isinstance(value, Mapping):
             names |= {call.id: _command(call) for call in pairing.calls(value) if call.id}
         given["content"] = _shrunk(given["role"], said, value, shrink)

@@ -8,16 +8,18 @@ in the half of the window that can be given up; and stays there until that no lo
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from retain import placeholder, tokens
-from retain.context.render import Said, images
-from retain.talk.content import TOKENS_PER_MESSAGE
+from retain.context.render import Said
+from retain.talk.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, words
 from retain.talk.message import Message
-from retain.talk.pairing import Call, Result, calls, cuts, plain, results
+from retain.talk.pairing import Call, Result, answered, calls, cuts, plain, results
 
 NO_RESULT = "(No result was stored for this call.)"
+_SMALLEST = 24
 
 
 class Line(NamedTuple):
@@ -26,6 +28,15 @@ class Line(NamedTuple):
     seq: int
     said: list[Said]
     tokens: int
+
+
+@dataclass(frozen=True)
+class Voices:
+    """Who speaks in a conversation: this agent and its user; in a group every other voice is named."""
+
+    me: str
+    user: str
+    group: bool = False
 
 
 def begin(messages: Sequence[Message], room: int) -> int:
@@ -46,93 +57,136 @@ def begin(messages: Sequence[Message], room: int) -> int:
     return next((place for place, bits in zip(lasting, passed, strict=True) if bits >= step), lasting[0])
 
 
-def lines(messages: Sequence[Message], known: Container[str], agent: str | None, group: bool) -> list[Line]:
-    """Each message as it is said: calls have ids and results, and nothing passes for a placeholder that is none."""
+def window(messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices) -> list[Line]:
+    """The recent turns within so many tokens; of a turn that is too long, what was asked and how it ends."""
+    least = room
+    for _ in range(4):
+        found = _window(messages, least, known, voices)
+        cost = sum(line.tokens for line in found)
+        if cost <= room:
+            return found
+        least -= cost - room  # a call without its result was given one, or is longer in this shape than as it is stored
+    return []
+
+
+def _window(messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices) -> list[Line]:
+    start = begin(messages, room)
+    if start == 0 or (start < len(messages) and messages[start].role == "user"):
+        return lines(messages[start:], known, voices)
+    asked = max((place for place in range(min(start, len(messages))) if messages[place].role == "user"), default=None)
+    question = [] if asked is None else lines([messages[asked]], known, voices)
+    question = [shorten(line, room // 3) for line in question]
+    rest = room - sum(line.tokens for line in question)
+    later = list(messages[0 if asked is None else asked + 1 :])
+    start = begin(later, rest)
+    if start < len(later) or not later:
+        return question + lines(later[start:], known, voices)
+    free = cuts(later)
+    end = lines(later[max(place for place in range(len(later)) if free[place]) :], known, voices)
+    most = rest
+    for place, line in enumerate(sorted(end, key=lambda line: line.tokens)):  # the short ones whole, the long ones alike
+        share = most // (len(end) - place)
+        if line.tokens > share:
+            end = [shorten(other, share) if other.tokens > share else other for other in end]
+            break
+        most -= line.tokens
+    return question + end
+
+
+def lines(messages: Sequence[Message], known: Mapping[str, str], voices: Voices) -> list[Line]:
+    """Each message as it is said: right after each call its result, and nothing that passes for a placeholder but is none.
+
+    A result whose call is not here is not said.
+    """
     found: list[Line] = []
-    waiting: dict[str, Call] = {}
-    for message in messages:
-        if not waiting and not group and message.role in ("user", "assistant") and plain(message):
-            text = message.text
-            safe = placeholder.neutral(text, known)
+    pairs = answered(messages)
+    for place, message in enumerate(messages):
+        role, text = message.role, message.text
+        if not voices.group and role in ("user", "assistant") and plain(message):
+            safe = placeholder.verified(text, known)
             cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
-            found.append(Line(message.seq, [Said(message.role, safe)], cost))
+            found.append(Line(message.seq, [Said(role, safe)], cost))
             continue
-        said = _said(message, waiting, known, agent if group else None)
-        if waiting and message.role != "tool" and not any(part.result for part in said):
-            found.append(_unanswered(message.seq - 1, waiting))
-        for part in said:
-            waiting.update({call.id: call for call in part.calls})
-            if part.result is not None:
-                waiting.pop(part.result.id, None)
-        if said:
-            found.append(Line(message.seq, said, sum(size(part) for part in said)))
-    if waiting:
-        found.append(_unanswered(messages[-1].seq, waiting))
+        content = message.content
+        mine = not voices.group or role != "assistant" or message.author in (None, voices.me)
+        said = _said(message, placeholder.verified(words(content), known), voices, mine)
+        made = _named(message.seq, calls(content)) if role == "assistant" and mine else []
+        if made or said.text or said.images:
+            said = said._replace(calls=made)
+            found.append(Line(message.seq, [said], size(said)))
+        for number, call in enumerate(made):
+            where = pairs.get((place, number))
+            answer = messages[where[0]] if where else message
+            output = results(answer.role, answer.content)[where[1]].output if where else NO_RESULT
+            result = Said("tool", placeholder.verified(_text(output), known), result=Result(call.id, None))
+            found.append(Line(answer.seq, [result], size(result)))
     return found
 
 
 def shorten(line: Line, room: int) -> Line:
-    """A line that is too long for its place, with the middle of its texts left out."""
-    each = max(room // max(len(line.said), 1) - TOKENS_PER_MESSAGE - 12, 0)
-    said = [Said(part.role, _shorter(part.text, each, line.seq), part.images, part.calls, part.result) for part in line.said]
+    """A line that is too long for its place: the middle of its texts is left out, and so are arguments that are too long."""
+    if line.tokens <= room:
+        return line
+    each = max(room // max(len(line.said), 1) - TOKENS_PER_MESSAGE, 0)
+    said = []
+    for part in line.said:
+        made = [_shorter_call(call, each // (2 * len(part.calls))) for call in part.calls]
+        left = each - (size(part._replace(text="", calls=made)) - TOKENS_PER_MESSAGE)
+        said.append(part._replace(text=_shorter(part.text, left, line.seq), calls=made))
     return Line(line.seq, said, sum(size(part) for part in said))
 
 
 def size(said: Said) -> int:
     """What a message costs."""
-    called = sum(tokens.estimate(call.name) + tokens.estimate(json.dumps(call.arguments)) + 8 for call in said.calls)
-    return TOKENS_PER_MESSAGE + tokens.estimate(said.text) + called + 800 * len(said.images)
+    called = sum(_cost(call) for call in said.calls)
+    return TOKENS_PER_MESSAGE + tokens.estimate(said.text) + called + TOKENS_PER_IMAGE * len(said.images)
+
+
+def _said(message: Message, text: str, voices: Voices, mine: bool) -> Said:
+    """A message's own words; in a group every voice but the agent's own is named, and cannot be played by another."""
+    if message.role == "tool":
+        return Said("tool", "")
+    name = None
+    if voices.group and message.role == "user":
+        name = message.author or voices.user
+    elif not mine:
+        name = message.author
+    role = message.role if mine else "user"
+    return Said(role, labelled(name, text) if name and text else text, images(message.content))
+
+
+def labelled(name: str, text: str) -> str:
+    """Text with its speaker's name; further lines are indented, so that none of them begins with a name."""
+    return f"{name}: " + "\n  ".join(text.splitlines())
+
+
+def _named(seq: int, made: Sequence[Call]) -> list[Call]:
+    """Calls, each with an id of its own."""
+    found: list[Call] = []
+    for number, call in enumerate(made):
+        taken = {other.id for other in found}
+        id = call.id if call.id and call.id not in taken else f"call_{seq}_{number}"
+        found.append(Call(id, call.name, call.arguments))
+    return found
+
+
+def _cost(call: Call) -> int:
+    arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+    return tokens.estimate(call.name) + tokens.estimate(arguments) + 12
+
+
+def _shorter_call(call: Call, room: int) -> Call:
+    cost = _cost(call)
+    return call if cost <= max(room, _SMALLEST) else Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
 
 
 def _shorter(text: str, room: int, seq: int) -> str:
     if tokens.estimate(text) <= room:
         return text
     left_out = f" … (the middle of message {seq} is left out) … "
-    half = max((room - tokens.estimate(left_out)) // 2, 0)
-    return tokens.cut(text, half) + left_out + tokens.cut(text, half, end=True)
+    half = (room - tokens.estimate(left_out)) // 2
+    return tokens.cut(text, half) + left_out + tokens.cut(text, half, end=True) if half > 0 else ""
 
 
-def _said(message: Message, waiting: dict[str, Call], known: Container[str], me: str | None) -> list[Said]:
-    """What one message says, in the neutral form."""
-    content = message.content
-    text = placeholder.neutral(message.text or _parts_text(content), known)
-    if message.role == "assistant" and me is not None and message.author not in (None, me):
-        return [Said("user", f"{message.author}: {text}")] if text else []  # another agent's words are not my own
-    answered = results(message.role, content)
-    if answered:
-        said = [Said("tool", placeholder.neutral(_text(result.output), known), result=result) for result in answered]
-        return [part for part in _paired(said, waiting) if part is not None]
-    if message.role == "tool":
-        return []
-    asked = calls(content) if message.role == "assistant" else []
-    made = [Call(call.id or f"call_{message.seq}_{n}", call.name, call.arguments) for n, call in enumerate(asked)]
-    return [Said(message.role, text, images(content), made)]
-
-
-def _paired(said: Sequence[Said], waiting: dict[str, Call]) -> list[Said | None]:
-    """Results with the id of the call that they answer; one that answers none is not said."""
-    open_ids = list(waiting)
-    found: list[Said | None] = []
-    for part in said:
-        assert part.result is not None
-        id = part.result.id or (open_ids[0] if open_ids else "")
-        if id in open_ids:
-            open_ids.remove(id)
-            found.append(Said("tool", part.text, result=Result(id, None)))
-    return found
-
-
-def _unanswered(seq: int, waiting: dict[str, Call]) -> Line:
-    said = [Said("tool", NO_RESULT, result=Result(id, None)) for id in waiting]
-    waiting.clear()
-    return Line(seq, said, sum(size(part) for part in said))
-
-
-def _parts_text(content: dict[str, object]) -> str:
-    parts = content.get("parts")
-    texts = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
-def _text(output: object) -> str:
+def _text(output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)

@@ -10,7 +10,7 @@ from retain.context.assemble import Context
 from retain.context.explain import Report
 from retain.errors import Invalid, NotFound
 from retain.faces.command import Arguments, open_memory, whose
-from retain.faces.render import as_json, table
+from retain.faces.render import as_json, plain, table
 from retain.memory import Scope
 
 ABOUT = "What a model would be given for a message, or was given for a turn, and why."
@@ -53,7 +53,7 @@ def context(arguments: Arguments) -> int:
     if arguments.shape == "report":
         _show(found.report, found.texts, arguments)
     else:
-        print(_shaped(found, arguments.shape))
+        print(plain(_shaped(found, arguments.shape)))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -288,6 +288,11 @@ class Refs(Kind):
             rows = sorted(rows + mentioned, key=lambda row: (row[2], row[0]), reverse=True)[:MOST_LISTED]
         return Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1]) if rows else None
 
+    def known(self, tx: Transaction, keys: Iterable[str]) -> dict[str, str]:
+        """The placeholders of keys, as far as the scope has such references."""
+        rows = [tx.one(_SUMMARY, key=key, user=self._who.user) for key in sorted(keys)[:MOST_LISTED]]
+        return {row[0]: placeholder.write(*row) for row in rows if row}
+
     def tools(self) -> list[Tool]:
         """`store_memory`, `retrieve_memory` and `search_memory`."""
         return tools(self._add, self.get, self.search, lambda: self.list(limit=min(500, self._settings.max_page)))
@@ -352,6 +357,7 @@ _SELECT = "select " + _COLUMNS + " from refs where tenant = :tenant and "
 _VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '') "
 _GET = _SELECT + "key = :key and " + _VISIBLE
 _GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
+_SUMMARY = "select key, summary from refs where tenant = :tenant and key = :key and " + _VISIBLE
 _GET_WORDS = "select words from refs where tenant = :tenant and key = :key"
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""

@@ -1,20 +1,22 @@
-"""What a message says: text, or a JSON object with text, parts and attachments; its cost, and whether it calls tools."""
+"""What a message says: text, or a JSON object with text, parts and attachments; its words, its images and its cost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retain import canonical, tokens
 from retain.canonical import JsonText
 from retain.errors import Invalid
+from retain.talk import pairing
 
 Content = str | Mapping[str, Any] | JsonText
 """Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
 
 TOKENS_PER_MESSAGE = 4
-_CALLS = {"tool_call", "tool_calls", "tool_use", "tool-call", "function_call"}
+TOKENS_PER_IMAGE = 800
+_IMAGES = ("image", "image_url", "input_image")
 
 
 def read(content: Content, field: str, limit: int) -> tuple[str, int, bool]:
@@ -27,12 +29,55 @@ def read(content: Content, field: str, limit: int) -> tuple[str, int, bool]:
     value = json.loads(raw)
     if not isinstance(value, dict):
         raise Invalid(field=field, problem="must be text or a JSON object")
-    counted = value["text"] if value.keys() == {"text"} and isinstance(value["text"], str) else raw
-    return raw, tokens.estimate(counted) + TOKENS_PER_MESSAGE, calls_tools(value)
+    return raw, _cost(value, raw), bool(pairing.calls(value))
 
 
-def calls_tools(content: Mapping[str, Any]) -> bool:
-    """Whether a message asks for tools to be run, in any of the shapes that are common for it."""
-    parts = content.get("parts")
-    kinds = [part.get("type") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    return any(isinstance(kind, str) and kind in _CALLS for kind in kinds) or any(content.get(name) for name in _CALLS)
+def words(content: Mapping[str, Any]) -> str:
+    """What is said in words: the text, text parts that it does not repeat, and the names of attachments."""
+    text = content.get("text")
+    said = [text] if isinstance(text, str) and text else []
+    for part in _listed(content, "parts"):
+        found = part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
+        if isinstance(found, str) and found and not any(found in earlier for earlier in said):
+            said.append(found)
+    for part in _listed(content, "attachments"):
+        if part.get("type") not in _IMAGES:
+            said.append(f"(an attachment: {part.get('name') or part.get('type') or 'unnamed'})")
+    return "\n".join(said)
+
+
+def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The images of a message's content: `{"url": …}`, or `{"data": base64, "media_type": …}`."""
+    parts = [part for name in ("parts", "attachments") for part in _listed(content, name)]
+    return [image for part in parts if part.get("type") in _IMAGES for image in _image(part)]
+
+
+def _cost(value: Mapping[str, Any], raw: str) -> int:
+    """What content costs: its text, the JSON of anything else, and so much for each image, however large its data."""
+    if value.keys() == {"text"} and isinstance(value["text"], str):
+        return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE
+    shown = images(value)
+    if shown:
+        kept = {
+            name: [part for part in item if not (isinstance(part, dict) and part.get("type") in _IMAGES)]
+            if name in ("parts", "attachments") and isinstance(item, list)
+            else item
+            for name, item in value.items()
+        }
+        raw = json.dumps(kept, ensure_ascii=False)
+    return tokens.estimate(raw) + TOKENS_PER_MESSAGE + TOKENS_PER_IMAGE * len(shown)
+
+
+def _listed(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    listed = content.get(name)
+    yield from (part for part in listed if isinstance(part, dict)) if isinstance(listed, list) else ()
+
+
+def _image(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    inner = part.get("image_url", part.get("source", part))
+    inner = {"url": inner} if isinstance(inner, str) else inner
+    if isinstance(inner, dict) and isinstance(inner.get("url"), str):
+        return [{"url": inner["url"]}]
+    if isinstance(inner, dict) and isinstance(inner.get("data"), str):
+        return [{"data": inner["data"], "media_type": str(inner.get("media_type", "image/png"))}]
+    return []

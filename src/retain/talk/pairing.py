@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-_CALLS = {"tool_call", "tool-call", "tool_use", "function_call"}
+_CALLS = {"tool_call", "tool_calls", "tool-call", "tool_use", "function_call"}
 _RESULTS = {"tool_result", "tool-result", "tool_return", "tool-return", "function_call_output"}
 _IDS = ("tool_call_id", "tool_use_id", "call_id", "id")
 _ARGUMENTS = ("arguments", "input", "args")
@@ -77,6 +77,16 @@ def plain(message: Spoken) -> bool:
     return not ('"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw)
 
 
+def is_call(part: Any) -> bool:
+    """Whether a part of a message asks for a tool."""
+    return _is_part(part, _CALLS)
+
+
+def is_result(part: Any) -> bool:
+    """Whether a part of a message is what a tool answered."""
+    return _is_part(part, _RESULTS)
+
+
 def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
     """Content with what its tools answered made smaller by a function of the output and the id of its call."""
     shrunk = dict(content)
@@ -87,6 +97,32 @@ def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], 
     elif role == "tool":
         return _smaller(content, smaller)
     return shrunk
+
+
+def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Which result answers which call: (message, place in it) of a call → the same of its result.
+
+    A result that names its call answers that one, wherever it stands; one that names none answers the first open call
+    of the message with calls before it.
+    """
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    named: dict[str, tuple[int, int]] = {}
+    latest: list[tuple[int, int]] = []
+    for place, message in enumerate(messages):
+        if message.role != "tool" and plain(message):
+            latest = []
+            continue
+        for number, result in enumerate(results(message.role, message.content)):
+            call = named.pop(result.id, None) if result.id else next((c for c in latest if c not in found), None)
+            if call is not None and call not in found:
+                found[call] = (place, number)
+        made = calls(message.content) if message.role == "assistant" else []
+        if made:
+            latest = [(place, number) for number in range(len(made))]
+            named.update({call.id: (place, number) for number, call in enumerate(made) if call.id})
+        elif message.role != "tool":
+            latest = []
+    return found
 
 
 def cuts(messages: Sequence[Spoken]) -> list[bool]:
@@ -125,12 +161,8 @@ def _is_part(part: Any, kinds: set[str]) -> bool:
 
 
 def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
-    shrunk = dict(part)
-    for name in _OUTPUTS:
-        if part.get(name) is not None:
-            shrunk[name] = smaller(part[name], _first(part, _IDS) or "")
-            break
-    return shrunk
+    id = _first(part, _IDS) or ""
+    return {name: smaller(_text_of(value), id) if name in _OUTPUTS and value else value for name, value in part.items()}
 
 
 def _call(call: Mapping[str, Any]) -> Call:
@@ -142,7 +174,14 @@ def _call(call: Mapping[str, Any]) -> Call:
 
 
 def _output(part: Mapping[str, Any]) -> Any:
-    return next((part[key] for key in _OUTPUTS if part.get(key) is not None), "")
+    return _text_of(next((part[key] for key in _OUTPUTS if part.get(key)), ""))
+
+
+def _text_of(output: Any) -> Any:
+    """The text of an output that came as blocks of text, as some providers and tools give it; any other as it is."""
+    blocks = isinstance(output, list) and output and all(_is_part(block, {"text", "output_text"}) for block in output)
+    texts = [block.get("text") for block in output] if blocks else []
+    return "\n".join(texts) if texts and all(isinstance(text, str) for text in texts) else output
 
 
 def _first(found: Mapping[str, Any], names: Sequence[str]) -> str | None:

@@ -14,6 +14,12 @@ from retain.storage.database import Database, Transaction
 
 MOST_IN_ONE_WRITE = 500
 _PAUSE = 0.002
+_WITH_THEM = (
+    "delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first",
+    "delete from mentions where tenant = :tenant and session_id = :id and seq < :first",
+    "delete from turns where tenant = :tenant and session_id = :id and last_seq < :first",
+)
+"""What is kept of messages elsewhere, and goes with them."""
 Progress = Callable[[int, int], None]
 Batch = Callable[[Transaction, int | None, int], int | None]
 
@@ -128,7 +134,8 @@ def _old(tx: Transaction, age: int | None, size: int) -> int | None:
     keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
     first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, tx.now)
     removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)
-    tx.run("delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first", id=id, first=first)
+    for statement in _WITH_THEM:
+        tx.run(statement, id=id, first=first)
     tx.run(
         "update sessions set first_seq = :first, first_at = :first_at where tenant = :tenant and id = :id",
         id=id,
