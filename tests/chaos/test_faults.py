@@ -37,7 +37,7 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
     job = Job(url, str(log), "f", threads=2, writes=100, size=8_000, settings=settings, tries=50, pause=0.02)
     strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(tmp_path / "trace"), "-e", f"trace={call}"]
     writer = start(job, *strace, "-e", f"inject={call}:error={error}:when={number}..{number + 1}")
-    assert writer.wait(60) == 0, log.read_text()[:2000]
+    assert writer.wait(200) == 0, log.read_text()[:2000]
     assert "(INJECTED)" in (tmp_path / "trace").read_text(), "the fault never struck"
     history = from_log(log)
     assert len(history.of("ok")) == 200

@@ -69,7 +69,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
             memory.scope("default", "ada", "scout").messages.extend("s", [NewMessage("user", "One more.")] * 41)
         wait_until(lambda: covered(database) == 70)
         worker.send_signal(how)
-        out, err = worker.communicate(timeout=30)
+        out, err = worker.communicate(timeout=100)
     finally:
         worker.kill()
     assert worker.returncode == 0
