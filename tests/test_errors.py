@@ -29,6 +29,7 @@ STATUS = {
     "NoModel": (503, 7),
     "ModelUnavailable": (503, 7),
     "BadAnswer": (502, 7),
+    "PartlyAnswered": (502, 7),
     "SettingsError": (500, 6),
     "StorageError": (503, 5),
     "Busy": (503, 5),

@@ -13,7 +13,8 @@
     ├── ModelError            a language model cannot do it               502
     │   ├── NoModel           none is set                                 503
     │   ├── ModelUnavailable  it fails, or does not answer in time        503
-    │   └── BadAnswer         it answers with what cannot be used
+    │   ├── BadAnswer         it answers with what cannot be used
+    │   └── PartlyAnswered    … or not at all, but only to some of several questions
     ├── SettingsError         the configuration cannot be used            500
     └── StorageError          the database cannot do it                   503
         ├── Busy              locked, or no connection free: try again
@@ -142,6 +143,12 @@ class ModelUnavailable(ModelError):
 
 class BadAnswer(ModelError):
     """The model {model!r} gave an answer that cannot be used: {problem}. Nothing was changed."""
+
+
+class PartlyAnswered(ModelError):
+    """The model {model!r} answered {good} of {calls} questions, and what came of these is kept. What went wrong
+    first: {problem}.
+    """
 
 
 class SettingsError(RetainError):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope, clock
-from retain.errors import BadAnswer, Conflict, Invalid, ModelUnavailable, NotFound
+from retain.errors import BadAnswer, Conflict, Invalid, ModelUnavailable, NotFound, PartlyAnswered
 from retain.models import Model, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
 from tests.conftest import SETTINGS, START, Now
@@ -238,14 +238,86 @@ def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
     assert len(again.consolidations.propose()) == 1
 
 
-def test_a_model_that_fails_in_the_middle_changes_nothing(opened: Open, now: Now) -> None:
-    """J7: whole or not at all."""
-    memory = opened(ScriptedModel(saying(("kept", [1])), "nonsense"))
+def test_a_bad_answer_does_not_cost_the_good_ones(opened: Open, now: Now) -> None:
+    """J7: what is paid for is kept at once; only the part with the bad answer is asked about again, in smaller parts."""
+    model = ScriptedModel(saying(("kept", [1])), "nonsense", lambda asked: saying((asked.prompt.splitlines()[0], [1])))
+    memory = opened(model)
     me = scout(memory)
-    write(me, now, *[f"thing {n}" for n in range(60)])
+    journal = write(me, now, *[f"thing {n}" for n in range(60)])
+    with pytest.raises(PartlyAnswered) as error:
+        me.consolidations.propose()
+    assert str(error.value) == (
+        "The model 'scripted' answered 1 of 2 questions, and what came of these is kept. What went wrong first: answer: is "
+        """not valid JSON (Expecting value at line 1, column 1); text has quotes of its own: '"like this"'."""
+    )
+    assert [one.content for one in me.consolidations.list(status="proposed")] == ["kept"]
+    made = me.consolidations.propose()
+    assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 20, 8, 8, 4]
+    assert [one.sources[0] for one in made] == [journal[40], journal[48], journal[56]]
+    assert me.consolidations.propose() == []
+    assert len(model.asked) == 5
+    assert problems(memory) == []
+
+
+def test_a_bad_answer_in_the_beginning_does_not_end_it(opened: Open, now: Now) -> None:
+    """J7: the parts after it have their turn."""
+    me = scout(opened(ScriptedModel("nonsense", saying(("kept", [1])))))
+    journal = write(me, now, *[f"thing {n}" for n in range(60)])
+    with pytest.raises(PartlyAnswered):
+        me.consolidations.propose()
+    assert [list(one.sources) for one in me.consolidations.list(status="proposed")] == [[journal[40]]]
+
+
+def test_an_entry_costs_at_most_three_bad_answers(opened: Open, now: Now) -> None:
+    """J7: in company, in less, alone; then it is on record as passed over, until somebody edits it."""
+    model = ScriptedModel("nonsense")
+    memory = opened(model)
+    me = scout(memory)
+    journal = write(me, now, *[f"thing {n}" for n in range(10)])
+    fresh = exported(memory)
+    for asked in (1, 3, 13):
+        with pytest.raises(BadAnswer if asked == 1 else PartlyAnswered):
+            me.consolidations.propose()
+        assert len(model.asked) == asked
+        if asked < 13:
+            assert exported(memory) == fresh, "how often it went wrong is nobody else's business"
+    assert me.consolidations.propose() == []
+    assert len(model.asked) == 13
+    passed = me.consolidations.list(status="passed")
+    assert sorted(one.sources[0] for one in passed) == sorted(journal)
+    me.entries.edit(journal[3], "in other words")
     with pytest.raises(BadAnswer):
         me.consolidations.propose()
-    assert list(me.consolidations.list()) == []
+    assert model.asked[-1].prompt == "1. [2025-10-09] in other words"
+    assert len(model.asked) == 14
+
+
+def test_what_was_passed_over_together_is_not_paid_again_for_one_of_them(opened: Open, now: Now) -> None:
+    """J7: an edited entry is looked at again, and one that is removed is gone; the others were looked at."""
+    model = ScriptedModel(saying())
+    memory = opened(model)
+    me = scout(memory)
+    journal = write(me, now)
+    me.consolidations.propose()
+    me.entries.edit(journal[0], "other words")
+    me.entries.remove(journal[1])
+    me.consolidations.propose()
+    assert [asked.prompt for asked in model.asked[1:]] == ["1. [2025-10-09] other words"]
+    assert sorted(list(one.sources) for one in me.consolidations.list()) == sorted([[journal[2]], [journal[0]]])
+    assert problems(memory) == []
+
+
+def test_a_model_that_stops_answering_ends_it_and_costs_nothing(opened: Open, now: Now) -> None:
+    """J7: what it said before is kept; the rest is asked again as it was, since nobody paid for it."""
+    failing = ModelUnavailable(model="m", problem="gone")
+    model = ScriptedModel(saying(("kept", [1])), failing, saying())
+    me = scout(opened(model))
+    write(me, now, *[f"thing {n}" for n in range(95)])
+    with pytest.raises(PartlyAnswered):
+        me.consolidations.propose()
+    assert [one.content for one in me.consolidations.list(status="proposed")] == ["kept"]
+    me.consolidations.propose()
+    assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 40, 15]
 
 
 def test_what_changes_while_a_model_thinks_is_not_overwritten(opened: Open, now: Now) -> None:
@@ -319,6 +391,24 @@ def test_without_a_model_what_comes_up_again_is_kept(opened: Open, now: Now) -> 
     assert len(me.consolidations.list()) == 2
 
 
+def test_sentences_without_a_full_stop_do_not_run_together(opened: Open, now: Now) -> None:
+    """J7: the words stay as they are; each sentence ends, in its own script, and one that ends is left alone."""
+    me = scout(opened())
+    write(
+        me,
+        now,
+        "Ada likes green ferries",
+        "Ada paints green ferries!",
+        "She saw the green ferries (all 7)",
+        "预算是三千欧元，旅行去波尔图",
+        "波尔图旅行的预算增加了。",
+    )
+    assert sorted(one.content for one in me.consolidations.propose()) == [
+        "Ada likes green ferries. Ada paints green ferries! She saw the green ferries (all 7).",
+        "预算是三千欧元，旅行去波尔图。 波尔图旅行的预算增加了。",
+    ]
+
+
 def test_an_empty_journal_proposes_nothing_and_asks_nobody(opened: Open, now: Now) -> None:
     model = ScriptedModel(saying())
     me = scout(opened(model))
@@ -356,6 +446,36 @@ def test_accepting_makes_a_core_entry_once(opened: Open, now: Now, proposed: Any
     with pytest.raises(Conflict) as error:
         me.consolidations.refuse(id)
     assert str(error.value) == f"consolidation {id!r} is accepted; undo it."
+
+
+@pytest.mark.parametrize(
+    ("sources", "least"),
+    [
+        (("admin", "user"), "user"),
+        (("user", "agent", "admin"), "agent"),
+        (("import", "agent"), "import"),
+        (("user", "tool", "import"), "tool"),
+        (("admin", "admin"), "admin"),
+    ],
+)
+def test_a_core_entry_is_trusted_as_the_least_of_its_sources(
+    opened: Open, now: Now, sources: tuple[Any, ...], least: str
+) -> None:
+    """B5: whoever accepts it: text that a tool brought in does not become an administrator's by a detour."""
+    memory = opened(ScriptedModel(saying(("all together", list(range(1, len(sources) + 1))))))
+    for source in sources:
+        memory.scope("acme", "ada", "scout", source=source).entries.add(f"by {source}")
+        now.micros += 1
+    now.pass_days(6)
+    (made,) = scout(memory).consolidations.propose()
+    assert made.source == least
+    admin = memory.scope("acme", source="admin")
+    entry = admin.entries.get(admin.consolidations.accept(made.id).entry_id or "")
+    assert entry.source == least
+    admin.entries.remove(made.sources[sources.index(least)])
+    admin.consolidations.undo(made.id)
+    again = admin.entries.get(admin.consolidations.accept(made.id).entry_id or "")
+    assert again.source == least, "also when what it came from is gone"
 
 
 def test_of_16_that_accept_one_makes_the_entry(proposed: Any) -> None:
@@ -487,7 +607,7 @@ def test_an_administrator_decides_for_every_agent(opened: Open, proposed: Any) -
     admin = opened(None).scope("acme", source="admin")
     assert [one.id for one in admin.consolidations.list(status="proposed")] == [id]
     accepted = admin.consolidations.accept(id)
-    assert (accepted.agent, me.entries.get(accepted.entry_id).source) == ("scout", "admin")
+    assert (accepted.agent, me.entries.get(accepted.entry_id).source) == ("scout", "user")
     with pytest.raises(Invalid) as error:
         admin.consolidations.propose()
     assert error.value.field == "agent"

@@ -608,6 +608,46 @@ def test_sharing_sets_exactly_who(memory: Memory) -> None:
     assert b.entries.get(line.id).content == "from b"
 
 
+def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Memory) -> None:
+    """J7: the board is as one of them said; an agent that came second finds a board that is not its own."""
+    admin = memory.scope("acme").entries
+    scopes = {
+        "a": memory.scope("acme", None, "a").entries,
+        "b": memory.scope("acme", None, "b").entries,
+    }
+
+    def share(board: str, agent: str, friend: str, start: threading.Barrier) -> bool:
+        start.wait()
+        try:
+            scopes[agent].share(board, [agent, friend])
+        except NotFound:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as threads:
+        for n in range(20):
+            start = threading.Barrier(2)
+            done = [threads.submit(share, f"board {n}", *who, start) for who in (("a", "c"), ("b", "d"))]
+            assert sorted(one.result() for one in done) == [False, True]
+            assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
+
+
+def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(memory: Memory) -> None:
+    """J7: the last word is whole."""
+    admin = memory.scope("acme").entries
+    lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
+    with ThreadPoolExecutor(4) as threads:
+        for n in range(10):
+            start = threading.Barrier(4)
+
+            def share(members: list[str], board: str = f"board {n}", start: threading.Barrier = start) -> None:
+                start.wait()
+                admin.share(board, members)
+
+            list(threads.map(share, lists))
+            assert admin.boards()[f"board {n}"] in lists
+
+
 def test_boards_are_told_apart(memory: Memory, me: Scope) -> None:
     """J7."""
     memory.scope("acme").entries.share("b", ["scout"])

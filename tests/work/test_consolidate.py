@@ -98,7 +98,7 @@ def test_due_is_a_question_of_age(opened: Open, now: Now) -> None:
 
 
 def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
-    """J7: as the agent's own; also of what waited; and each can be undone."""
+    """J7: also of what waited; by whoever wrote what they were made of; and each can be undone."""
     waiting = opened("propose", ScriptedModel(first_of))
     (critic,) = journals(waiting, now, "critic")
     consolidate.run(waiting.home, "acme")
@@ -107,7 +107,7 @@ def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
     assert consolidate.run(memory.home, "acme") == Done(done=1)
     assert statuses(scout) == statuses(critic) == ["accepted"]
     (entry,) = scout.entries.list(kind="core")
-    assert (entry.content, entry.source, entry.user) == ("what scout noticed", "agent", "ada")
+    assert (entry.content, entry.source, entry.user) == ("what scout noticed", "user", "ada")
     (one,) = scout.consolidations.list()
     scout.consolidations.undo(one.id)
     assert consolidate.run(memory.home, "acme") == Done()
@@ -125,6 +125,75 @@ def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now)
     assert (statuses(a), statuses(b)) == ([], ["accepted"])
     assert consolidate.run(memory.home, "acme") == Done(done=1)
     assert statuses(a) == ["accepted"]
+
+
+def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
+    """J7: of one agent's 90 entries two parts are kept and one is reported; the next round asks only about that one."""
+    model = ScriptedModel(first_of, "nonsense", first_of)
+    memory = opened("propose", model)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(90):
+        me.entries.add(f"thing {n}")
+        now.micros += 1
+    now.pass_days(6)
+    done = consolidate.run(memory.home, "acme")
+    assert (done.done, done.left, done.failed, len(done.errors)) == (2, 0, 1, 1)
+    assert consolidate.run(memory.home, "acme") == Done(done=5)
+    assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 10, 8, 8, 8, 8, 8]
+    assert consolidate.run(memory.home, "acme") == Done()
+    assert [call.error for call in memory.scope("acme").interactions.list()] == [""] * 8
+
+
+def test_a_bad_answer_is_not_paid_in_every_round(opened: Open, now: Now) -> None:
+    """J7: three times at most, however many rounds there are."""
+    model = ScriptedModel("nonsense")
+    memory = opened("propose", model)
+    journals(memory, now, "scout")
+    assert [consolidate.run(memory.home, "acme").failed for _ in range(5)] == [1, 1, 1, 0, 0]
+    assert len(model.asked) == 3
+
+
+def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now) -> None:
+    """J7: from each call on, a call's time and half a minute; whoever loses it stops, and what is kept stays."""
+    ends: list[int] = []
+    taken: list[leases.Lease | None] = []
+
+    def think(asked: Asked) -> str:
+        rows = memory.database.read("acme", lambda tx: tx.all("select expires_at from leases where tenant = :tenant"))
+        ends.append(rows[0][0] - now.micros)
+        now.micros += 20 * 1_000_000
+        if len(ends) == 2:
+            now.micros += 100 * 1_000_000
+            taken.append(leases.claim(memory.database, "acme", "consolidate scout", 60))
+        return first_of(asked)
+
+    model = ScriptedModel(think)
+    memory = opened("propose", model)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(95):
+        me.entries.add(f"thing {n}")
+        now.micros += 1
+    now.pass_days(6)
+    seconds = memory.home.settings.model_seconds + 30
+    assert consolidate.run(memory.home, "acme") == Done(left=1)
+    assert taken != [None]
+    assert ends == [seconds * 1_000_000] * 2
+    assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
+    assert len(memory.scope("acme").interactions.list()) == 2
+    assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, "the other one has it still"
+
+
+def test_what_went_wrong_first_is_what_is_told(opened: Open, now: Now) -> None:
+    """J7: when the database is gone, the lease cannot be given back either, and that is not the news."""
+
+    def think(asked: Asked) -> str:
+        memory.close()
+        raise ZeroDivisionError("first")
+
+    memory = opened("propose", ScriptedModel(think))
+    journals(memory, now, "scout")
+    with pytest.raises(ZeroDivisionError, match="first"):
+        consolidate.run(memory.home, "acme")
 
 
 def test_every_call_of_a_model_is_on_record(opened: Open, now: Now) -> None:

@@ -26,7 +26,7 @@ _FAR = 2**62
 
 # Constants, joined at import. What an agent may see: its own entries, and the boards that it shares; with no agent, all.
 _COLUMNS = "id, agent, kind, board, content, user_id, source, version, created_at, updated_at"
-_MINE = "(select board from boards where tenant = :tenant and agent = :agent)"
+_MINE = "(select board from board_members where tenant = :tenant and agent = :agent)"
 _GET = "select " + _COLUMNS + " from entries where tenant = :tenant and id = :id"
 _FIND = {True: _GET + " and ((board is null and agent = :agent) or board in " + _MINE + ")", False: _GET}
 _FILTER = """ and created_at >= :since and created_at < :until and (created_at, id) < (:at, :id)
@@ -53,8 +53,10 @@ _NEWEST = """select id, agent, content, tokens, created_at from entries
 _ON_BOARDS = """select id, agent, content, tokens, created_at, board from entries
                 where tenant = :tenant and board in """ + _MINE + """
                 order by created_at desc, id desc limit :size"""  # fmt: skip
-_STALE = """delete from consolidations where tenant = :tenant and status <> 'accepted' and id in (
+_STALE = """delete from consolidations where tenant = :tenant and status not in ('accepted', 'passed') and id in (
                 select consolidation_id from consolidation_sources where tenant = :tenant and entry_id = :id)"""
+_AGAIN = """delete from consolidation_sources where tenant = :tenant and entry_id = :id and consolidation_id in (
+                select id from consolidations where tenant = :tenant and status = 'passed')"""
 
 
 class Entries(Kind):
@@ -62,8 +64,9 @@ class Entries(Kind):
 
     name = "entries"
     tables = (
-        Table("entries", order="id", owned="user_id = :user"),
-        Table("boards", order="board, agent"),
+        Table("entries", order="id", owned="user_id = :user", local={"failures": "0"}),
+        Table("boards", order="board"),
+        Table("board_members", order="board, agent"),
     )
 
     def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
@@ -87,13 +90,14 @@ class Entries(Kind):
             if if_version not in (None, found.version):
                 raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
             tx.run(
-                """update entries set content = :content, tokens = :tokens, version = version + 1, updated_at = :now
-                   where tenant = :tenant and id = :id""",
+                """update entries set content = :content, tokens = :tokens, version = version + 1, failures = 0,
+                       updated_at = :now where tenant = :tenant and id = :id""",
                 id=id,
                 content=kept,
                 tokens=rules.cost(kept),
             )
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
+            tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
             return self._find(tx, id)
 
         return self._write(work)
@@ -143,24 +147,24 @@ class Entries(Kind):
         wanted = sorted({canonical.key(agent, "agents") for agent in agents})
 
         def work(tx: Transaction) -> dict[str, Sequence[str]]:
+            tx.run(
+                "insert into boards (tenant, board, created_at) values (:tenant, :board, :now) on conflict do nothing",
+                board=board,
+            )
             tx.lock("select 1 from boards where tenant = :tenant and board = :board", board=board)
-            rows = tx.all("select agent from boards where tenant = :tenant and board = :board", board=board)
+            rows = tx.all("select agent from board_members where tenant = :tenant and board = :board", board=board)
             members = {str(row[0]) for row in rows}
             if members and self._who.agent is not None and self._who.agent not in members:
                 raise NotFound(what="board", id=board)
-            for agent in sorted(members.difference(wanted)):
-                tx.run(
-                    "delete from boards where tenant = :tenant and board = :board and agent = :agent",
-                    board=board,
-                    agent=agent,
-                )
-            for agent in wanted:
-                tx.run(
-                    """insert into boards (tenant, board, agent, created_at) values (:tenant, :board, :agent, :now)
-                       on conflict do nothing""",
-                    board=board,
-                    agent=agent,
-                )
+            tx.many(
+                "delete from board_members where tenant = :tenant and board = :board and agent = :agent",
+                [{"board": board, "agent": agent} for agent in sorted(members.difference(wanted))],
+            )
+            tx.many(
+                """insert into board_members (tenant, board, agent, created_at)
+                   values (:tenant, :board, :agent, :now) on conflict do nothing""",
+                [{"board": board, "agent": agent} for agent in wanted],
+            )
             return {board: wanted}
 
         return self._write(work)
@@ -170,8 +174,8 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Sequence[Row]:
             return tx.all(
-                """select board, agent from boards where tenant = :tenant and board in (
-                       select board from boards where tenant = :tenant and agent = coalesce(:agent, agent))
+                """select board, agent from board_members where tenant = :tenant and board in (
+                       select board from board_members where tenant = :tenant and agent = coalesce(:agent, agent))
                    order by board, agent""",
                 agent=self._who.agent,
             )
@@ -260,7 +264,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Entry:
             if where is not None and not tx.one(
-                "select 1 from boards where tenant = :tenant and board = :board and agent = :agent",
+                "select 1 from board_members where tenant = :tenant and board = :board and agent = :agent",
                 board=where,
                 agent=values["agent"],
             ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -19,6 +19,8 @@ JOURNAL_WINDOW = timedelta(days=7)
 WINDOW = JOURNAL_WINDOW // timedelta(microseconds=1)
 MOST_CHARACTERS = 10_000
 MAIN_BOARD = "main"
+TRUST = ("admin", "user", "agent", "import", "tool")
+"""Who writes, the most trusted first: an import was at least chosen by somebody, what a tool brings is anybody's."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,12 @@ def indented(text: str) -> str:
         return text  # nothing in it breaks a line
     first, *rest = text.splitlines()
     return "\n".join([first, *[f"  {part}" if part.strip() else "" for part in rest]])
+
+
+def least_trusted(sources: Iterable[str]) -> str:
+    """Of several who wrote, the one who is trusted least: what is made of their words is no better than that."""
+    places = {name: place for place, name in enumerate(TRUST)}
+    return max(sources, key=lambda name: places.get(name, len(TRUST)))
 
 
 def cost(content: str) -> int:

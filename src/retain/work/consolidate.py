@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from retain import clock
-from retain.errors import Conflict, ModelError, NoModel, NotFound
+from retain.errors import Conflict, NoModel, NotFound, RetainError, StorageError
 from retain.kinds import entry
-from retain.kinds.consolidations import Consolidations
-from retain.kinds.interactions import Interactions
+from retain.kinds.consolidations import Consolidations, look
 from retain.kinds.kind import Home, Who
-from retain.models import Models
+from retain.models import Completion, Model, Models
+from retain.models.watch import NotAsked
 from retain.storage import leases
-from retain.storage.database import Transaction
-from retain.work.job import Done, Progress
-from retain.work.watch import Call, Watched, record
+from retain.storage.database import Database, Transaction
+from retain.work.job import MOST_ERRORS, Done, Progress
 
-ROUTE = "consolidate"
 AGE_DAYS = 5.0
 """How old a journal entry must be: two days before it fades."""
-_LEASE_SECONDS = 1800.0
+_TO_COMMIT = 30.0
+"""How long a lease lasts besides the longest that one call of a model can take; it is renewed before each."""
 _AGENTS = """select distinct agent from entries
              where tenant = :tenant and kind = 'journal' and created_at > :after and created_at <= :upto
              and not exists (select 1 from consolidation_sources as used
@@ -44,7 +45,9 @@ def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = Non
         except NoModel as error:  # the next agent would hear the same
             total += Done(failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",))
             break
-        except ModelError as error:
+        except StorageError:  # the next agent would meet it too
+            raise
+        except RetainError as error:
             total += Done(failed=1, errors=(f"tenant {tenant}, agent {agent}: {error}",))
         if progress:
             progress(place, len(waiting))
@@ -63,21 +66,43 @@ def due(home: Home, tenant: str) -> Sequence[str]:
     return home.database.read(tenant, work)
 
 
+class _Lost(NotAsked):
+    """The lease went to somebody else, who goes on from what is kept."""
+
+
+class _Leased:
+    """A model that is asked only while the lease is ours, for as long as a call can take."""
+
+    def __init__(self, model: Model, database: Database, lease: leases.Lease, seconds: float) -> None:
+        self.name = model.name
+        self._model = model
+        self._renew = partial(leases.renew, database, lease, seconds)
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        """What the model says."""
+        if not self._renew():
+            raise _Lost
+        return self._model.complete(system, prompt, max_tokens=max_tokens)
+
+
 def _propose(home: Home, tenant: str, agent: str) -> Done:
-    """One agent's journal, while no other process looks at it; every call of a model is on record."""
-    lease = leases.claim(home.database, tenant, f"consolidate {agent}", _LEASE_SECONDS)
+    """One agent's journal, while no other process looks at it."""
+    seconds = home.settings.model_seconds + _TO_COMMIT
+    lease = leases.claim(home.database, tenant, f"consolidate {agent}", seconds)
     if lease is None:
         return Done(left=1)
-    calls: list[Call] = []
-    who = Who(tenant, None, agent, "agent")
-    model = home.models.main
-    models = Models(home.settings, main=Watched(model, calls.append)) if model else home.models
+    model, models = home.models.main, home.models
+    if model is not None:
+        models = Models(home.settings, main=_Leased(model, home.database, lease, seconds))
     try:
-        return Done(done=len(Consolidations(replace(home, models=models), who).propose(days=AGE_DAYS)))
+        looked = look(replace(home, models=models), Who(tenant, None, agent, "agent"), AGE_DAYS)
+    except _Lost:
+        return Done(left=1)
     finally:
-        for call in calls:
-            record(Interactions(home, who), ROUTE, call)
-        leases.release(home.database, lease)
+        with suppress(StorageError):  # it runs out by itself
+            leases.release(home.database, lease)
+    errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in looked.errors)
+    return Done(done=len(looked.made), failed=len(errors), errors=errors[:MOST_ERRORS])
 
 
 def _accept(home: Home, tenant: str) -> None:

@@ -1,6 +1,7 @@
 -- What an agent remembers for itself, the boards that agents share, and proposals to turn journal entries into core ones.
 
 -- up
+-- failures: how many answers of a model about the entry, as it is now, could not be used.
 create table entries (
     tenant {key} not null references tenants (tenant),
     id {key} not null,
@@ -12,6 +13,7 @@ create table entries (
     user_id {key},
     source {text} not null,
     version {int} not null,
+    failures {int} not null default 0,
     created_at {time} not null,
     updated_at {time} not null,
     primary key (tenant, id)
@@ -20,14 +22,23 @@ create index entries_by_agent on entries (tenant, agent, kind, created_at, id);
 create index entries_by_board on entries (tenant, board, created_at, id) where board is not null;
 create index entries_by_user on entries (tenant, user_id) where user_id is not null;
 
+-- A board has a row of its own, so that there is something to lock when two agents share a new one at once.
 create table boards (
     tenant {key} not null references tenants (tenant),
     board {key} not null,
+    created_at {time} not null,
+    primary key (tenant, board)
+) {strict};
+
+create table board_members (
+    tenant {key} not null,
+    board {key} not null,
     agent {key} not null,
     created_at {time} not null,
-    primary key (tenant, board, agent)
+    primary key (tenant, board, agent),
+    foreign key (tenant, board) references boards (tenant, board) on delete cascade
 ) {strict};
-create index boards_by_agent on boards (tenant, agent);
+create index board_members_by_agent on board_members (tenant, agent);
 
 -- A proposal to keep what journal entries say; entry_id is the core entry it became. One that is passed has no content: its
 -- entries were looked at, and nothing in them was worth keeping.
@@ -36,6 +47,7 @@ create table consolidations (
     id {key} not null,
     agent {key} not null,
     user_id {key},
+    source {text} not null,
     status {key} not null check (status in ('proposed', 'accepted', 'refused', 'undone', 'passed')),
     content {text} not null,
     entry_id {key},
@@ -63,5 +75,6 @@ create index consolidation_sources_by_consolidation on consolidation_sources (te
 -- down
 drop table consolidation_sources;
 drop table consolidations;
+drop table board_members;
 drop table boards;
 drop table entries;
