@@ -478,6 +478,19 @@ def test_changes_are_told_oldest_first(me: Scope) -> None:
     assert told == NoteVersion(3, "overwrite", "user", "three", told.created_at)
 
 
+def test_a_number_does_not_say_of_which_notes_it_was(memory: Memory, me: Scope) -> None:
+    """N5: after an erase all versions are told until they reach the number; then only those after it."""
+    for text in ("one", "two", "three"):
+        me.notes.overwrite(text)
+    memory.erase("ada", tenant="acme")
+    assert me.notes.changes(after=3) == []
+    told = []
+    for n in range(1, 6):
+        me.notes.overwrite(f"new {n}")
+        told.append([version.version for version in me.notes.changes(after=3)])
+    assert told == [[1], [1, 2], [], [4], [4, 5]]
+
+
 def test_a_device_that_waits_sees_what_another_process_writes(url: str, me: Scope) -> None:
     """N5: without reloading, across processes: the call that waits returns with the change."""
     before = me.notes.overwrite("# far\n\n# Log")
@@ -749,6 +762,17 @@ def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> 
     assert all(piece.tokens > 0 for piece in section.pieces)
     assert section.write(section.pieces) == text
     assert section.write(section.pieces[:1]) == "Speak German.\n\n"
+
+
+def test_the_worst_document_has_few_parts_that_are_worth_less_and_less(memory: Memory, me: Scope) -> None:
+    """N3: 64 KB of headings are not hundreds of items in a report, and no two parts are worth the same."""
+    me.notes.overwrite("# a\n" * 16_000)
+    section = memory.database.read("acme", lambda tx: me.notes.section(tx, ASK))
+    assert section is not None
+    assert section.write(section.pieces) == "# a\n" * 16_000
+    assert len(section.pieces) <= 40
+    worths = [piece.worth for piece in section.pieces]
+    assert worths == sorted(set(worths), reverse=True)
 
 
 def test_empty_notes_say_nothing_in_a_prompt(memory: Memory, me: Scope) -> None:

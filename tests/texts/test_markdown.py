@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from retain.errors import Invalid, NoSection
 from retain.texts import markdown
-from retain.texts.markdown import delete_section, headers, outline, parts, replace_section
+from retain.texts.markdown import delete_section, headers, outline, replace_section
+from retain.texts.parts import parts
 
 # -- what is a heading ------------------------------------------------------------------------------------------------
 
@@ -287,48 +288,6 @@ def test_a_thousand_additions_leave_no_trail_of_line_endings() -> None:
     for n in range(1000):
         document = markdown.append(document, f"{n}\n\n")
     assert document == "\n\n".join(map(str, range(1000))) + "\n"
-
-
-# -- parts for a prompt -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("", []),
-        ("a", ["a"]),
-        ("a\n# B\nb\n## C\nc\n# D\n", ["a\n", "# B\nb\n## C\nc\n", "# D\n"]),
-        ("\n\n# B\nb\n# D\n", ["\n\n# B\nb\n", "# D\n"]),
-        ("# Title\nt\n## A\na\n### A1\n## B\nb", ["# Title\nt\n", "## A\na\n### A1\n", "## B\nb"]),
-        ("# Title\n## Only\no\n### X\n### Y", ["# Title\n", "## Only\no\n", "### X\n", "### Y"]),
-        ("```\n# A\n```\n# B", ["```\n# A\n```\n", "# B"]),
-    ],
-)
-def test_parts_are_the_outermost_sections(text: str, wanted: list[str]) -> None:
-    """N3: where all of it stands under one title, those under the title."""
-    assert parts(text) == wanted
-    assert parts(text) == wanted, "and the same again, when where to cut is known"
-
-
-def test_long_parts_are_divided_between_blocks() -> None:
-    """N3: a list of a thousand things is not left out whole; a block is never cut in two."""
-    items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
-    code = "```\n" + "code\n\n" * 1000 + "```\n"
-    text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
-    made = parts(text)
-    assert "".join(made) == text
-    assert made[0].startswith("# List\n- thing 0")
-    assert code in made[-3] or code in made[-2]
-    assert [part for part in made if len(part) > markdown.PART] == [part for part in made if code in part]
-    assert len(made) < 12
-    assert made[-1] == "# Small\n"
-
-
-def test_a_document_too_large_to_read_is_divided_at_blank_lines() -> None:
-    text = "".join(f"# Heading {n}\n\n{'word ' * 50}\n\n" for n in range(1000))
-    made = parts(text)
-    assert "".join(made) == text
-    assert all(len(part) <= markdown.PART and part.endswith("\n\n") for part in made)
 
 
 # -- edits against what is known of a document because it was put together here ---------------------------------------

@@ -20,6 +20,7 @@ from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
 from retain.texts import markdown
 from retain.texts.markdown import Edited
+from retain.texts.parts import parts
 from retain.tool import Answer, Tool, schema
 
 MOST_WAIT = 300.0
@@ -153,7 +154,8 @@ class Notes(Kind):
     def changes(self, *, after: int = 0, wait: float = 0.0, limit: int = 100) -> list[NoteVersion]:
         """The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
 
-        Where the notes were erased and begun anew since, they are all told.
+        Notes that were erased and begun anew count from 1 again. As long as there are fewer of them than `after`, all are
+        told; then only those after it, since a number cannot say of which notes it was: `created_at` can.
         """
         canonical.whole(after, "after")
         if canonical.amount(wait, "wait") > MOST_WAIT:
@@ -195,10 +197,10 @@ class Notes(Kind):
         row = tx.one(_READ, user=self._who.user, agent=self._who.agent)
         if row is None or not row[0].strip():
             return None
-        parts = markdown.parts(row[0])
+        made = parts(row[0])
         pieces = [
-            Piece(f"notes v{row[1]}", part, tokens.estimate(part), f"part {n} of {len(parts)} of the notes", 1 / n)
-            for n, part in enumerate(parts, 1)
+            Piece(f"notes v{row[1]}", part, tokens.estimate(part), f"part {n} of {len(made)} of the notes", 1 / n)
+            for n, part in enumerate(made, 1)
         ]
         return Section("notes", pieces, lambda kept: "".join(piece.text for piece in kept))
 

@@ -8,11 +8,9 @@ before it is given back: one after which the rest of the document would mean som
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from retain.errors import Invalid, NoSection
@@ -20,15 +18,9 @@ from retain.errors import Invalid, NoSection
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-PART = 2_000
-"""About how many characters a part of a document has that has no sections to be divided by."""
-_MOST_PARSED = 64 << 10
-_MOST_KEPT, _MOST_ENDS = 1_000, 200
 _MOST_SHOWN, _LONGEST_SHOWN = 50, 100
 _ENDING = re.compile(r"\r\n|\r|\n")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_PARAGRAPH = re.compile(r"(?:\r\n|\r|\n)[ \t]*(?:\r\n|\r|\n)+")
-_kept: dict[bytes, tuple[int, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -59,31 +51,24 @@ class Edited(NamedTuple):
 
 def outline(text: str) -> list[Heading]:
     """The headings of a document, in order."""
-    return _headings(text)[0]
+    starts = [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
+    tokens = _reader().parse(text)
+    found: list[tuple[int, str, int, int]] = []
+    for n, token in enumerate(tokens):
+        if token.type == "heading_open" and token.map is not None and token.level == 0:
+            start, end = (starts[min(line, len(starts) - 1)] for line in token.map)
+            found.append((int(token.tag[1:]), _plain(tokens[n + 1].content), start, end))
+    headings = []
+    ends: list[int] = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
+    for level, words, start, body in reversed(found):
+        headings.append(Heading(level, words, start, body, ends[level]))
+        ends[level:] = [start] * (7 - level)
+    return headings[::-1]
 
 
 def headers(text: str) -> list[str]:
     """The headings of a document as they can be asked for."""
     return [heading.header for heading in outline(text)]
-
-
-def parts(text: str) -> list[str]:
-    """A document in parts that can be left out from its end; joined, they are the document.
-
-    They are its outermost sections, or those of its title where all of it stands under one, and what is long besides is
-    divided between blocks. Where a document was cut is kept for the next time, by its digest.
-    """
-    if not text:
-        return []
-    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-    ends = _kept.get(digest)
-    if ends is None:
-        ends = (*_cuts(text)[1:], len(text))
-        if len(ends) <= _MOST_ENDS:
-            if len(_kept) >= _MOST_KEPT:
-                _kept.clear()
-            _kept[digest] = ends
-    return [text[start:end] for start, end in pairwise((0, *ends))]
 
 
 @functools.cache
@@ -96,69 +81,8 @@ def _reader() -> MarkdownIt:
     return reader
 
 
-def _headings(text: str) -> tuple[list[Heading], list[int]]:
-    """The headings of a document, and where its blocks and the items of its lists begin."""
-    starts = [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
-    tokens = _reader().parse(text)
-    found: list[tuple[int, str, int, int]] = []
-    blocks: list[int] = []
-    for n, token in enumerate(tokens):
-        if token.map is None or token.level > (token.type == "list_item_open"):
-            continue
-        start, end = (starts[min(line, len(starts) - 1)] for line in token.map)
-        blocks.append(start)
-        if token.type == "heading_open":
-            found.append((int(token.tag[1:]), _plain(tokens[n + 1].content), start, end))
-    headings = []
-    ends: list[int] = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
-    for level, words, start, body in reversed(found):
-        headings.append(Heading(level, words, start, body, ends[level]))
-        ends[level:] = [start] * (7 - level)
-    return headings[::-1], blocks
-
-
 def _plain(text: str) -> str:
     return " ".join(text.split())
-
-
-def _cuts(text: str) -> list[int]:
-    """Where the parts of a document begin."""
-    if len(text) > _MOST_PARSED:  # reading so much would take longer than all else in a prompt
-        return _divided([0, len(text)], [found.end() for found in _PARAGRAPH.finditer(text)])
-    headings, blocks = _headings(text)
-    cuts = {0, len(text)}
-    while headings:
-        outermost = [headings[0]]
-        for heading in headings:
-            if heading.start >= outermost[-1].end:
-                outermost.append(heading)
-        cuts |= {heading.start for heading in outermost}
-        headings = headings[1:] if len(outermost) == 1 else []
-    ordered = sorted(cuts)
-    if len(ordered) > 2 and not text[: ordered[1]].strip():
-        del ordered[1]  # blank lines are no part
-    return _divided(ordered, blocks)
-
-
-def _divided(cuts: Sequence[int], places: Sequence[int]) -> list[int]:
-    """The cuts but for the last, with more of them at the places where parts would be long."""
-    made = []
-    waiting = iter(places)
-    place = next(waiting, None)
-    for start, end in pairwise(cuts):
-        made.append(start)
-        fits = start
-        while place is not None and place < end:
-            if place > start:
-                if place - made[-1] > PART and fits > made[-1]:
-                    made.append(fits)
-                if place - made[-1] > PART:
-                    made.append(place)
-                fits = place
-            place = next(waiting, None)
-        if end - made[-1] > PART and fits > made[-1]:
-            made.append(fits)
-    return made
 
 
 # -- adding ------------------------------------------------------------------------------------------------------------
