@@ -22,7 +22,7 @@ from retain.canonical import JsonText
 from retain.errors import Invalid, RetainError
 from retain.faces import operations
 from retain.faces.command import Command, open_memory, version, whose
-from retain.faces.render import plain, show
+from retain.faces.render import plain, show, show_itself
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
 from retain.kinds.reference import Output
@@ -184,7 +184,11 @@ def _call(arguments: argparse.Namespace) -> int:
             positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
     with open_memory(arguments, create=way.verb in _MAKES) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
-        show(getattr(getattr(scope, way.kind), way.verb)(*positional, **named), json_wanted=arguments.json)
+        found = getattr(getattr(scope, way.kind), way.verb)(*positional, **named)
+    if way.itself and not arguments.json:
+        show_itself(found)
+    else:
+        show(found, json_wanted=arguments.json)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from retain.faces.table import lines
 from retain.kinds.kind import Page
+from retain.kinds.notes import Note
 from retain.kinds.state import Item
 from retain.talk.message import Message
 from retain.texts.view import View
@@ -31,7 +34,6 @@ _COLUMNS = {
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
 _SHORT = 100
-_NEVER_FOLDED = 36
 
 
 def as_json(value: Any) -> Any:
@@ -85,28 +87,31 @@ def show(value: Any, *, json_wanted: bool) -> None:
         table(("", ""), rows)
 
 
+def show_itself(value: Any) -> None:
+    """Print what a person asked to read, and what is known of it on standard error, so that it can go into a file."""
+    if isinstance(value, Note):
+        told = f"version {value.version}" if value.version else "there are no notes yet"
+        text = plain(value.text) if sys.stdout.isatty() else value.text
+        print(text, end="" if text.endswith("\n") or not text else "\n")
+    elif isinstance(value, Item):
+        told = f"version {value.version}" + (f", until {_cell(value.expires_at)}" if value.expires_at else "")
+        print(plain(value.raw))
+    else:
+        raise TypeError(f"a {type(value).__name__} cannot be shown as itself")
+    print(f"({told})", file=sys.stderr)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under a head, as wide as the terminal, or whole where there is none."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
-    shown = Table(box=SIMPLE_HEAD, show_header=any(head), pad_edge=False)
-    cells = [[plain(cell) for cell in row] for row in rows]
-    for place, title in enumerate(head):
-        widest = max((len(row[place]) for row in cells), default=0)
-        whole = widest <= _NEVER_FOLDED  # ids, numbers and times can be copied from the narrowest terminal
-        shown.add_column(title, overflow="fold", no_wrap=whole, min_width=max(widest, len(title)) if whole else 10)
-    for row in cells:
-        shown.add_row(*[Text(cell) for cell in row])
-    console.print(shown)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    rule = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+    for line in lines(head, [[plain(cell) for cell in row] for row in rows], room, rule):
+        print(line)
 
 
 def plain(text: str) -> str:
     """Text without what would move the cursor, change colours or turn the line around."""
-    return _CONTROL.sub("�", text)
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
 
 
 @contextmanager

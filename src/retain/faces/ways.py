@@ -15,6 +15,8 @@ class Way:
     kind: str
     verb: str
     example: str
+    itself: bool = False
+    """Whether it prints what was asked for and nothing else, to be read or put into a file."""
 
     @property
     def word(self) -> str:
@@ -50,7 +52,7 @@ WAYS = (
     Way("summaries", "list", "retain summaries list trip --limit 5"),
     Way("summaries", "fold", "retain summaries fold trip --force"),
     Way("summaries", "expand", "retain summaries expand trip --limit 50"),
-    Way("notes", "read", "retain notes read --user ada --agent scout"),
+    Way("notes", "read", "retain notes read --user ada --agent scout > notes.md", itself=True),
     Way("notes", "overwrite", 'retain notes overwrite "# Preferences" --user ada --agent scout'),
     Way("notes", "append", 'retain notes append "- prefers tea" --user ada --agent scout'),
     Way("notes", "prepend", 'retain notes prepend "Speak German." --user ada --agent scout'),
@@ -88,7 +90,7 @@ WAYS = (
     Way("refs", "edit", "retain refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active"),
     Way("refs", "remove", "retain refs remove npm-install-7f3a09c1"),
     Way("state", "set", """retain state set theme '{"dark": true}' --user ada --ttl 3600"""),
-    Way("state", "get", "retain state get theme --user ada"),
+    Way("state", "get", "retain state get theme --user ada", itself=True),
     Way("state", "list", "retain state list --prefix the --user ada"),
     Way("state", "remove", "retain state remove theme --user ada"),
     Way("interactions", "add", "retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40"),
