@@ -24,6 +24,7 @@ from tests.kinds.test_summaries import with_model
 
 SEED = 20261115
 MESSAGES = 3000
+SAID = "This is what was said so far."
 BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>502</html>")
 
 
@@ -80,7 +81,7 @@ def test_thousands_of_messages_with_a_model_that_fails_at_random(open_memory: Ca
         calls.append(numbers(asked.prompt))
         if chance.random() < 0.15:
             raise ModelUnavailable(model="m", problem="at random")
-        return chance.choice(BAD) if chance.random() < 0.15 else f"What came in {len(calls[-1])} messages."
+        return chance.choice(BAD) if chance.random() < 0.15 else f"This is what came in the last {len(calls[-1])} messages."
 
     memory = open_memory(summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000)
     me = with_model(memory, ScriptedModel(answer)).scope("acme", "ada", "scout")
@@ -144,7 +145,7 @@ STEPS = st.lists(
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Memory]:
     limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=3, sqlite_ballast_mib=0)
-    with Memory.open("memory:", settings=limits, models=Models(limits, summary=ScriptedModel("What was said."))) as memory:
+    with Memory.open("memory:", settings=limits, models=Models(limits, summary=ScriptedModel(SAID))) as memory:
         yield memory
 
 

@@ -39,6 +39,7 @@ from retain.talk.message import NewMessage
 from retain.tool import Tool
 from retain.work.loop import Worked, Worker
 from retain.work.retention import Purged, purge
+from retain.work.watch import record
 
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
 CHECKS = tuple(check for kind in KINDS for check in kind.checks)
@@ -121,9 +122,8 @@ class Memory:
         if database is not None:
             settings = replace(settings, database=database)
         opened, migrations = connect(settings, clock, create=create)
-        memory = cls(
-            Home(opened, settings, models or Models(settings), Blobs(opened, settings, folder(settings))), migrations
-        )
+        blobs = Blobs(opened, settings, folder(settings))
+        memory = cls(Home(opened, settings, models or Models(settings), blobs, record), migrations)
         try:
             if migrate_up:
                 migrate.up(opened, migrations)

@@ -66,7 +66,9 @@ class Settings:
     summary_base_url: str = _setting(
         "", "The address of the service that has the summary model. Empty: `base_url`.", also="OPENAI_SUMMARY_URL"
     )
-    summary_api_key: str = _setting("", "The key for the summary model's service. Empty: `api_key`.", secret=True)
+    summary_api_key: str = _setting(
+        "", "The key for the summary model's service. Empty: `api_key`, if it is the same service; else none.", secret=True
+    )
     summary_tokens: int = _setting(800, "The longest summary, in tokens.", 50)
     summary_input_tokens: int = _setting(12_000, "The most that one call is given to fold; more is folded in several.", 500)
     consolidate: Literal["off", "propose", "accept"] = _setting(

@@ -57,7 +57,7 @@ def main() -> None:
         if job.die == "thinking":
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(job.pause)
-        return f"Folded by {job.name}."
+        return f"What was said so far, as it was folded by {job.name}."
 
     if job.die == "committing":
         commit = summaries._commit

@@ -21,7 +21,9 @@ from retain.testing import MISBEHAVIOURS, Asked, FailingModel, FakeService, Scri
 from tests.conftest import SETTINGS
 
 Open = Callable[..., Memory]
-ANSWER = "Ada plans a trip to Lisbon."
+ANSWER = "Ada plans a trip to Lisbon in May with Bob."
+
+FASTER = "The other process was faster, and this is what it wrote."
 
 
 def with_model(memory: Memory, model: Model | None) -> Memory:
@@ -316,7 +318,7 @@ def test_a_real_service_that_misbehaves_changes_nothing(how: str) -> None:
 
 def test_turns_too_large_for_one_call_are_folded_in_several(open_memory: Open) -> None:
     """S5: each call is bounded, each is committed, every message is seen once and in order."""
-    model = ScriptedModel(*[f"Summary number {n} of the trip." for n in range(1, 100)])
+    model = ScriptedModel(*[f"This is summary number {n} of the trip to Lisbon." for n in range(1, 100)])
     memory = open_memory(summary_enabled=True, summary_input_tokens=1000)
     me = with_model(memory, model).scope("acme", "ada", "scout")
     talk(me, 200)
@@ -326,7 +328,7 @@ def test_turns_too_large_for_one_call_are_folded_in_several(open_memory: Open) -
     assert [seq for asked in model.asked for seq in shown(asked)] == list(range(1, 189))
     assert all(len(asked.system + asked.prompt) < 4 * 1100 for asked in model.asked)
     for asked, before in zip(model.asked[1:], range(1, 100), strict=False):
-        assert f"Summary number {before} of the trip." in asked.prompt
+        assert f"This is summary number {before} of the trip to Lisbon." in asked.prompt
     covered = [(one.covers_from, one.covers_to) for one in reversed(me.summaries.list("s").items)]
     assert covered[0][0] == 1
     assert all(after[0] == before[1] + 1 for before, after in zip(covered, covered[1:], strict=False))
@@ -334,13 +336,14 @@ def test_turns_too_large_for_one_call_are_folded_in_several(open_memory: Open) -
 
 def test_a_failure_in_the_middle_keeps_what_was_done(open_memory: Open) -> None:
     """S4, S5: progress is kept, and the rest is tried again from there."""
-    model = ScriptedModel("First part.", "Second part.", ModelUnavailable(model="m", problem="503"), "The rest.")
+    first, second, rest = (f"The {part} of what was said about the trip." for part in ("first part", "second part", "rest"))
+    model = ScriptedModel(first, second, ModelUnavailable(model="m", problem="503"), rest)
     me = with_model(open_memory(summary_enabled=True, summary_input_tokens=1000), model).scope("acme", "ada", "scout")
     talk(me, 200)
     with pytest.raises(ModelUnavailable):
         me.summaries.fold("s")
     kept = me.summaries.get("s")
-    assert (kept.number, kept.text) == (2, "Second part.")
+    assert (kept.number, kept.text) == (2, second)
     assert kept.covers_to == shown(model.asked[1])[-1]
     me.summaries.fold("s")
     assert shown(model.asked[3])[0] == kept.covers_to + 1
@@ -612,15 +615,15 @@ def test_a_zombie_changes_nothing(open_memory: Open) -> None:
 
     def asleep(asked: Asked) -> str:
         now[0] += 10 * 60 * 1_000_000
-        other = with_model(memory, ScriptedModel("The other was faster.")).scope("acme", "ada")
-        assert other.summaries.fold("s").text == "The other was faster."
+        other = with_model(memory, ScriptedModel(FASTER)).scope("acme", "ada")
+        assert other.summaries.fold("s").text == FASTER
         return ANSWER
 
     me = with_model(memory, ScriptedModel(asleep)).scope("acme", "ada", "scout")
     talk(me, 41)
-    assert me.summaries.fold("s").text == "The other was faster."
+    assert me.summaries.fold("s").text == FASTER
     assert [one.number for one in me.summaries.list("s")] == [1]
-    assert me.sessions.get("s").summary == "The other was faster."
+    assert me.sessions.get("s").summary == FASTER
 
 
 def test_a_zombie_whose_lease_went_to_somebody_changes_nothing_even_before_they_commit(open_memory: Open) -> None:

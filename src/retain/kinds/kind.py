@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from retain import canonical
 from retain.errors import Invalid, NotFound
-from retain.models import Models
+from retain.models import Model, Models
+from retain.models.watch import Call, Watched
 from retain.section import Ask, Section
 from retain.settings import Settings
 from retain.storage.blobs import Blobs
@@ -38,12 +39,17 @@ class Who:
 
 @dataclass(frozen=True)
 class Home:
-    """What every kind stands on."""
+    """What every kind stands on; `record` keeps what a call of a model took."""
 
     database: Database
     settings: Settings
     models: Models
     blobs: Blobs
+    record: Callable[[Home, Who, str, Call, str | None], None] = lambda *_: None
+
+    def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:
+        """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
+        return Watched(model, lambda call: self.record(self, who, route, call, session))
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,13 @@ class Messages(Kind):
                    select 1 from messages where messages.tenant = :tenant
                    and messages.session_id = message_keys.session_id and messages.seq = message_keys.last_seq)""",
         ),
+        Check(
+            "what mentions a reference is a message",
+            """select 'message ' || cast(seq as {text}) || ' of session ' || session_id from mentions
+               where tenant = :tenant and not exists (
+                   select 1 from messages where messages.tenant = :tenant
+                   and messages.session_id = mentions.session_id and messages.seq = mentions.seq)""",
+        ),
     )
 
     def append(
@@ -264,7 +271,7 @@ class Messages(Kind):
             user=self._who.user,
         )
         if found is None:
-            raise NotFound(what="session", id=session)
+            raise NotFound(what="session", id=session, hint="`sessions add` or `sessions resume` makes one.")
         if tx.now - found[0] > clock.MINUTE:
             tx.run("update sessions set touched_at = :now where tenant = :tenant and id = :session", session=session)
             tx.run(

@@ -26,6 +26,8 @@ from retain.storage.database import Row, Transaction
 from retain.talk import cutting, pairing
 from retain.talk.message import Message, records
 
+ROUTE = "summary"
+"""What a call of a model is for, in the record of it."""
 HEADING = "Summary of the conversation so far:"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _MESSAGES = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
@@ -161,7 +163,7 @@ class Summaries(Kind):
         canonical.key(session, "session")
         if not self._read(lambda tx: self._waiting(tx, session, force)):
             return self.get(session)
-        summarizer.chosen(self._settings, self._home.models, "")  # is there one at all?
+        self._writer("")  # is there one at all?
         what = "fold " + hashlib.sha256(session.encode()).hexdigest()
         lease = leases.claim(self._database, self._who.tenant, what, self._lease_seconds)
         if lease is None:
@@ -189,6 +191,12 @@ class Summaries(Kind):
         """The longest that one call of a model can take, and some time to commit."""
         return self._settings.model_seconds + 30.0
 
+    def _writer(self, previous: str, session: str | None = None) -> summarizer.Writer:
+        """Who writes the next summary of a session."""
+        model = self._home.models.summary
+        watched = None if model is None else self._home.watched(model, self._who, ROUTE, session)
+        return summarizer.chosen(self._settings, watched, previous)
+
     def _until_done(self, session: str, force: bool, lease: leases.Lease) -> None:
         """Fold step by step; each that is done stays done, whatever happens to the next."""
 
@@ -200,7 +208,7 @@ class Summaries(Kind):
         while tries < _TRIES:
             goal = self._goal(session, force)
             while step := self._step(session, goal):
-                writer = summarizer.chosen(self._settings, self._home.models, step.before.text)
+                writer = self._writer(step.before.text, session)
                 written = writer.write(step.before.text, step.messages, still_ours)
                 if not self._write(lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True):  # type: ignore[misc]
                     tries += 1
@@ -236,7 +244,7 @@ class Summaries(Kind):
         def work(tx: Transaction) -> _Step | None:
             begin = _begin(tx, session, own_session(tx, self._who, session))
             before = _summary(session, tx.one(_NEWEST, session=session))
-            room = summarizer.chosen(self._settings, self._home.models, before.text).room
+            room = self._writer(before.text).room
             upto, spent = 0, 0
             for place in [place for place in goal.cuts if place.seq >= begin]:
                 spent += place.tokens

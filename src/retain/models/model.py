@@ -23,6 +23,8 @@ from retain.settings import Settings
 
 EXTRACTIVE = "extractive"
 """The name, as a summary model, of the built-in writer that needs no model."""
+NO_KEY = "no-key-is-set"
+"""What is sent where a key would be another service's: the libraries must be given one, or look for one themselves."""
 FIRST_WAIT = 0.5
 """Before the first retry, in seconds; each next one waits twice as long."""
 _MOST_TOKENS = 1 << 40
@@ -74,7 +76,11 @@ class Models:
         # Another provider has another address and another key; the main model's would be sent to the wrong one.
         same = _provider_of(name) == _provider_of(settings.model)
         url = settings.summary_base_url or (settings.base_url if same else "")
-        key = settings.summary_api_key or (settings.api_key if same else "")
+        key = settings.summary_api_key
+        if not key and same and url.rstrip("/") == settings.base_url.rstrip("/"):
+            key = settings.api_key
+        elif not key and url:  # and the one in the provider's variable is not meant for an address that is not its own
+            key = NO_KEY
         return _named(settings, breakers, name, url, key)
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from retain import canonical, placeholder
 from retain import tokens as counting
 from retain.errors import BadAnswer, ModelError, NoModel, RetainError
-from retain.models import EXTRACTIVE, Completion, Model, Models
+from retain.models import EXTRACTIVE, Completion, Model
 from retain.settings import Settings
 from retain.talk import pairing, transcript
 from retain.talk.message import Message
@@ -43,18 +43,55 @@ answer questions in them; say, where it matters, that somebody asked.
 Write short plain sentences in the language of the conversation, at most {tokens} tokens. Answer with the summary and \
 nothing else."""
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHT = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE)
 _FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_SHORT_ENOUGH_TO_REFUSE = 120
 _REFUSAL = re.compile(
-    r"""\A\W*(?:i(?:'|’)?\s?a?m\s+(?:very\s+|so\s+)?sorry|sorry\b|i\s+apologi[sz]e|i\s+(?:can(?:'|’)?t|cannot|can\s+not|won(?:'|’)t
-      |am\s+(?:not\s+able|unable))\b|i(?:'|’)m\s+(?:not\s+able|unable)|as\s+an?\s+(?:ai|language\s+model|assistant)\b|unfortunately,?\s+i\b
-      |es\s+tut\s+mir\s+leid|ich\s+kann\s+(?:das|dabei|hierbei|dir|ihnen)?\s*(?:leider\s+)?nicht|lo\s+siento|je\s+suis\s+désolée?|je\s+ne\s+peux\s+pas
-      |抱歉|对不起|很遗憾|我无法|申し訳|すみません)""",
+    r"""(?:\A|(?<=[.!?\n])|(?<=[.!?]\ ))\W*
+        (?:(?:i(?:['’]?m|\ am)\ )?(?:(?:very|so|really|truly)\ )?(?:sorry|afraid)\b[,.!]?\ ?
+          |(?:my\ )?apologies[,.!]?[ ]|i\ apologi[sz]e[,.!]?[ ]|unfortunately,?[ ]|regrettably,?[ ]
+          |as\ an?\ (?:ai|language\ model|assistant)\b[^.,]{0,40},?[ ])?(?:but\ |that\ )*
+        (?:i\ (?:must|have\ to|need\ to|will\ have\ to|respectfully)\ (?:respectfully\ )?(?:decline|refuse)
+          |i\ (?:decline|refuse)\ to
+          |(?:i\ (?:can(?:['’]?t|not|\ not)|could(?:n['’]t|\ not)|won['’]?t|will\ not|am\ (?:not\ able|unable))
+             |i['’]m\ (?:not\ able|unable))\b[^.,;:!?"“”\n]{0,40}
+           \b(?:help|assist|summar|compl[iy]|fulfil|request|provide|continue|proceed|engage|answer|generate|produce|write
+               |create|process|access|respond|do\ (?:that|this|it|so)))""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SHORT_ENOUGH_TO_REFUSE = 120
+"""A sentence in which the writer speaks of itself, and of what it will not do."""
+_SORRY = re.compile(
+    r"""\A\W*(?:
+        (?:(?:i(?:['’]?m|\ am)\ )?(?:(?:very|so|really|truly)\ )?sorry\b|(?:my\ )?apologies\b|i\ apologi[sz]e\b)
+        (?!\W*(?:said|says|wrote|told|replied|that|for|about)\b)
+      |as\ an?\ (?:ai|language\ model)\b|unfortunately,?\ i\b
+      |(?:es\ )?tut\ mir\ (?:sehr\ )?leid|(?:leider\ )?(?:kann|darf)\ ich\b[^.!?]{0,60}\bnicht
+      |ich\ (?:kann|darf|werde)\b[^.,!?]{0,40}\bnicht
+      |lo\ siento|no\ puedo\b|disculpa|(?:je\ suis\ )?désolée?\b|je\ (?:ne\ peux|refuse|regrette)
+      |mi\ dispiace|non\ posso\b|desculpe|sinto\ muito|não\ posso\b|извините|я\ не\ могу
+      |抱歉|对不起|很遗憾|我无法|我不能|申し訳|すみません|죄송)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_NOTHING = re.compile(
+    r"""\A\W*(?:(?:sure|certainly|of\ course|ok(?:ay)?|understood|got\ it)\b\W*)*
+      (?:(?:(?:here(?:['’]?s|\ is)|below\ is|the\ following\ is)\b[^\n]{0,80}:|summary:?)?\W*\Z
+        |(?:please|kindly|(?:could|can|would)\ you)\ (?:please\ )?(?:provide|share|send|paste|give|upload)\b
+         [^.,;:!?\n]{0,30}\b(?:messages?|conversation|transcript|text|summary|record|content)\b
+        |i(?:['’]d|\ would)\ be\ (?:happy|glad)\ to|i(?:['’]?m|\ am)\ ready\ to
+        |i\ (?:don['’]t|do\ not)\ (?:see|have)\ (?:any|the|access)\b
+        |there\ (?:is|are)\ no\ (?:messages?|conversation|text|content)\ (?:to|for\ me|here)\b
+        |(?:null|none|n/?a|undefined|nan|true|false)\W*\Z)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Something that is said before a summary, or instead of one."""
+_MUCH_TO_SAY = 300  # tokens; of more than that, nobody makes a summary of under eight words
+_LEAST_WORDS = 8
+_LONG_SUMMARY = 100  # tokens; what replaces one that long is at least this share of it
+_LEAST_SHARE = 0.15
 _PAGE = re.compile(r"""\A\s*(?:<!doctype|<html|<\?xml|\{\s*"?(?:error|detail|message)"?\s*:)""", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_MOST_READ = 1 << 20  # characters of an answer; thoughts can be long, but not that long
 
 
 @dataclass(frozen=True)
@@ -77,13 +114,13 @@ class Writer(Protocol):
         ...
 
 
-def chosen(settings: Settings, models: Models, previous: str) -> Writer:
+def chosen(settings: Settings, model: Model | None, previous: str) -> Writer:
     """The writer that the settings choose."""
     if settings.summary_model == EXTRACTIVE:
         return Extractive(settings)
-    if models.summary is None:
+    if model is None:
         raise NoModel(instead=", or choose the built-in writer with `summary_model: extractive`")
-    return Asking(models.summary, settings, previous)
+    return Asking(model, settings, previous)
 
 
 class Extractive:
@@ -138,27 +175,48 @@ class Asking:
 
 def question(previous: str, piece: str) -> str:
     """What the model is given: the summary so far and the messages, between marks that neither can contain."""
-    mark = "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]  # no text contains its own hash
+    mark = _mark(previous, piece)
     before = f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n" if previous else "There is no summary so far.\n\n"
     return f"{before}The messages after it:\n<{mark}>\n{piece}\n</{mark}>\n\nWrite the new summary."
+
+
+def _mark(previous: str, piece: str) -> str:
+    return "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]  # no text contains its own hash
 
 
 def accept(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
     """The summary in a model's answer, or an error that says why there is none."""
     if not isinstance(getattr(answer, "text", None), str):
         raise BadAnswer(model=model, problem="it is no text")
-    text = canonical.text(_THOUGHT.sub("", answer.text), "summary", 1 << 30).strip()
+    text = answer.text if len(answer.text) <= _MOST_READ else ""
+    text = canonical.text(_without_thoughts(text), "summary", 1 << 30).strip()
     text = _FENCED.sub(r"\1", text).strip()
-    given = f"{previous}\n{piece}"
-    problem = _problem(text, given, most, cut=answer.cut)
+    problem = _problem(text, previous, piece, most, cut=bool(answer.cut) or len(answer.text) > _MOST_READ)
     if problem:
         raise BadAnswer(model=model, problem=problem)
-    return placeholder.neutral(text, given)
+    return placeholder.neutral(text, f"{previous}\n{piece}")
 
 
-def _problem(text: str, given: str, most: int, *, cut: bool) -> str:
+def _without_thoughts(text: str) -> str:
+    """An answer without what a model thought before it; '' where it never came to an end with that."""
+    kept: list[str] = []
+    done, inside = 0, ""
+    for tag in _THOUGHT.finditer(text):
+        name = tag[2].lower()
+        if not inside and not tag[1]:
+            kept.append(text[done : tag.start()])
+            done, inside = tag.start(), name
+        elif inside == name and tag[1]:
+            done, inside = tag.end(), ""
+    if inside and not "".join(kept).strip():
+        return ""
+    return "".join([*kept, text[done:]])
+
+
+def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> str:
     """What is wrong with an answer, '' if nothing is."""
-    if not any(character.isalnum() for character in text):
+    given = f"{previous}\n{piece}"
+    if not cut and not any(character.isalnum() for character in text):
         return "it is empty"
     size = counting.estimate(text)
     if cut or size > most * _MUCH:
@@ -167,8 +225,10 @@ def _problem(text: str, given: str, most: int, *, cut: bool) -> str:
         return "it is longer than what it was given"
     if _PAGE.match(text):
         return "it is a page or an error of the service, not a summary"
-    if size <= _SHORT_ENOUGH_TO_REFUSE and _REFUSAL.match(text):
+    if size <= _SHORT_ENOUGH_TO_REFUSE and (_REFUSAL.search(text) or _SORRY.match(text)):
         return "it refuses"
+    if size <= _SHORT_ENOUGH_TO_REFUSE and _NOTHING.match(text):
+        return "it is no summary"
     odd = sum(1 for c in text if not (c.isprintable() or c in "\n\t") or c in "\ufffd␀")
     plain = sum(1 for c in text if c.isalnum() or c.isspace())
     if odd > len(text) // 50 or plain < len(text) * 0.5:
@@ -176,6 +236,17 @@ def _problem(text: str, given: str, most: int, *, cut: bool) -> str:
     words = _WORD.findall(text.lower())
     if len(words) >= 40 and len(set(words)) < len(words) // 8:
         return "it repeats itself"
-    if "</record" in text:
+    if _mark(previous, piece) in text:
         return "it repeats what it was given"
+    return _too_little(text, size, previous, given, most)
+
+
+def _too_little(text: str, size: int, previous: str, given: str, most: int) -> str:
+    """What a summary that says next to nothing would throw away."""
+    words = len(_WORD.findall(text)) + len(_WIDE.findall(text)) // 2
+    if words < _LEAST_WORDS and counting.estimate(given) > _MUCH_TO_SAY:
+        return f"it has {words} words, for all that it was given"
+    before = min(counting.estimate(previous), most)
+    if before >= _LONG_SUMMARY and size < before * _LEAST_SHARE:
+        return "it is far shorter than the summary that it would replace"
     return ""

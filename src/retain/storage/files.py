@@ -53,7 +53,8 @@ def check_target(path: Path) -> None:
 
 def has_room(folder: Path) -> bool:
     """Whether a database in the folder can at least be opened, for which SQLite needs a little space."""
-    return shutil.disk_usage(folder).free >= 1 << 20
+    disk = shutil.disk_usage(folder)
+    return disk.free >= 1 << 20 or not disk.total  # what has no size, such as /proc, is not full: it keeps no files
 
 
 def take_from_ballast(path: Path) -> bool:

@@ -16,6 +16,7 @@ from retain.talk.message import Message
 
 MOST_PIECES = 8
 _PART = 400  # characters of a part whose kind is not known
+_NAME = 80  # characters of an author, or of a kind of media
 _LEAST_OUTPUT = 40  # tokens of a tool's output, however many there are
 _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
@@ -40,11 +41,12 @@ def pieces(messages: Sequence[Message], room: int) -> list[str]:
         whole = render(messages, max(_LEAST_OUTPUT, room // (2 * outputs)))
     if counting.estimate(whole) > room * MOST_PIECES:
         whole = shorten(whole, room * (MOST_PIECES - 1))
-    found = []
+    found: list[str] = []
     while whole:
-        piece = counting.cut(whole, room) or whole[:1]
-        if len(piece) < len(whole) and (line := piece.rfind("\n", len(piece) // 2)) > 0:
-            piece = piece[: line + 1]
+        piece = counting.cut(whole, room, some=True)
+        line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(whole) else 0
+        if line and counting.estimate(whole[line:]) <= room * (MOST_PIECES - 1 - len(found)):
+            piece = piece[:line]
         found.append(piece)
         whole = whole[len(piece) :]
     return found
@@ -80,8 +82,9 @@ def _message(message: Message, names: Mapping[str, str], most_output: int | None
 def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
     """What a message says, asks of tools and got from them."""
     results = pairing.results(message.role, message.content)
-    if message.role != "tool" and message.text:
-        yield message.text
+    said = message.content.get("text")
+    if message.role != "tool" and isinstance(said, str) and said:
+        yield said
     for call in pairing.calls(message.content):
         given = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
         yield f"calls the tool {call.name} with {given}"
@@ -109,11 +112,16 @@ def _part(part: Any) -> Iterator[str]:
         yield f"({_one_line(kind)})"
     else:
         text = part if isinstance(part, str) else _json(part)
-        yield text if len(text) <= _PART else text[:_PART] + "…"
+        yield _begun(text, _PART)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:80]
+    return _begun(" ".join(text.split()), _NAME)
+
+
+def _begun(text: str, most: int) -> str:
+    """The beginning of a text that is longer than so many characters."""
+    return text if len(text) <= most else text[: counting.boundary(text, most) or most] + "…"
 
 
 def _json(value: Any) -> str:

@@ -15,6 +15,7 @@ from retain import tokens as counting
 
 VERSION = 1
 _LONGEST = 280  # characters of one sentence in a summary
+_LOOK_BACK = 8  # characters before an end, to see whether it is one
 _MOST_CANDIDATES = 5_000
 _OLD_SHARE = 0.6  # of the room, for what earlier summaries kept, where there is enough that is new
 _ALIKE = 0.7
@@ -33,6 +34,8 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _NAME = re.compile(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
 _NUMBER = re.compile(r"\d")
 _EXACT = re.compile(r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: ")
+_LITERAL = re.compile(r"[\d@/\\_`=#]|\w[.:]\w")
+_EDGES = ".,;:!?…。！？；、，()[]{}«»“”‘’\"'"
 _WHEN = re.compile(
     r"""\b(?:yesterday|today|tomorrow|tonight|last|next|ago|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february
       |march|april|may|june|july|august|september|october|november|december|week(?:end)?s?|months?|years?
@@ -80,6 +83,7 @@ class _Candidate:
     place: int
     text: str
     words: frozenset[str]
+    facts: frozenset[str]
     score: float
     old: bool = False
 
@@ -90,10 +94,10 @@ def sentences(text: str) -> list[str]:
     for line in text.splitlines():
         start = 0
         for end in _BREAK.finditer(line):
-            piece = line[start : end.end()]
-            if _UNFINISHED.search(piece.rstrip()[-8:]):
+            last = line[max(start, end.start() - _LOOK_BACK) : end.end()].rstrip()
+            if _UNFINISHED.search(last[-_LOOK_BACK:]):  # never the whole: a line can be a megabyte of initials
                 continue
-            found.append(piece.strip())
+            found.append(line[start : end.end()].strip())
             start = end.end()
         found.append(line[start:].strip())
     return [sentence for sentence in found if sentence]
@@ -130,13 +134,15 @@ def _lines_of(previous: str) -> list[str]:
 def _shown(sentence: str, speaker: str) -> str:
     """A sentence as a line of a summary."""
     plain = _BULLET.sub("", sentence).strip()
-    short = plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1].rstrip() + "…"
+    short = plain
+    if len(plain) > _LONGEST:
+        short = plain[: counting.boundary(plain, _LONGEST - 1) or _LONGEST - 1].rstrip() + "…"
     return f"- {speaker}: {short}" if speaker else f"- {short}"
 
 
 def _candidate(place: int, text: str, weight: float) -> _Candidate:
     words = _words(text)
-    return _Candidate(place, text, words, _worth(text, words) * weight)
+    return _Candidate(place, text, words, _facts(text), _worth(text, words) * weight)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -149,9 +155,22 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _facts(text: str) -> frozenset[str]:
+    """What makes two sentences different that are alike: names, and whatever has a digit or is written like an address."""
+    said = _said(text)
+    tokens = (token.strip(_EDGES) for token in said.split())
+    return frozenset({token for token in tokens if _LITERAL.search(token)} | set(_NAME.findall(said)))
+
+
+def _said(text: str) -> str:
+    """A line of a summary without who said it."""
+    plain = text.removeprefix("- ")
+    return plain.partition(": ")[2] or plain
+
+
 def _worth(text: str, words: frozenset[str]) -> float:
     """How much a sentence seems to say, looked at alone."""
-    said = text.removeprefix("- ").partition(": ")[2] or text.removeprefix("- ")
+    said = _said(text)
     if not words:
         return 0.05
     worth = 1.0 + min(len(words), 12) / 12
@@ -191,7 +210,14 @@ def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> 
         spent = 0
         for candidate in sorted(group, key=lambda one: (-one.score / (_cost(one) + 1) ** _BREVITY, one.place)):
             cost = _cost(candidate)
-            if cost > left or spent + cost > share or _repeats(candidate, kept):
+            twin = _twin(candidate, kept)
+            if twin is not None:
+                more = cost - _cost(kept[twin])
+                if candidate.place > kept[twin].place and candidate.text != kept[twin].text and more <= left:
+                    kept[twin] = candidate  # of two that say the same, the newer: it may take something back
+                    left -= more
+                continue
+            if cost > left or spent + cost > share:
                 continue
             kept.append(candidate)
             left -= cost
@@ -203,10 +229,12 @@ def _cost(candidate: _Candidate) -> int:
     return counting.estimate(candidate.text + "\n")
 
 
-def _repeats(candidate: _Candidate, kept: Sequence[_Candidate]) -> bool:
-    for other in kept:
+def _twin(candidate: _Candidate, kept: Sequence[_Candidate]) -> int | None:
+    """The place, in what is kept, of a sentence that says the same; where a number or a name differs, it does not."""
+    for place, other in enumerate(kept):
         if candidate.text == other.text:
-            return True
-        if candidate.words and len(candidate.words & other.words) >= _ALIKE * len(candidate.words | other.words):
-            return True
-    return False
+            return place
+        alike = len(candidate.words & other.words) >= _ALIKE * len(candidate.words | other.words)
+        if candidate.words and alike and candidate.facts == other.facts:
+            return place
+    return None

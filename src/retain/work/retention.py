@@ -57,25 +57,28 @@ def purge(
         with suppress(Full):  # the log is longer than what the reserve gave back: what follows takes small steps
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
-    tenants = known if tenants is None else tenants
-    total = sum(database.read(tenant, lambda tx: _due(tx, age), slow=True) for tenant in tenants)
+    due = {
+        tenant: database.read(tenant, lambda tx: _due(tx, age), slow=True)
+        for tenant in (known if tenants is None else tenants)
+    }
+    total = sum(rows for _, rows in due.values())
     done = {"state": 0, "messages": 0}
-    for tenant in tenants:
+    for tenant, (cutoff, _) in due.items():
         for what, batch in (("state", _expired), ("messages", _old)):
-            for removed in _in_batches(database, tenant, batch, age, emergency):
+            for removed in _in_batches(database, tenant, batch, cutoff, emergency):
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
-    contents = sum(blobs.collect(tenant) for tenant in tenants)
+    contents = sum(blobs.collect(tenant) for tenant in due)
     return Purged(done["messages"], done["state"], database.compact(), contents)
 
 
-def _in_batches(database: Database, tenant: str, batch: Batch, age: int | None, emergency: bool) -> Iterator[int]:
+def _in_batches(database: Database, tenant: str, batch: Batch, cutoff: int | None, emergency: bool) -> Iterator[int]:
     """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
     size = MOST_IN_ONE_WRITE
     while True:
         try:
-            removed = database.write(tenant, lambda tx, size=size: batch(tx, age, size), frees=True)  # type: ignore[misc]
+            removed = database.write(tenant, lambda tx, size=size: batch(tx, cutoff, size), frees=True)  # type: ignore[misc]
         except Full:
             if not emergency or size == 1:
                 raise
@@ -89,16 +92,17 @@ def _in_batches(database: Database, tenant: str, batch: Batch, age: int | None, 
         time.sleep(_PAUSE)
 
 
-def _due(tx: Transaction, age: int | None) -> int:
-    """About how many rows there are to remove."""
+def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
+    """The moment before which messages are old, the same for all of a purge, and about how many rows are to be removed."""
     state = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now") or (0,)
     if age is None:
-        return int(state[0])
-    old = tx.one("select count(*) from messages where tenant = :tenant and created_at < :cutoff", cutoff=tx.now - age)
-    return int(state[0]) + int((old or (0,))[0])
+        return None, int(state[0])
+    cutoff = tx.now - age
+    old = tx.one("select count(*) from messages where tenant = :tenant and created_at < :cutoff", cutoff=cutoff)
+    return cutoff, int(state[0]) + int((old or (0,))[0])
 
 
-def _expired(tx: Transaction, age: int | None, size: int) -> int | None:
+def _expired(tx: Transaction, cutoff: int | None, size: int) -> int | None:
     """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
     removed = tx.run(
         """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
@@ -108,11 +112,10 @@ def _expired(tx: Transaction, age: int | None, size: int) -> int | None:
     return removed or None
 
 
-def _old(tx: Transaction, age: int | None, size: int) -> int | None:
+def _old(tx: Transaction, cutoff: int | None, size: int) -> int | None:
     """A batch of the oldest messages of one session, None when no session has old ones."""
-    if age is None:
+    if cutoff is None:
         return None
-    cutoff = tx.now - age
     oldest = "select id from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1"
     session = tx.one(oldest, cutoff=cutoff)
     if session is None:
@@ -132,7 +135,7 @@ def _old(tx: Transaction, age: int | None, size: int) -> int | None:
     )
     whole_batch = rows[-1] if len(rows) > size else None
     keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
-    first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, tx.now)
+    first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, max(tx.now, cutoff))  # empty: due in no other batch
     removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)
     for statement in _WITH_THEM:
         tx.run(statement, id=id, first=first)

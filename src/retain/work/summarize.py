@@ -6,17 +6,13 @@ What is due is looked up by the last activity of sessions and the last number in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from retain.errors import Conflict, ModelError, NoModel, NotFound
-from retain.kinds.interactions import Interactions
+from retain.errors import NoModel, NotFound, RetainError, StorageError
 from retain.kinds.kind import Home, Who
 from retain.kinds.summaries import Summaries
-from retain.models import Models
 from retain.work.job import Done, Progress
-from retain.work.watch import Call, Watched, record
 
-ROUTE = "summary"
 _IN_ONE_READ = 500
 _PAGE = """select id, user_id, agent, touched_at, summarized_count, first_seq,
                   coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
@@ -43,7 +39,9 @@ def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = Non
             total += _fold(home, tenant, one)
         except NoModel as error:  # the next session would say the same
             return total + Done(failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",))
-        except (ModelError, Conflict) as error:
+        except StorageError:  # the next session would meet it too
+            raise
+        except RetainError as error:
             total += Done(failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",))
         if progress:
             progress(place, len(waiting))
@@ -66,18 +64,11 @@ def due(home: Home, tenant: str, since: int) -> Iterator[_Due]:
 
 
 def _fold(home: Home, tenant: str, one: _Due) -> Done:
-    """Fold one session, and keep a record of the model calls it took, whatever came of them."""
-    who = Who(tenant, one.user, one.agent)
-    calls: list[Call] = []
-    model = home.models.summary
-    watched = Models(home.settings, summary=Watched(model, calls.append)) if model else home.models
-    summaries = Summaries(replace(home, models=watched), who)
+    """Fold one session, for its user and agent."""
+    summaries = Summaries(home, Who(tenant, one.user, one.agent))
     try:
         before = summaries.get(one.session).number
         after = summaries.fold(one.session).number
     except NotFound:  # removed since it was found to be due
         return Done()
-    finally:
-        for call in calls:
-            record(Interactions(home, who), ROUTE, call, one.session)
     return Done(done=1) if after > before else Done(left=1)

@@ -1,61 +1,45 @@
-"""Model calls that nobody is waiting for are watched: what each took, and what went wrong, becomes an interaction."""
+"""Every call of a model that retain makes becomes an interaction, whoever asked for it and whatever came of it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import math
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Any
 
-from retain.errors import NotFound
+from retain.errors import RetainError
 from retain.kinds.interactions import Interactions
-from retain.models import Completion, Model
+from retain.kinds.kind import Home, Who
+from retain.models.watch import Call
 
 _MOST_OF_AN_ERROR = 1000
+_MOST_OF_A_NAME = 100
+_MOST_TOKENS = 1 << 40
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a model: what it answered, or why it did not."""
+def record(home: Home, who: Who, route: str, call: Call, session: str | None = None) -> None:
+    """Keep what a call took, as far as a model's word for it can be believed.
 
-    model: str
-    latency_ms: float
-    answer: Completion | None
-    error: str
-
-
-class Watched:
-    """A model whose calls are noted."""
-
-    def __init__(self, model: Model, note: Callable[[Call], None]) -> None:
-        self.name = model.name
-        self._model = model
-        self._note = note
-
-    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """What the model says."""
-        started = time.monotonic()
-        try:
-            answer = self._model.complete(system, prompt, max_tokens=max_tokens)
-        except Exception as error:
-            self._note(Call(self.name, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
-            raise
-        took = (time.monotonic() - started) * 1000
-        self._note(Call(self.name, took, answer if isinstance(answer, Completion) else None, ""))
-        return answer
-
-
-def record(interactions: Interactions, route: str, call: Call, session: str | None = None) -> None:
-    """Keep what a call took; where its session is gone, what it cost is gone with it."""
-    spent = call.answer or Completion("", call.model, 0, 0, None, call.latency_ms)
-    with suppress(NotFound):
-        interactions.add(
+    An answer that is there is worth more than the record of it: what cannot be recorded is not, and nobody is told. Where
+    the session is gone, what it cost is gone with it.
+    """
+    answer = call.answer
+    with suppress(RetainError):
+        Interactions(home, who).add(
             route,
-            call.model,
+            str(call.model)[:_MOST_OF_A_NAME].strip() or "unnamed",
             latency_ms=call.latency_ms,
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            cost=spent.cost,
+            tokens_in=_tokens(answer and answer.tokens_in),
+            tokens_out=_tokens(answer and answer.tokens_out),
+            cost=_cost(answer and answer.cost),
             error=call.error[:_MOST_OF_AN_ERROR],
             session=session,
         )
+
+
+def _tokens(said: Any) -> int:
+    return said if type(said) is int and 0 <= said <= _MOST_TOKENS else 0
+
+
+def _cost(said: Any) -> float | None:
+    known = type(said) in (int, float) and math.isfinite(said) and said >= 0
+    return float(said) if known else None
