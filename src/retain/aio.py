@@ -462,6 +462,10 @@ class AsyncRefs:
             self._kind.get, key, page=page, lines=lines, head=head, tail=tail, grep=grep, path=path, tokens=tokens
         )
 
+    async def content(self, key: str) -> bytes:
+        """The whole content, byte for byte."""
+        return await self._hop(self._kind.content, key)
+
     async def info(self, key: str) -> Ref:
         """What is known of a reference, without its content."""
         return await self._hop(self._kind.info, key)

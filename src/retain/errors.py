@@ -48,7 +48,7 @@ class RetainError(Exception):
     def __init__(self, **details: Any) -> None:
         self.details = details
         template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
-        super().__init__(template.format(**details))
+        super().__init__(f"{template.format(**details)} {details.get('hint', '')}".rstrip())
 
     def __getattr__(self, name: str) -> Any:
         """The details of an error are its attributes: `error.field`, `error.limit`."""

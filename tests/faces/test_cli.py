@@ -15,9 +15,7 @@ import pytest
 from retain import Memory
 from retain.faces.ways import WAYS
 from retain.storage.migrate import shipped
-from tests import shell
 from tests.conftest import SETTINGS
-
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 NEWEST = shipped("sqlite")[-1].number
@@ -29,7 +27,10 @@ def run(url: str, tmp_path: Path) -> Run:
     env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0", "PYTHONUTF8": "1"}
 
     def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        return shell.retain(shlex.split(command.removeprefix("retain ")), stdin=stdin, env={**env, **more}, cwd=tmp_path)
+        words = [sys.executable, "-m", "retain.faces.cli", *shlex.split(command.removeprefix("retain "))]
+        return subprocess.run(
+            words, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path, env={**env, **more}
+        )
 
     return run_it
 
@@ -313,3 +314,21 @@ def test_what_is_piped_has_no_blanks_at_the_ends(run: Run) -> None:
         shown = run(command).stdout.splitlines()
         assert shown
         assert [line for line in shown if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_whole_content_goes_into_a_file(run: Run, url: str, tmp_path: Path) -> None:
+    """R4: byte for byte, with `--raw` piece by piece."""
+    data = bytes(range(256)) * 5000
+    with Memory.open(url, settings=SETTINGS) as memory:
+        memory.scope().refs.add(data, "bytes", key="bytes-1")
+    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    for words in (["content", "bytes-1"], ["get", "bytes-1", "--raw"]):
+        command = [sys.executable, "-m", "retain.faces.cli", "refs", *words]
+        assert subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, env=env).stdout == data
+    done = run("retain refs get bytes-1 --raw --head 3")
+    assert (done.returncode, done.stderr) == (
+        2, "retain: --raw: is the whole content, and cannot go with --head.\n",
+    )  # fmt: skip
+    done = run("retain refs get bytes-2")
+    assert (done.returncode, done.stderr) == (3, "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n")

@@ -573,3 +573,45 @@ def test_a_pipe_of_any_size_is_stored_as_it_comes(me: Scope) -> None:
 def test_what_is_measured_is_what_is_kept() -> None:
     assert encoded("é", 100) == ("é".encode(), None)
     assert encoded([1], 100) == (b"[1]", "json")
+
+
+def test_a_whole_content_byte_for_byte(me: Scope) -> None:
+    """R4: what was stored comes back, be it text, JSON or bytes, and however large."""
+    data = bytes(range(256)) * 20_000
+    assert me.refs.content(me.refs.add(data)) == data
+    assert me.refs.content(me.refs.add("[MemoryRef: a - b] é\r\n")) == "[MemoryRef: a - b] é\r\n".encode()
+    key = me.refs.add({"a": 1.0})
+    with me.refs.opening(key) as file:
+        assert file.read() == me.refs.content(key)
+    with pytest.raises(NotFound):
+        me.refs.content("nothing-like-it")
+
+
+def test_a_key_may_come_in_its_placeholder_and_nearly_right(me: Scope) -> None:
+    """R6: what a person or a model copies from a prompt opens the reference; a key with a mistake says which was meant."""
+    me.refs.add("hello", "a greeting", key="a-greeting-12345678")
+    mark = me.refs.info("a-greeting-12345678").placeholder
+    assert me.refs.get(mark).text == me.refs.get(f"see {mark}").text == "hello"
+    assert me.refs.content(mark) == b"hello"
+    assert me.refs.info(mark).key == "a-greeting-12345678"
+    for ask in (me.refs.get, me.refs.info, me.refs.content):
+        with pytest.raises(NotFound) as error:
+            ask("a-greeting-12345679")
+        assert str(error.value) == "There is no reference 'a-greeting-12345679' here. Did you mean a-greeting-12345678?"
+    with pytest.raises(NotFound) as error:
+        me.refs.get("zzz")
+    assert str(error.value) == "There is no reference 'zzz' here."
+
+
+def test_lines_and_tokens_say_what_they_can_be(me: Scope) -> None:
+    key = me.refs.add("one\ntwo\nthree\nfour\n")
+    text: Any = "2-3"
+    assert me.refs.get(key, lines=text).text == me.refs.get(key, lines=(2, 3)).text
+    wrong: Any
+    for wrong in ((5, 1), "5-1", "1", "a-b", (1, 2, 3), (1, "x"), (0, 2), 7, (True, 2)):
+        with pytest.raises(Invalid) as error:
+            me.refs.get(key, lines=wrong)
+        assert str(error.value) == f"lines: must be the first and the last line, such as 1 and 40, not {str(wrong)!r}."
+    with pytest.raises(Invalid) as error:
+        me.refs.get(key, tokens=0)
+    assert str(error.value) == "tokens: must be from 50 to 100000, not 0."

@@ -10,6 +10,7 @@ import inspect
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -26,6 +27,7 @@ from retain.faces.render import plain, show, show_itself
 from retain.faces.ways import WAYS, WORDS, Way
 from retain.kinds import KINDS
 from retain.kinds.reference import Output
+from retain.memory import Scope
 from retain.talk.content import Content
 from retain.talk.message import NewMessage
 
@@ -143,6 +145,8 @@ def _add_verb(verbs: Any, way: Way) -> None:
     hints = get_type_hints(method)
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
         _add_parameter(command, parameter, hints[parameter.name])
+    if way.command == "refs get":
+        command.add_argument("--raw", action="store_true", help="The whole content as it is, however large.")
     command.set_defaults(run=_call, way=way, heeds=tuple(SCOPE))
 
 
@@ -184,11 +188,22 @@ def _call(arguments: argparse.Namespace) -> int:
             positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
     with open_memory(arguments, create=way.verb in _MAKES) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
+        if getattr(arguments, "raw", False):
+            return _copy(scope, *positional, **named)
         found = getattr(getattr(scope, way.kind), way.verb)(*positional, **named)
     if way.itself and not arguments.json:
         show_itself(found)
     else:
         show(found, json_wanted=arguments.json)
+    return 0
+
+
+def _copy(scope: Scope, key: str, **part: Any) -> int:
+    """A whole content to standard output, piece by piece."""
+    if part:
+        raise Invalid(field="--raw", problem=f"is the whole content, and cannot go with --{next(iter(part))}")
+    with scope.refs.opening(key) as content:
+        shutil.copyfileobj(content, sys.stdout.buffer)
     return 0
 
 

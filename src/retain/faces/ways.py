@@ -84,6 +84,7 @@ WAYS = (
     Way("refs", "add", 'retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada'),
     Way("refs", "capture", "npm install 2>&1 | retain refs capture - --source 'npm install' --session trip"),
     Way("refs", "get", "retain refs get npm-install-7f3a09c1 --grep 'ERR!'"),
+    Way("refs", "content", "retain refs content npm-install-7f3a09c1 > install.log"),
     Way("refs", "info", "retain refs info npm-install-7f3a09c1 --json"),
     Way("refs", "list", "retain refs list --session trip --active"),
     Way("refs", "search", "retain refs search 'npm peer dependency' --limit 5"),

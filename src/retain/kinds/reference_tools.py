@@ -48,7 +48,6 @@ def tools(
     add: Callable[..., Ref],
     get: Callable[..., View],
     search: Callable[..., Iterable[Ref]],
-    newest: Callable[[], Iterable[Ref]],
 ) -> list[Tool]:
     """The tools, over the verbs that do the work."""
 
@@ -64,7 +63,7 @@ def tools(
         try:
             found = get(memory_key, **part)
         except NotFound as error:
-            return {"error": f"{error} {_close(memory_key, newest())}"}
+            return {"error": str(error) if error.details.get("hint") else f"{error} search_memory finds keys by words."}
         answer = {"memory_key": memory_key, "content": found.text, "shown": found.what}
         return {**answer, "more": found.more} if found.more else answer
 
@@ -83,10 +82,10 @@ def _result(ref: Ref) -> Answer:
     return {"memory_key": ref.key, "summary": ref.summary, "type": ref.type, "tokens": ref.tokens, "created_at": at}
 
 
-def _close(key: str, known: Iterable[Ref]) -> str:
-    """What a model that made a mistake in a key can try next."""
-    close = difflib.get_close_matches(key[:100], [ref.key for ref in known], 3, 0.5)
-    return f"Did you mean {' or '.join(close)}?" if close else "search_memory finds keys by words."
+def close(key: str, known: Iterable[Ref]) -> str:
+    """What who made a mistake in a key can try next; '' where nothing is like it."""
+    alike = difflib.get_close_matches(key[:100], [ref.key for ref in known], 3, 0.5)
+    return f"Did you mean {' or '.join(alike)}?" if alike else ""
 
 
 def _range(given: Any) -> tuple[int, int]:

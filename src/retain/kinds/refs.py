@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -10,15 +10,15 @@ from retain import canonical, clock, placeholder
 from retain.errors import AlreadyExists, Busy, InDoubt, Invalid, NotFound, RetainError, Unreachable
 from retain.kinds import reference
 from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, own_session, unpack
-from retain.kinds.reference import FRAGMENT, Output, Ref
-from retain.kinds.reference_tools import tools
+from retain.kinds.reference import FRAGMENT, PLACES, Output, Ref
+from retain.kinds.reference_tools import close, tools
 from retain.models import Model
 from retain.section import Ask, Section
 from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
 from retain.texts import describe
 from retain.texts.measure import Measure
-from retain.texts.view import View
+from retain.texts.view import LEAST_TOKENS, MOST_TOKENS, View
 from retain.tool import Tool
 
 __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
@@ -26,7 +26,6 @@ __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", 
 MOST_LISTED = 200
 """The most references of a session that a context looks at."""
 _MOST_SUMMARY = 2_000
-_PLACES = tuple(f"word_{letter}" for letter in "abcdefgh")
 _BEGINNING = 2_000
 _TRIES = 3
 _LOCAL = {"file": "null", "whole": "0", "staged_at": ":now"}
@@ -81,14 +80,18 @@ class Preparing:
         canonical.key(type, "type")
         if key is not None and not placeholder.is_key(canonical.key(key, "key")):
             raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
-        origin = {name: value for name, value in (("command", source), ("status", status)) if value}
-        told = canonical.dump({**origin, **reference.an_object(metadata)}, "metadata", limit)
+        told = canonical.dump(reference.origin(source, status) | reference.an_object(metadata), "metadata", limit)
         pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes)
         measured = Measure()
         stored = self._home.blobs.take(self._who.tenant, self._owner(session), pieces, measured.see)
-        media = media or describe.media_of(measured.head)
-        summary = placeholder.one_line(description) or reference.described(measured, source, status, media, self._model())
-        name = key or placeholder.new_key(source or description or summary)
+        try:
+            media = media or describe.media_of(measured.head)
+            said = placeholder.one_line(description)
+            summary = said or reference.described(measured, source, status, media, self._model(session))
+            name = key or placeholder.new_key(source or description or summary)
+        except BaseException:  # then nobody gets to keep it
+            self._home.blobs.settle(self._who.tenant, stored)
+            raise
         values = {
             "type": type, "media": media, "bytes": stored.bytes, "lines": measured.lines, "tokens": measured.tokens,
             "metadata": told, "agent": self._who.agent, "session": session,
@@ -97,8 +100,6 @@ class Preparing:
         return Prepared(
             name, summary, reference.line(source, status, placeholder.write(name, summary)), stored, values, key is not None
         )
-
-    file = __call__
 
     def keep(self, prepared: Prepared) -> Ref:
         """Add what was prepared, in a transaction of its own."""
@@ -123,8 +124,9 @@ class Preparing:
             raise NotFound(what="session", id=id)
         return str(found[0])
 
-    def _model(self) -> Model | None:
-        return self._home.models.main if self._home.settings.ref_describe == "model" else None
+    def _model(self, session: str | None) -> Model | None:
+        model = self._home.models.main if self._home.settings.ref_describe == "model" else None
+        return model and self._home.watched(model, self._who, "describe", session)
 
 
 class Refs(Kind):
@@ -215,17 +217,27 @@ class Refs(Kind):
         tokens: int = 2000,
     ) -> View:
         """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
-        asked = {"page": page, "lines": lines, "head": head, "tail": tail, "grep": grep, "path": path}
-        given = {name: value for name, value in asked.items() if value is not None}
-        if len(given) > 1:
-            raise Invalid(field="view", problem=f"takes one of {', '.join(asked)}, not {' and '.join(given)}")
-        canonical.whole(tokens, "tokens", 1)
-        return reference.shown(self._open(canonical.key(key, "key")), given, tokens)
+        given = reference.asked(page=page, lines=lines, head=head, tail=tail, grep=grep, path=path)
+        canonical.whole(tokens, "tokens", LEAST_TOKENS, MOST_TOKENS)
+        return reference.shown(self._open(key), given, tokens)
+
+    def content(self, key: str) -> bytes:
+        """The whole content, byte for byte."""
+        with self._open(key) as file:
+            return file.read()
+
+    @property
+    def opening(self) -> Callable[[str], IO[bytes]]:
+        """`opening(key)` is a whole content as a file, for who copies it piece by piece."""
+        return self._open
 
     def info(self, key: str) -> Ref:
         """What is known of a reference, without its content."""
-        canonical.key(key, "key")
-        return self._read(lambda tx: reference.ref(self._find(tx, key)))
+        key = reference.key_of(key)
+        row = self._read(lambda tx: tx.one(_GET, key=key, user=self._who.user))
+        if row is None:
+            raise self._unknown(key)
+        return reference.ref(row)
 
     def edit(self, key: str, *, summary: str | None = None, is_active: bool | None = None, type: str | None = None) -> Ref:
         """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
@@ -235,13 +247,14 @@ class Refs(Kind):
         line = None if summary is None else placeholder.one_line(canonical.text(summary, "summary", _MOST_SUMMARY))
         if line == "":
             raise Invalid(field="summary", problem="must not be blank")
+        wanted = reference.flag(is_active, "is_active")
 
         def work(tx: Transaction) -> Ref:
             tx.lock("select 1 from refs where tenant = :tenant and key = :key", key=key)
             before = reference.ref(self._find(tx, key))
             (words,) = tx.one(_GET_WORDS, key=key) or ("",)
             said = before.summary if line is None else line
-            active = before.is_active if is_active is None else is_active
+            active = before.is_active if wanted is None else wanted
             words = reference.words_of(key, said, words.partition("\n")[2])
             values = {"summary": said, "active": int(active), "type": before.type if type is None else type}
             return reference.ref(tx.one(_EDIT, key=key, words=words, **values) or ())
@@ -256,28 +269,21 @@ class Refs(Kind):
             row = tx.one(_REMOVE, key=key, user=self._who.user)
             if row is None:
                 raise NotFound(what="reference", id=key)
+            tx.run("delete from mentions where tenant = :tenant and key = :key", key=key)
             return self._home.blobs.release(tx, [(row[0], row[1])])
 
         self._home.blobs.discard(self._database.write(self._who.tenant, work, frees=True))
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
         """References with all words of a query in their key, summary, command or beginning, newest first."""
-        words = canonical.text(query, "query", 1000).casefold().split()
-        if not words:
-            raise Invalid(field="query", problem="must not be blank")
-        if len(words) > len(_PLACES):
-            raise Invalid(field="query", problem=f"has more than {len(_PLACES)} words")
         size = self._limit(limit)
-        named = dict.fromkeys(_PLACES, "%") | {
-            place: reference.like(word) for place, word in zip(_PLACES, words, strict=False)
-        }
+        named = reference.looked_for(query)
 
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
-            return tx.all(
-                _SEARCH if session is None else _SEARCH_IN_SESSION, **named, user=self._who.user, session=session, size=size
-            )
+            sql = _SEARCH if session is None else _SEARCH_IN_SESSION
+            return tx.all(sql, **named, user=self._who.user, session=session, size=size)
 
         return [reference.ref(row) for row in self._read(work)]
 
@@ -295,7 +301,7 @@ class Refs(Kind):
 
     def tools(self) -> list[Tool]:
         """`store_memory`, `retrieve_memory` and `search_memory`."""
-        return tools(self._add, self.get, self.search, lambda: self.list(limit=min(500, self._settings.max_page)))
+        return tools(self._add, self.get, self.search)
 
     def list(
         self,
@@ -309,13 +315,13 @@ class Refs(Kind):
         """The references of the scope, or of a session, newest first."""
         size = self._limit(limit)
         at, key = unpack(after, [int, str]) if after else (2**62, "")
+        which = {"type": None if type is None else canonical.key(type, "type"), "active": reference.flag(active, "active")}
 
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
-            which = {"user": self._who.user, "session": session, "type": type}
             sql = _LIST if session is None else _LIST_IN_SESSION
-            return tx.all(sql, **which, active=None if active is None else int(active), at=at, key=key, size=size + 1)
+            return tx.all(sql, **which, user=self._who.user, session=session, at=at, key=key, size=size + 1)
 
         rows = self._read(work)
         return cut(
@@ -330,15 +336,19 @@ class Refs(Kind):
 
     def _open(self, key: str) -> IO[bytes]:
         """The content of a reference that the scope may see."""
+        key = reference.key_of(key)
         for _ in range(_TRIES):
             row = self._read(lambda tx: tx.one(_GET_CONTENT, key=key, user=self._who.user))
             if row is None:
-                raise NotFound(what="reference", id=key)
+                raise self._unknown(key)
             try:
                 return self._home.blobs.open(self._who.tenant, row[0], row[1])
             except Unreachable as error:  # or it was removed just now: then there is no row
                 failed = error
         raise failed
+
+    def _unknown(self, key: str) -> NotFound:
+        return NotFound(what="reference", id=key, hint=close(key, self.list(limit=min(500, self._settings.max_page))))
 
     def _add(self, content: Output, description: str = "", **how: Any) -> Ref:
         """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
@@ -373,7 +383,7 @@ _REMOVE = "delete from refs where tenant = :tenant and key = :key and " + _VISIB
 _ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
 _ONE_SESSION = "session_id = :session and "
 _WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"
-_LIKE = "".join(" and words like :" + place + " escape '!'" for place in _PLACES)
+_LIKE = "".join(" and words like :" + place + " escape '!'" for place in PLACES)
 _NEWEST = " order by created_at desc, key desc limit :size"
 _LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
 _LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
