@@ -18,6 +18,7 @@ from retain.storage.migrate import shipped
 from tests.conftest import SETTINGS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # each command is a process: one server is enough
 NEWEST = shipped("sqlite")[-1].number
 
 
@@ -43,7 +44,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "modern"])
+@BOTH
 def test_every_example_works(run: Run, tmp_path: Path) -> None:
     """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
     (tmp_path / "turns.jsonl").write_text(
@@ -67,6 +68,7 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
         assert "retain:" not in done.stderr
 
 
+@BOTH
 def test_a_conversation(run: Run) -> None:
     """What is written by one process is read by the next, exactly."""
     session = answer(run("retain sessions resume --user ada --agent scout --json"))
@@ -147,6 +149,7 @@ def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
     }
 
 
+@BOTH
 def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     """migrate, verify, status, export, import, purge, erase, config, one after the other."""
     assert answer(run("retain migrate up --json"))["version"] == NEWEST
@@ -177,6 +180,7 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
         assert run("retain backup copy-of-it.db").returncode == 2
 
 
+@BOTH
 def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
     """`--sql` runs nothing, and what it prints is what runs."""
     run("retain migrate up")
@@ -193,6 +197,7 @@ def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
     assert answer(run("retain migrate status --json"))["version"] == NEWEST
 
 
+@BOTH
 def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(user="ada", agent="scout")
@@ -253,6 +258,7 @@ def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@BOTH
 def test_a_tenant_is_one_tenant(run: Run, tmp_path: Path) -> None:
     """Purge and export are about one tenant, unless all are asked for."""
     for tenant in ("acme", "globex"):
