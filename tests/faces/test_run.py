@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope
+from retain import Memory, Scope, placeholder
+from retain.faces.cli import main
 from retain.placeholder import keys
 from tests.conftest import SETTINGS
 
@@ -226,6 +229,7 @@ def test_input_is_passed_through(run: Run) -> None:
         (["sh", "-c", "exit 42"], 42, b""),
         (["sh", "-c", "kill -9 $$"], 137, b""),
         (["sh", "-c", "kill -TERM $$"], 143, b""),
+        (["sh", "-c", "kill -35 $$"], 163, b""),
     ],
 )
 def test_how_it_ends(run: Run, words: list[str], code: int, says: bytes) -> None:
@@ -242,6 +246,55 @@ def test_a_command_killed_by_a_signal(run: Run, stored: Any) -> None:
     ref = scope.refs.info(key)
     assert (ref.metadata["signal"], ref.metadata["status"]) == ("SIGSEGV", "Killed by SIGSEGV")
     assert whole(scope, key) == done.stdout
+
+
+@SQLITE
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="there are no signals of real time here")
+def test_a_command_killed_by_a_signal_without_a_name(run: Run, stored: Any) -> None:
+    done = run("--", "sh", "-c", f"seq 3000; kill -{signal.SIGRTMIN + 1} $$")
+    assert done.returncode == 128 + signal.SIGRTMIN + 1
+    scope, key = stored(done.stderr)
+    assert scope.refs.info(key).metadata["status"] == "Killed by SIGRTMIN+1"
+
+
+@SQLITE
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        ("#!/no/such/shell -e", "its first line asks for '/no/such/shell', which does not exist"),
+        ("#!/bin/sh\r", r"its first line asks for '/bin/sh\r', which does not exist"),
+        ("#! /no/such", "its first line asks for '/no/such', which does not exist"),
+    ],
+)
+def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path, first: str, says: str) -> None:
+    """The file is there, and that it is not would send its writer to the wrong place."""
+    script = tmp_path / "script"
+    script.write_bytes(f"{first}\necho hello\n".encode())
+    script.chmod(0o755)
+    done = run("--", "./script")
+    assert (done.returncode, done.stdout) == (126, b"")
+    assert done.stderr.decode() == f"retain: './script' cannot be run: {says}\n"
+
+
+@SQLITE
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_while_storing_changes_no_status(start: Any, url: str, tmp_path: Path, name: str) -> None:
+    """The command has ended with 7; who cannot wait for the store is told that nothing was stored."""
+    Memory.open(url, settings=SETTINGS).close()
+    held = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    held.execute("begin immediate")  # nobody can store anything
+    running = start("--", "sh", "-c", "echo $$; seq 3000; exit 7")
+    command = int(running.stdout.readline())
+    until = time.monotonic() + 60
+    while Path(f"/proc/{command}").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    running.send_signal(getattr(signal, name))
+    _, err = running.communicate(timeout=60)
+    held.execute("rollback")
+    held.close()
+    assert (running.returncode, err) == (7, b"retain: the output was not stored: interrupted\n")
+    assert not list(tmp_path.rglob("new.*"))
 
 
 @SQLITE
@@ -279,6 +332,48 @@ def test_what_a_command_leaves_behind_does_not_hold_us(run: Run) -> None:
 
 
 @SQLITE
+@pytest.mark.parametrize("how", [[], ["--tty"]])
+@pytest.mark.parametrize("left", ["while :; do echo x; sleep 0.1; done", "exec yes"])
+def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(run: Run, how: list[str], left: str) -> None:
+    done = run("--no-tty", *how, "--", "sh", "-c", f"({left}) & echo left $!; exit 3")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(done.stdout.partition(b"left ")[2].split()[0]), signal.SIGKILL)
+    assert done.returncode == 3
+
+
+@SQLITE
+def test_what_is_on_its_way_at_the_end_is_not_lost(run: Run) -> None:
+    """What the command hands to another process, which prints it a moment later."""
+    done = run("--quiet", "--tokens", "1000000", "--", "bash", "-c", "exec > >(sleep 0.2; cat); seq 5000")
+    assert done.stdout == b"".join(b"%d\n" % n for n in range(1, 5001))
+
+
+@SQLITE
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [
+        (">&-", rb"", rb"Ran `seq 3000`: Success\. \[MemoryRef: .*\]\n"),
+        ("2>&-", rb"(\d+\n){3000}", rb""),
+        (">&- 2>&-", rb"", rb""),
+        ("<&-", rb"(\d+\n){3000}", rb"Ran `seq 3000`: Success\. \[MemoryRef: .*\]\n"),
+        ("<&- >&- 2>&-", rb"", rb""),
+    ],
+)
+def test_streams_that_were_closed_before_us(
+    env: dict[str, str], tmp_path: Path, url: str, closed: str, out: bytes, err: bytes
+) -> None:
+    """Nothing goes where it was not meant to go, and the output is stored."""
+    line = f"{PYTHON} -m retain.faces.cli run -- seq 3000 {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env)
+    assert done.returncode == 0
+    assert re.fullmatch(out, done.stdout)
+    assert re.fullmatch(err, done.stderr)
+    with Memory.open(url, settings=SETTINGS) as memory:
+        (ref,) = memory.scope(user="ada").refs.list().items
+        assert whole(memory.scope(user="ada"), ref.key) == b"".join(b"%d\n" % n for n in range(1, 3001))
+
+
+@SQLITE
 def test_a_reader_that_goes_away_ends_the_command(env: dict[str, str], tmp_path: Path) -> None:
     """As it would without us: `retain run -- yes | head -1`."""
     line = f"{PYTHON} -m retain.faces.cli run -- yes | head -1; echo ${{PIPESTATUS[0]}}"
@@ -306,7 +401,7 @@ def test_the_command_needs_no_dashes_before_it(run: Run) -> None:
 @SQLITE
 def test_a_terminal_is_there_for_who_asks_for_one(run: Run, stored: Any) -> None:
     """`--tty`; what is kept has the line ends that the command wrote."""
-    script = "test -t 0 && test -t 1 && test -t 2 && tty && seq 3000"
+    script = "test -t 1 && test -t 2 && tty <&1 && test -w /dev/tty && seq 3000"
     assert run("--", "sh", "-c", script).returncode == 1
     done = run("--tty", "--", "sh", "-c", script)
     assert done.returncode == 0
@@ -319,6 +414,66 @@ def test_a_terminal_is_there_for_who_asks_for_one(run: Run, stored: Any) -> None
 def test_a_question_in_a_terminal_is_answered_from_our_input(run: Run) -> None:
     done = run("--tty", "--", "sh", "-c", "read name; echo hello $name; cat", stdin=b"ada\nmore\n")
     assert done.stdout == b"hello ada\r\nmore\r\n"
+
+
+@SQLITE
+def test_input_that_is_no_keyboard_reaches_a_command_in_a_terminal_as_it_is(
+    run: Run, env: dict[str, str], tmp_path: Path
+) -> None:
+    """However long it is, whatever is in it, and whenever the command reads it."""
+    assert run("--tty", "--", "cat", stdin=b"abc").stdout == b"abc"
+    assert run("--tty", "--", "od", "-An", "-tx1", stdin=b"\x03\x04\x1a").stdout == b" 03 04 1a\r\n"
+    numbers = b"".join(b"%d\n" % n for n in range(100_000))
+    done = run("--tty", "--", "sh", "-c", "seq 100000; wc -lc", stdin=numbers)
+    assert done.stdout.split()[-2:] == [b"100000", b"%d" % len(numbers)]
+    (tmp_path / "numbers").write_bytes(numbers)
+    with (tmp_path / "numbers").open("rb") as file:
+        line = [PYTHON, "-m", "retain.faces.cli", "run", "--tty", "--", "wc", "-l"]
+        counted = subprocess.run(line, stdin=file, capture_output=True, check=False, env=env, cwd=tmp_path)
+    assert counted.stdout == b"100000\r\n"
+
+
+@SQLITE
+def test_a_command_in_a_terminal_may_close_its_streams(run: Run) -> None:
+    """That is not its end, nor does it hear that its terminal is gone."""
+    assert run("--tty", "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 0.2; exit 5").returncode == 5
+    done = run("--tty", "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 0.2; seq 5000 > /dev/tty; exit 6")
+    assert (done.returncode, done.stdout.endswith(b"\r\n5000\r\n")) == (6, True)
+
+
+@SQLITE
+def test_a_signal_ends_a_command_in_a_terminal(start: Any) -> None:
+    running = start("--tty", "--", "sh", "-c", "echo ready; exec sleep 60")
+    assert running.stdout.readline() == b"ready\r\n"
+    running.terminate()
+    running.communicate(timeout=60)
+    assert running.returncode == 143
+
+
+@SQLITE
+def test_a_paste_is_taken_while_the_command_speaks(env: dict[str, str], tmp_path: Path) -> None:
+    """More than its terminal holds, at a moment when it prints and does not read."""
+    pid, ours = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        script = "stty raw -echo; echo ready; seq 50000; head -c 200000 | wc -c"
+        line = [PYTHON, "-m", "retain.faces.cli", "run", "--tokens", "1000000", "--", "sh", "-c", script]
+        os.execve(PYTHON, line, env)
+    os.set_blocking(ours, False)
+    seen, paste = b"", b"x" * 200_000
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        typing = [ours] if b"ready" in seen and paste else []
+        readable, writable, _ = select.select([ours], typing, [], 0.2)
+        with contextlib.suppress(BlockingIOError):
+            if writable:
+                paste = paste[os.write(ours, paste[:4096]) :]
+        try:
+            seen += os.read(ours, 65_536) if readable else b""
+        except OSError:
+            break
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, seen[-500:]
+    assert seen.split()[-2:] == [b"50000", b"200000"]
 
 
 @SQLITE
@@ -401,3 +556,46 @@ def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
     scope, key = stored(done.stderr)
     assert key != "other-key"
     assert keys(scope.refs.get(key).text) == []
+
+
+@SQLITE
+def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
+    url: str, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with Memory.open(url, settings=SETTINGS) as memory:
+        memory.scope(user="ada").refs.add("something else", key="taken")
+    names = iter(["taken", "free"])
+    monkeypatch.setattr(placeholder, "new_key", lambda said: next(names))
+    assert main(["run", "--", "seq", "3000"]) == 0
+    assert keys(capfd.readouterr().err) == ["free"]
+    with Memory.open(url, settings=SETTINGS) as memory:
+        assert whole(memory.scope(user="ada"), "free") == b"".join(b"%d\n" % n for n in range(1, 3001))
+
+
+@SQLITE
+def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(env: dict[str, str], tmp_path: Path) -> None:
+    """P16: to the last letter, and not in our memory."""
+    script = "import sys\nfor n in range(64): sys.stdout.write('\"ü€\\n' * (1 << 17))"
+    program = (
+        "import resource, sys\n"
+        "from retain.faces.cli import main\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "status = main(sys.argv[1:])\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, file=sys.stderr)\n"
+    )
+    line = [PYTHON, "-c", program, "run", "--quiet", "--json", "--", PYTHON, "-c", script]
+    env["RETAIN_DATABASE"] = "sqlite:////no/such/folder/x.db"
+    done = subprocess.run(line, capture_output=True, check=False, env=env, cwd=tmp_path)
+    assert done.stderr.startswith(b"retain: the output was not stored: The database cannot be reached: ")
+    record = json.loads(done.stdout)
+    assert (record["ref"], record["bytes"]) == (None, 7 << 23)
+    assert record["output"] == '"ü€\n' * (1 << 23)
+    assert int(done.stderr.split()[-1]) < 40  # MiB, for 56 of output
+
+
+@SQLITE
+def test_half_a_letter_at_the_end_of_an_output(run: Run) -> None:
+    done = run("--quiet", "--json", "--", PYTHON, "-c", "import sys; sys.stdout.buffer.write('aü'.encode()[:-1])")
+    assert json.loads(done.stdout)["output"] == "a\ufffd"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +20,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from retain.faces.signals import Signals, from_keyboard, name_of
+
+NOT_FOUND = 127
+NOT_RUNNABLE = 126
 _READ = 64 << 10
 _POLL = 0.1
-_GRACE = 1.0  # seconds without output after the end, for which somebody else may still hold the pipe
-_FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-_KEYBOARD = ("SIGINT", "SIGQUIT")
-_END_OF_INPUT = b"\x04"
+_GRACE = 1.0  # seconds after the end of the command in which what it left behind may still say something
+_IN_FLIGHT = 64  # reads that hold all that can be on its way then; who still writes after them does not stop by itself
+_MOST_KEYS = 64 << 10
+
+
+class NotStarted(Exception):
+    """The command could not be started: why, and the exit status that a shell has for it."""
+
+    def __init__(self, code: int, problem: str) -> None:
+        super().__init__(problem)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -65,25 +78,54 @@ class Streams:
         return True
 
 
-def execute(command: Sequence[str], streams: Streams, *, tty: bool, typed: bool) -> Ended:
-    """Run a command to its end; with a `tty` it has a terminal of its own, and its input too where it is `typed`.
+def execute(command: Sequence[str], streams: Streams, signals: Signals, *, tty: bool) -> Ended:
+    """Run a command to its end; with a `tty` it has a terminal of its own, and our keyboard if we have one.
 
-    Raises OSError where the command cannot be started.
+    Input that is no keyboard is the command's as it is: through a terminal, bytes would be keys and long lines cut.
+    Raises NotStarted.
     """
     start = time.monotonic()
-    with _signals() as pass_on:
-        code = _in_terminal(command, streams, pass_on, typed=typed) if tty else _through_pipes(command, streams, pass_on)
-    name = signal.Signals(-code).name if code < 0 else ""
-    return Ended(128 - code if code < 0 else code, name, time.monotonic() - start)
+    try:
+        code = _in_terminal(command, streams, signals) if tty else _through_pipes(command, streams, signals)
+    finally:
+        signals.ended()
+    return Ended(128 - code if code < 0 else code, name_of(-code) if code < 0 else "", time.monotonic() - start)
 
 
-def _through_pipes(command: Sequence[str], streams: Streams, pass_on: _PassOn) -> int:
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as child:
-        pass_on.to(child, group=False, spare=_from_keyboard())
+def _start(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
+    name = command[0]
+    try:
+        return subprocess.Popen(command, **how)
+    except FileNotFoundError:
+        found = shutil.which(name)
+        if found is None:
+            raise NotStarted(NOT_FOUND, f"there is no command {name!r}") from None
+        raise NotStarted(NOT_RUNNABLE, f"{name!r} cannot be run: {_what_is_missing(found)}") from None
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise NotStarted(NOT_RUNNABLE, f"{name!r} cannot be run: {why}") from None
+
+
+def _what_is_missing(program: str) -> str:
+    """Why a file that is there was not found: something else that it needs was not."""
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        first = b""
+    asks = re.match(rb"#![ \t]*([^ \t\n]+)", first)
+    if asks is None:
+        return "a file that it needs, such as its loader, does not exist"
+    return f"its first line asks for {asks[1].decode('utf-8', 'replace')!r}, which does not exist"
+
+
+def _through_pipes(command: Sequence[str], streams: Streams, signals: Signals) -> int:
+    with _start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as child:
+        signals.to(child, group=False, spare=from_keyboard())
         with selectors.DefaultSelector() as ready:
             ready.register(child.stdout or 0, selectors.EVENT_READ, streams.out)
             ready.register(child.stderr or 0, selectors.EVENT_READ, streams.err)
-            for key in _readable(ready, child):
+            for key, _ in _readable(ready, child):
                 data = os.read(key.fd, _READ)
                 streams.keep(data)
                 if not data or not streams.show(key.data, data):
@@ -94,122 +136,88 @@ def _through_pipes(command: Sequence[str], streams: Streams, pass_on: _PassOn) -
         return child.wait()
 
 
-def _in_terminal(command: Sequence[str], streams: Streams, pass_on: _PassOn, *, typed: bool) -> int:
+def _in_terminal(command: Sequence[str], streams: Streams, signals: Signals) -> int:
+    typed = os.isatty(0)
+    child, ours = _start_in_terminal(command, typed=typed)
+    keep = _Unix(streams.keep)
+    with child:
+        try:
+            with _raw_keyboard(typed), _resized(ours), selectors.DefaultSelector() as ready:
+                signals.to(child, group=True, spare=())
+                ready.register(ours, selectors.EVENT_READ, "output")
+                keys = _Keys(ready, ours, typed)
+                for key, events in _readable(ready, child):
+                    if key.data == "input":
+                        keys.take()
+                        continue
+                    if events & selectors.EVENT_WRITE:
+                        keys.hand_over()
+                    if events & selectors.EVENT_READ and not _copy(ours, child, keep, streams):
+                        ready.unregister(ours)
+        finally:
+            keep(b"")
+            os.close(ours)  # never before the command has ended, unless its reader is gone: to it, this is a hangup
+        return child.wait()
+
+
+def _start_in_terminal(command: Sequence[str], *, typed: bool) -> tuple[subprocess.Popen[bytes], int]:
+    """The command, and our side of its terminal, where no write waits."""
     import fcntl
     import termios
-
-    ours, its = os.openpty()
-    if not os.isatty(0):
-        modes = termios.tcgetattr(its)
-        modes[3] &= ~termios.ECHO  # what comes from a file or a pipe is not typed, and is no output
-        termios.tcsetattr(its, termios.TCSANOW, modes)
-    _copy_size(ours)
 
     def take_terminal() -> None:
         fcntl.ioctl(1, termios.TIOCSCTTY, 0)
 
-    stdin = its if typed else None
     try:
-        child = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=its,
-            stderr=its,
-            start_new_session=True,
-            preexec_fn=take_terminal,  # noqa: PLW1509 - this process has one thread so far
-        )
+        ours, its = os.openpty()
+    except OSError as error:
+        raise NotStarted(NOT_RUNNABLE, f"there is no terminal for {command[0]!r}: {error.strerror or error}") from None
+    try:
+        os.set_blocking(ours, False)
+        _copy_size(ours)
+        how = {"stdin": its if typed else None, "stdout": its, "stderr": its}
+        return _start(command, **how, start_new_session=True, preexec_fn=take_terminal), ours  # one thread so far
     except BaseException:
         os.close(ours)
         raise
     finally:
         os.close(its)
-    with child, _raw_keyboard(typed), _resized(ours), selectors.DefaultSelector() as ready:
-        pass_on.to(child, group=True, spare=())
-        ready.register(ours, selectors.EVENT_READ, "output")
-        if typed:
-            with contextlib.suppress(PermissionError):  # an ordinary file is always ready, and cannot be waited for
-                ready.register(0, selectors.EVENT_READ, "input")
-            if len(ready.get_map()) == 1:
-                _type_file(ours)
-        keep = _Unix(streams.keep)
-        for key in _readable(ready, child):
-            if key.data == "input":
-                _type(ready, ours)
-                continue
-            data = _read_terminal(ours)
-            keep(data)
-            if not data or not streams.show(streams.out, data):
-                ready.unregister(ours)
-                break
-        os.close(ours)
-        return child.wait()
 
 
-def _readable(ready: selectors.BaseSelector, child: subprocess.Popen[bytes]) -> Iterator[selectors.SelectorKey]:
-    """What can be read, until all is closed, or the command has ended and nothing more comes from what it left behind."""
-    ended = 0.0
+def _copy(terminal: int, child: subprocess.Popen[bytes], keep: Callable[[bytes], None], streams: Streams) -> bool:
+    """Keep and show what the command said; False at the end, or where nobody looks any more."""
+    try:
+        data = os.read(terminal, _READ)
+    except BlockingIOError:
+        return True
+    except OSError:  # how Linux says that nobody has the other side open
+        data = b""
+    if data:
+        keep(data)
+        return streams.show(streams.out, data)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_POLL)
+        return False
+    return True  # it closed its streams, and may open its terminal again
+
+
+def _readable(ready: selectors.BaseSelector, child: subprocess.Popen[bytes]) -> Iterator[tuple[selectors.SelectorKey, int]]:
+    """What is ready, until all is closed, or the command has ended and what it left behind had its time."""
+    ended = waited = 0.0
+    reads = 0
     while any(key.data != "input" for key in ready.get_map().values()):
+        before = time.monotonic()
         events = ready.select(_POLL)
-        for key, _ in events:
+        if ended:
+            waited += time.monotonic() - before  # a reader that lets us wait takes nothing of that time
+            reads += len(events)
+        for key, which in events:
             if key.fd in ready.get_map():
-                yield key
-        if any(key.data != "input" for key, _ in events):
-            ended = 0.0
-        elif child.poll() is not None:
-            ended = ended or time.monotonic()
-            if time.monotonic() - ended > _GRACE:
-                return
-
-
-class _PassOn:
-    """Passes the signals that we get on to the command."""
-
-    def __init__(self) -> None:
-        self._send: Callable[[int], None] | None = None
-        self._spare: set[int] = set()
-        self._waiting: list[int] = []
-
-    def to(self, child: subprocess.Popen[bytes], *, group: bool, spare: Sequence[int]) -> None:
-        """Who gets them from now on; those to `spare` it gets from the terminal itself."""
-        self._spare = set(spare)
-        self._send = (lambda number: os.killpg(child.pid, number)) if group else child.send_signal
-        for number in self._waiting:
-            self(number)
-
-    def __call__(self, number: int, frame: Any = None) -> None:
-        """Pass one on."""
-        if self._send is None:
-            self._waiting.append(number)
-        elif number not in self._spare:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                self._send(number)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[_PassOn]:
-    """While the command runs, signals end it and not us; one that was ignored stays so for both."""
-    pass_on = _PassOn()
-    before: dict[int, Any] = {}
-    try:
-        for name in _FORWARDED:
-            number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                with contextlib.suppress(ValueError):  # only the main thread may
-                    before[number] = signal.signal(number, pass_on)
-        yield pass_on
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _from_keyboard() -> tuple[int, ...]:
-    """The signals that a keyboard sends to the command as well as to us, because both are in its foreground."""
-    try:
-        with open("/dev/tty", "rb", buffering=0) as terminal:
-            mine = os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return ()
-    return tuple(getattr(signal, name) for name in _KEYBOARD) if mine else ()
+                yield key, which
+        if not ended:
+            ended = time.monotonic() if child.poll() is not None else 0.0
+        elif waited > _GRACE or (reads > _IN_FLIGHT and time.monotonic() - ended > _GRACE):
+            return
 
 
 @contextlib.contextmanager
@@ -257,26 +265,50 @@ def _copy_size(terminal: int) -> None:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
 
 
-def _read_terminal(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, _READ)
-    except OSError:  # how Linux says that nobody has the other side open any more
-        return b""
+class _Keys:
+    """Hands what is typed to the command as fast as its terminal takes it: a paste must not stop what it says."""
 
+    def __init__(self, ready: selectors.BaseSelector, terminal: int, typed: bool) -> None:
+        self._ready, self._terminal = ready, terminal
+        self._left = b""
+        self._listening = False
+        self._listen(typed)
 
-def _type(ready: selectors.BaseSelector, terminal: int) -> None:
-    """Hand what was typed to the command."""
-    data = os.read(0, 1024)
-    if not data:
-        ready.unregister(0)
-    with contextlib.suppress(OSError):
-        _write(terminal, data or _END_OF_INPUT)
+    def take(self) -> None:
+        """Take what was typed."""
+        try:
+            data = os.read(0, _READ)
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone, and its end says so to the command too
+            data = b""
+        self._left += data
+        self._listen(bool(data) and len(self._left) < _MOST_KEYS)
+        self._wait_for_room()
 
+    def hand_over(self) -> None:
+        """Give the command's terminal what it has room for."""
+        try:
+            self._left = self._left[os.write(self._terminal, self._left) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._left = b""
+        if not self._left:
+            self._listen(os.isatty(0))
+        self._wait_for_room()
 
-def _type_file(terminal: int) -> None:
-    """The same where the input is an ordinary file: as much as a terminal takes at once."""
-    with contextlib.suppress(OSError):
-        _write(terminal, os.read(0, 2048) + _END_OF_INPUT)
+    def _listen(self, wanted: bool) -> None:
+        if wanted and not self._listening:
+            self._ready.register(0, selectors.EVENT_READ, "input")
+        elif self._listening and not wanted:
+            self._ready.unregister(0)
+        self._listening = wanted
+
+    def _wait_for_room(self) -> None:
+        if self._terminal in self._ready.get_map():
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._left else 0)
+            self._ready.modify(self._terminal, events, "output")
 
 
 class _Unix:
@@ -310,6 +342,21 @@ def flush(stream: IO[str]) -> None:
     """Bring out what Python holds back, before a command writes around it."""
     with contextlib.suppress(OSError, ValueError):
         stream.flush()
+
+
+def fill_closed_streams() -> None:
+    """Put nothing where a standard stream was closed before us (`>&-`), or the next file that is opened takes its place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:  # for which print would take standard output
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: SIM115
 
 
 def stdio_is_terminal() -> bool:

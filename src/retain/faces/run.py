@@ -8,27 +8,29 @@ and the line alone where it is not. The exit status is the command's, whatever h
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
-import os
+import json
 import shlex
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from retain import canonical
-from retain.errors import Invalid, RetainError, StorageError
+from retain.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.faces.command import Arguments, open_memory, whose
-from retain.faces.process import Ended, Streams, execute, flush, stdio_is_terminal
-from retain.faces.render import as_json, plain, show
+from retain.faces.process import Ended, NotStarted, Streams, execute, fill_closed_streams, flush, stdio_is_terminal
+from retain.faces.render import as_json, plain
+from retain.faces.signals import Interrupted, Signals
 from retain.kinds.refs import Prepared, Ref
+from retain.memory import Scope
 from retain.settings import Settings
 from retain.tokens import estimate
 
-NOT_FOUND = 127
-NOT_RUNNABLE = 126
 _IN_MEMORY = 1 << 20
 _BLOCK = 1 << 20
+_TRIES = 3
 ABOUT = "Run a command; a large output is stored, and a placeholder stands for it."
 EXAMPLE = "retain run -- ls -l"
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -89,11 +91,12 @@ class Done:
     spool: Spool
     ref: Ref | None = None
     line: str = ""
-    problem: str = ""
+    problems: tuple[str, ...] = ()
 
 
 def run(arguments: Arguments) -> int:
     """Run the command, show its output, store it if it is large, and end as the command did."""
+    fill_closed_streams()
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise Invalid(field="command", problem="is needed, as in: retain run -- make test")
@@ -101,24 +104,30 @@ def run(arguments: Arguments) -> int:
     tokens = settings.ref_tokens if arguments.tokens is None else canonical.whole(arguments.tokens, "tokens")
     canonical.key(arguments.type, "type")
     _check_session(arguments, settings)
+    flush(sys.stdout)
+    with Signals() as signals:
+        try:
+            done = _done(command, signals, arguments, settings)
+        except NotStarted as error:
+            _say(str(error))
+            return error.code
+        try:
+            with signals.interrupt():
+                stored = _stored(done, arguments, settings) if done.spool.over(tokens) else done
+        except Interrupted:
+            stored = replace(done, problems=(*done.problems, "the output was not stored: interrupted"))
+        with contextlib.suppress(OSError, Interrupted), signals.interrupt():  # a reader that is gone changes no status
+            _tell(stored, arguments)
+        return done.ended.code
+
+
+def _done(command: list[str], signals: Signals, arguments: Arguments, settings: Settings) -> Done:
     spool = Spool(settings.max_ref_bytes)
     out, err = (None, None) if arguments.quiet else (2, 2) if arguments.json else (1, 2)
     tty = stdio_is_terminal() and not arguments.quiet and not arguments.json if arguments.tty is None else arguments.tty
-    flush(sys.stdout)
-    try:
-        typed = tty and (bool(arguments.tty) or os.isatty(0))
-        streams = Streams(spool.keep, out, err)
-        ended = execute(command, streams, tty=tty, typed=typed)
-    except FileNotFoundError:
-        return _cannot(NOT_FOUND, f"there is no command {command[0]!r}")
-    except (OSError, ValueError) as error:
-        return _cannot(NOT_RUNNABLE, f"{command[0]!r} cannot be run: {getattr(error, 'strerror', None) or error}")
-    done = Done(shlex.join(command), ended, spool, problem=streams.problem or spool.problem)
-    if spool.over(tokens):
-        done = _stored(done, arguments, settings)
-    with contextlib.suppress(OSError):  # a reader that is gone does not change how the command ended
-        _tell(done, arguments)
-    return ended.code
+    streams = Streams(spool.keep, out, err)
+    ended = execute(command, streams, signals, tty=tty)
+    return Done(shlex.join(command), ended, spool, problems=tuple(filter(None, (streams.problem, spool.problem))))
 
 
 def _check_session(arguments: Arguments, settings: Settings) -> None:
@@ -131,31 +140,41 @@ def _check_session(arguments: Arguments, settings: Settings) -> None:
 
 def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
     """The output behind a reference, or why it is not: the command ran, and its exit status and output stand."""
+    try:
+        with open_memory(arguments, create=True) as memory:
+            scope = memory.scope(*whose(arguments, settings), source="tool")  # a tool wrote it, whoever started that
+            prepared, ref = _kept(done, scope, arguments)
+        return replace(done, ref=ref, line=prepared.line)
+    except (RetainError, OSError) as error:
+        return replace(done, problems=(*done.problems, f"the output was not stored: {error}"))
+
+
+def _kept(done: Done, scope: Scope, arguments: Arguments) -> tuple[Prepared, Ref]:
+    """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
     ended = done.ended
     metadata: dict[str, Any] = {"exit_code": ended.code, "duration_ms": round(ended.seconds * 1000)}
     metadata |= {"signal": ended.signal} if ended.signal else {}
     metadata |= {"cut": True} if done.spool.problem else {}
-    done.spool.file.seek(0)
-    try:
-        with open_memory(arguments, create=True) as memory:
-            scope = memory.scope(*whose(arguments, settings), source="tool")  # a tool wrote it, whoever started that
-            prepare = scope.refs.prepare
-            prepared: Prepared = prepare(
+    for left in range(_TRIES, -1, -1):
+        done.spool.file.seek(0)
+        try:
+            prepared = scope.refs.prepare(
                 done.spool.file, type=arguments.type, source=done.command, status=ended.status,
                 session=arguments.session, metadata=metadata,
             )  # fmt: skip
-            ref = prepare.keep(prepared)
-        return Done(done.command, ended, done.spool, ref, prepared.line, done.problem)
-    except (RetainError, OSError) as error:
-        return Done(done.command, ended, done.spool, problem=f"the output was not stored: {error}")
+            return prepared, scope.refs.prepare.keep(prepared)
+        except (AlreadyExists, Busy):
+            if not left:
+                raise
+    raise AssertionError
 
 
 def _tell(done: Done, arguments: Arguments) -> None:
     """What is left to say after the command."""
-    if done.problem:
-        print(f"retain: {plain(done.problem)}", file=sys.stderr)
+    for problem in done.problems:
+        _say(problem)
     if arguments.json:
-        show(_record(done, shown=not arguments.quiet), json_wanted=True)
+        _tell_record(done, shown=not arguments.quiet)
     elif arguments.quiet and not done.line:
         _copy(done.spool.file)
     elif done.line:
@@ -163,8 +182,8 @@ def _tell(done: Done, arguments: Arguments) -> None:
     flush(sys.stdout)
 
 
-def _record(done: Done, *, shown: bool) -> dict[str, Any]:
-    """The same for programs; an output that was neither shown nor stored is in it."""
+def _tell_record(done: Done, *, shown: bool) -> None:
+    """The same for programs; an output that was neither shown nor stored is in it, piece by piece: it may be large."""
     record = {
         "command": done.command,
         "status": done.ended.status,
@@ -174,10 +193,16 @@ def _record(done: Done, *, shown: bool) -> dict[str, Any]:
         "line": done.line or None,
         "ref": as_json(done.ref),
     }
-    if not shown and done.ref is None:
-        done.spool.file.seek(0)
-        record["output"] = done.spool.file.read().decode("utf-8", "replace")
-    return record
+    written = json.dumps(record, ensure_ascii=False)
+    if shown or done.ref is not None:
+        print(written)
+        return
+    print(written.removesuffix("}"), '"output": "', sep=", ", end="")
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    done.spool.file.seek(0)
+    while block := done.spool.file.read(_BLOCK):
+        print(json.dumps(decoder.decode(block), ensure_ascii=False)[1:-1], end="")
+    print(json.dumps(decoder.decode(b"", True), ensure_ascii=False)[1:-1] + '"}')
 
 
 def _copy(file: IO[bytes]) -> None:
@@ -187,6 +212,5 @@ def _copy(file: IO[bytes]) -> None:
     sys.stdout.buffer.flush()
 
 
-def _cannot(code: int, problem: str) -> int:
+def _say(problem: str) -> None:
     print(f"retain: {plain(problem)}", file=sys.stderr)
-    return code
