@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from retain.errors import Invalid, TooLarge
 from retain.texts import jsonpath
+from retain.texts.budget import Budget
 from retain.texts.jsonpath import Large, select, steps
 
 VALUE = {
@@ -31,7 +32,8 @@ def parsed(found: Any) -> Any:
 
 def all_of(value: Any, path: str, written: str | None = None) -> list[Any]:
     return [
-        parsed(found) for found in select(io.BytesIO((json.dumps(value) if written is None else written).encode()), path)
+        parsed(found)
+        for found in select(io.BytesIO((json.dumps(value) if written is None else written).encode()), path, Budget(60))
     ]
 
 
@@ -113,6 +115,42 @@ def test_a_path_has_bounds() -> None:
     with pytest.raises(TooLarge):
         steps("$" + ".a" * 65)
     assert len(steps("$" + ".a" * 64)) == 64
+
+
+@pytest.mark.parametrize("path", ["$..*", "$[0]", "$..a", "$[*]", "$[-1]"])
+def test_nesting_has_a_bound_too(path: str) -> None:
+    """P16: eight megabytes of nothing but brackets, each of which would have to be skipped once for each around it."""
+    with pytest.raises(Invalid, match=r"path: cannot be followed: the content is nested too deep\.$"):
+        list(select(io.BytesIO(b"[" * (4 << 20) + b"]" * (4 << 20)), path, Budget(60)))
+
+
+def test_large_values_in_one_another_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: a hundred, and not one more."""
+    monkeypatch.setattr(jsonpath, "_LOAD", 64)
+    text = json.dumps("x" * 100)
+
+    def found(depth: int) -> list[Any]:
+        return all_of(None, "$..a", '{"a": ' * depth + text + "}" * depth)
+
+    assert found(jsonpath.MOST_LARGE)[-1] == "x" * 100
+    with pytest.raises(Invalid, match="nested too deep"):
+        found(jsonpath.MOST_LARGE + 1)
+
+
+@pytest.mark.parametrize("path", ["$", "$.items[0]", "$..id", "$.nothing", "$..*..*..*"])
+def test_nothing_is_found_once_the_budget_is_spent(path: str, size: str) -> None:
+    """P16: which is not the same as that there is nothing; so the budget says it."""
+    budget = Budget(-1)
+    assert list(select(io.BytesIO(json.dumps(VALUE).encode()), path, budget)) == []
+    assert budget.is_spent
+
+
+def test_a_path_that_multiplies_is_stopped() -> None:
+    """P16: sixty names, and more ways through them than anybody could count."""
+    budget = Budget(0.05)
+    written = '{"a": ' * 60 + "1" + "}" * 60
+    assert list(select(io.BytesIO(written.encode()), "$" + "..*" * 8 + "..nothing", budget)) == []
+    assert budget.is_spent
 
 
 def test_one_value_per_line_is_an_array(size: str) -> None:

@@ -281,8 +281,40 @@ def test_values_of_a_path_that_do_not_fit() -> None:
 
 def test_half_a_character_in_json_is_no_half_a_character_in_a_prompt() -> None:
     """B25."""
-    view.path(file(JSON), "$", 500).text.encode()
-    view.path(file(JSON), "$.half", 500).text.encode()
+    assert view.path(file(JSON), "$.half", 500).text == "\ufffd"
+    assert view.path(file(JSON), "$", 500).text.endswith('  "half": "\ufffd"\n}')
+    assert view.path(file(JSON), "$.*", 500).text.endswith('\n"\ufffd"')
+    assert view.path(file('["a\\ud83d\\ude00b\\ude00\\ud83dc"]'), "$[0]", 500).text == "a😀b\ufffd\ufffdc"
+
+
+def test_a_path_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: nothing, in what was searched, is not the same as nothing."""
+    monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
+    shown = view.path(file(JSON), "$.a", 500)
+    assert (shown.text, shown.what) == ("", "nothing: no value at $.a in what was searched")
+    assert shown.more == "The search was stopped after -1 seconds; ask for a part by a longer path."
+
+
+def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: one value that was found is not said to be all there is."""
+    monkeypatch.setattr(view, "SEARCH_SECONDS", 0.05)
+    content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
+    shown = view.path(file(content), "$" + "..*" * 8, 500)
+    assert shown.what.endswith("in what was searched")
+    assert "The search was stopped after 0 seconds; ask for a part by a longer path." in shown.more
+
+
+@pytest.mark.parametrize("depth", [400, 900])
+def test_what_is_nested_deep_is_written_no_further_than_it_is_shown(depth: int) -> None:
+    """P16: with its indent this would be gigabytes of spaces."""
+    content = "[" * depth + "0," * 1_000_000 + "0" + "]" * depth
+    shown = view.path(file(content), "$", 500)
+    assert shown.text.startswith("[\n  [\n    [\n")
+    assert shown.tokens <= 500
+    assert (shown.what, shown.more) == (
+        "the beginning of $, an array of 1",
+        "It does not fit; ask for a part of it by a longer path.",
+    )
 
 
 @pytest.mark.parametrize(

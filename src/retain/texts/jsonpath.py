@@ -2,11 +2,13 @@
 
 Only what the path leads to is parsed. Whatever is larger than a few megabytes is walked in the file, where its children are
 found by skipping over them, so the memory that a path takes does not grow with the content. One JSON value per line is read
-as an array of them. An error says how far the path makes sense and what there is to choose from.
+as an array of them. An error says how far the path makes sense and what there is to choose from. A path can ask for more
+work than anybody waits for, so there is a budget for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import itertools
@@ -18,9 +20,13 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from retain.errors import Invalid, TooLarge
+from retain.texts.budget import Budget, Spent
 
 MOST_CHARACTERS = 1000
 MOST_STEPS = 64
+MOST_LARGE = 100
+"""Large values in one another, each of which has to be skipped once more; beside them, what a parser takes."""
+_DEEPEST = 1000
 _LOAD = 4 << 20  # a value up to this size is parsed whole
 _WINDOW = 256 << 10
 _KEYS = 12
@@ -45,6 +51,7 @@ _STRUCTURE = re.compile(_NESTED + rb"|" + _TEXT + rb'|[{}\[\]"]', re.DOTALL)
 _VALUE = re.compile(_NESTED + rb"|" + _TEXT + rb"|[^\s,:{}\[\]\"]++", re.DOTALL)
 _IN_STRING = re.compile(rb'["\\]')
 _SCALAR_END = re.compile(rb"[,\]}\s]")
+_TOO_DEEP = "cannot be followed: the content is nested too deep"
 _HOW = "write .name, ['a name'], [0], [-1], [1:3], [*], .* or ..name"
 
 Step = tuple[str, Any]
@@ -65,9 +72,11 @@ class Large:
         return self.source.file.read(min(size, self.end - self.start)).decode("utf-8", "ignore")
 
 
-def select(file: IO[bytes], path: str) -> Iterator[Any]:
-    """The values that a path leads to, in the order of the content: parsed, or `Large`."""
-    yield from _walk(_root(file), steps(path), "$", sure=True)
+def select(file: IO[bytes], path: str, budget: Budget) -> Iterator[Any]:
+    """The values that a path leads to, in the order of the content, parsed or `Large`; no more once the budget is spent."""
+    left = steps(path)
+    with contextlib.suppress(Spent):
+        yield from _walk(_root(_Source(file, budget)), left, "$", budget, sure=True)
 
 
 def steps(path: str) -> list[Step]:
@@ -97,14 +106,21 @@ def shape(value: Any) -> str:
     if isinstance(value, Large) and not _has_children(value):
         return "text" if value.mark == '"' else "a large number"
     if isinstance(value, Large):
-        names = [name for name, _, _ in itertools.islice(_spans(value), _KEYS + 1)]
-        return f"an object with the keys {_listed(names)}" if value.mark == "{" else "a large array"
+        return f"an object with the keys {_listed(_names(value, _KEYS + 1))}" if value.mark == "{" else "a large array"
     if isinstance(value, dict):
         return f"an object with the keys {_listed(list(value))}" if value else "an empty object"
     if isinstance(value, list):
         return f"an array of {len(value):,}" if value else "an empty array"
     words = {str: "text", bool: "true or false", int: "a number", float: "a number"}
     return words.get(type(value), "null")
+
+
+def _names(value: Large, most: int) -> list[str]:
+    """The first names in a large object; fewer where looking for them is too much work."""
+    names: list[str] = []
+    with contextlib.suppress(Spent):
+        names.extend(str(span[0]) for span in itertools.islice(_spans(value), most))
+    return names
 
 
 def _step(step: re.Match[str]) -> Step:
@@ -122,21 +138,22 @@ def _step(step: re.Match[str]) -> Step:
     return kind, given
 
 
-def _walk(value: Any, left: list[Step], here: str, *, sure: bool) -> Iterator[Any]:
+def _walk(value: Any, left: list[Step], here: str, budget: Budget, *, sure: bool) -> Iterator[Any]:
     """Follow the steps that are left; where the path is `sure` of one place, a wrong step is an error and not nothing."""
+    budget.check()
     if not left:
         yield value
         return
     (kind, wanted), rest = left[0], left[1:]
     if kind == "deep":
-        for found in _deep(value, wanted):
-            yield from _walk(found, rest, f"{here}..{wanted}", sure=False)
+        for found in _deep(value, wanted, budget):
+            yield from _walk(found, rest, f"{here}..{wanted}", budget, sure=False)
         return
     if kind in ("name", "index"):
         found = _only(value, kind, wanted)
         if found:
             step = f".{wanted}" if kind == "name" else f"[{wanted}]"
-            yield from _walk(found[0], rest, here + step, sure=sure)
+            yield from _walk(found[0], rest, here + step, budget, sure=sure)
         elif sure:
             raise Invalid(field="path", problem=_missing(value, kind, wanted, here))
         return
@@ -145,7 +162,7 @@ def _walk(value: Any, left: list[Step], here: str, *, sure: bool) -> Iterator[An
     if kind == "slice" and sure and not _is_list(value):
         raise Invalid(field="path", problem=f"takes elements of {here}, which is {shape(value)}")
     for name, child in _slice(value, wanted) if kind == "slice" else _children(value):
-        yield from _walk(child, rest, f"{here}[{name}]", sure=False)
+        yield from _walk(child, rest, f"{here}[{name}]", budget, sure=False)
 
 
 def _only(value: Any, kind: str, wanted: Any) -> list[Any]:
@@ -188,7 +205,7 @@ def _children(value: Any, wanted: str = "*") -> Iterator[tuple[Any, Any]]:
     elif _has_children(value):
         quoted = re.compile(re.escape(json.dumps(wanted, ensure_ascii=False).encode()) + rb"|\\u")
         at = -1 if wanted != "*" else value.end
-        look = _Source(value.source.file)
+        look = _Source(value.source.file, value.source.budget)
         for name, start, end in _spans(value):
             if wanted != "*" and at < start:
                 at = look.find(quoted, start, len(quoted.pattern))[0]
@@ -196,14 +213,17 @@ def _children(value: Any, wanted: str = "*") -> Iterator[tuple[Any, Any]]:
                 yield name, _node(value.source, start, end)
 
 
-def _deep(value: Any, wanted: str) -> Iterator[Any]:
-    """Everything under a name, at any depth, outer ones first; without recursion, so that no nesting is too deep."""
+def _deep(value: Any, wanted: str, budget: Budget) -> Iterator[Any]:
+    """Everything under a name, at any depth, outer ones first; without recursion, so that nesting takes no stack."""
     open_ = [_children(value, wanted)]
     while open_:
         for name, child in open_[-1]:
+            budget.check()
             if wanted in ("*", name):
                 yield child
             if _has_children(child):
+                if isinstance(child, Large) and len(open_) >= MOST_LARGE:
+                    raise Invalid(field="path", problem=_TOO_DEEP)
                 open_.append(_children(child, wanted))
                 break
         else:
@@ -229,7 +249,7 @@ def _missing(value: Any, kind: str, wanted: Any, here: str) -> str:
         return f"looks for {wanted!r} in {here}, which is {shape(value)}: write [0] or [*] before it"
     if not _has_children(value):
         return f"looks for {wanted!r} in {here}, which is {shape(value)}"
-    names = list(value) if isinstance(value, dict) else [str(span[0]) for span in itertools.islice(_spans(value), 1000)]
+    names = list(value) if isinstance(value, dict) else _names(value, 1000)
     close = difflib.get_close_matches(wanted, names[:1000], 1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return f"looks for {wanted!r} in {here}, which does not have it; {meant}it has {_listed(names) or 'no keys'}"
@@ -243,8 +263,9 @@ def _listed(names: list[Any]) -> str:
 class _Source:
     """A file, read through a window."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], budget: Budget) -> None:
         self.file = file
+        self.budget = budget
         self._base, self._data = 0, b""
 
     def find(self, wanted: re.Pattern[bytes], place: int, longest: int = 1) -> tuple[int, bytes]:
@@ -265,6 +286,7 @@ class _Source:
         return bool(self._data)
 
     def _load(self, place: int) -> None:
+        self.budget.check()
         self.file.seek(place)
         self._base, self._data = place, self.file.read(_WINDOW)
 
@@ -300,6 +322,8 @@ class _Source:
                     place = self._after_text(self._base + found.start())
                     break
                 depth += 1 if mark in (b"{", b"[") else -1 if mark else 0
+                if depth > _DEEPEST:
+                    raise Invalid(field="path", problem=_TOO_DEEP)
                 if not depth:
                     return self._base + found.end()
             else:
@@ -307,9 +331,9 @@ class _Source:
         raise Invalid(field="path", problem="cannot be followed: the content ends before it is whole JSON")
 
 
-def _root(file: IO[bytes]) -> Any:
+def _root(source: _Source) -> Any:
     """The whole content; one value per line is an array."""
-    source = _Source(file)
+    file = source.file
     end = file.seek(0, io.SEEK_END)
     start, first = source.find(_SOLID, 0)
     if not first:
@@ -336,7 +360,7 @@ def _node(source: _Source, start: int, end: int) -> Any:
     try:
         return json.loads(source.file.read(end - start))
     except RecursionError:
-        raise Invalid(field="path", problem="cannot be followed: the content is nested too deep") from None
+        raise Invalid(field="path", problem=_TOO_DEEP) from None
     except ValueError as error:
         raise Invalid(field="path", problem=f"cannot be followed: the content is not valid JSON ({error})") from None
 

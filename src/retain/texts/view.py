@@ -9,8 +9,6 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
-import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, cast
@@ -18,9 +16,11 @@ from typing import IO, Any, cast
 from retain import canonical
 from retain.errors import Invalid
 from retain.texts import jsonpath
+from retain.texts.budget import Budget
 from retain.texts.describe import media_of
 from retain.texts.hexdump import Hexdump
 from retain.texts.pattern import compiled, search
+from retain.texts.written import valid, written
 from retain.tokens import cut, estimate
 
 LEAST_TOKENS = 50
@@ -29,6 +29,7 @@ SEARCH_SECONDS = 10.0
 _BLOCK = 1 << 20
 _SAMPLE = 8 << 10
 _CHARACTERS = 8  # of one token, at the most: more of a text is never looked at for a view
+_INDENTED = 8  # times as many of one in a value with an indent, which is mostly spaces
 _EXACT = 2 << 20  # up to this size, pages are counted and not estimated
 _OVERLAP = 256  # characters at the end of one piece of a long line that are searched again with the next
 _PIECE = 64 << 10  # characters of a line that are searched at once
@@ -142,10 +143,9 @@ def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
     """The lines in which a regular expression finds something, with their numbers, and how many there are."""
     tokens = _bound(tokens)
     wanted = compiled(pattern)
-    begun, look = time.thread_time(), time.monotonic() + SEARCH_SECONDS
+    budget = Budget(SEARCH_SECONDS)
     rows: list[tuple[int, str]] = []
     used = matches = number = 0
-    stopped = False
     for number, text, old in _pieces(file):
         match = search(wanted, text, old)
         if match:
@@ -153,14 +153,11 @@ def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
             if used <= tokens:
                 rows.append((number, f"{number}:{_around(text, *match.span())}"))
                 used += estimate(rows[-1][1])
-        if time.monotonic() > look:  # which costs little; what counts is the work, not what else the machine does
-            look = time.monotonic() + 1
-            stopped = time.thread_time() - begun > SEARCH_SECONDS
-            if stopped:
-                break
+        if budget.over():
+            break
     while rows and estimate("\n".join(row for _, row in rows)) > tokens:
         rows.pop()
-    return _matches(rows, matches, number, stopped=stopped)
+    return _matches(rows, matches, number, stopped=budget.is_spent)
 
 
 def path(file: IO[bytes], path: str, tokens: int) -> View:
@@ -168,26 +165,32 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
     tokens = _bound(tokens)
     if media_of(_sample(file)) == "binary":
         raise Invalid(field="path", problem="leads nowhere: the content is not JSON but binary")
-    values = jsonpath.select(file, path)
+    budget = Budget(SEARCH_SECONDS)
+    values = jsonpath.select(file, path, budget)
     found = list(itertools.islice(values, 2))
-    if len(found) == 1:
+    if len(found) == 1 and not budget.is_spent:
         return _one_value(found[0], path, tokens)
     rows: list[str] = []
     used = count = 0
     for value in itertools.islice(itertools.chain(found, values), _MOST_VALUES):
         count += 1
         if used <= tokens:
-            rows.append(_written(value, tokens))
+            rows.append(written(value, tokens * _CHARACTERS))
             used += estimate(rows[-1])
     while rows and estimate("\n".join(rows)) > tokens:
         rows.pop()
-    about = "over " if count == _MOST_VALUES else ""
+    stopped = f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path."
+    more = [stopped] if budget.is_spent else []
+    where = f"{path} in what was searched" if budget.is_spent else path
     if len(rows) == count:
-        return _view("\n".join(rows), f"{_many(count, 'value')} at {path}" if count else f"nothing: no value at {path}")
+        what = f"{_many(count, 'value')} at {where}" if count else f"nothing: no value at {where}"
+        return _view("\n".join(rows), what, " ".join(more))
     if not rows:
-        rows = [cut(_written(found[0], tokens), tokens - 1) + "…"]
-    what = f"the first {len(rows):,} of {about}{_many(count, 'value')} at {path}"
-    return _view("\n".join(rows), what, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*].")
+        rows = [cut(written(found[0], tokens * _CHARACTERS), tokens - 1) + "…"]
+    about = "over " if count == _MOST_VALUES else ""
+    what = f"the first {len(rows):,} of {about}{_many(count, 'value')} at {where}"
+    more.insert(0, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*].")
+    return _view("\n".join(rows), what, " ".join(more))
 
 
 def _view(text: str, what: str, more: str = "", **following: Any) -> View:
@@ -195,25 +198,14 @@ def _view(text: str, what: str, more: str = "", **following: Any) -> View:
 
 
 def _one_value(value: Any, path: str, tokens: int) -> View:
-    large = isinstance(value, jsonpath.Large)
-    text = _valid(value) if isinstance(value, str) else _written(value, tokens, indent=2)
+    nested = isinstance(value, dict | list | jsonpath.Large)
+    most = tokens * _CHARACTERS * (1 if isinstance(value, jsonpath.Large) else _INDENTED)
+    text = valid(value) if isinstance(value, str) else written(value, most, indent=2)
     shown = cut(text, tokens)
-    if len(shown) == len(text) and not large:
+    if len(shown) == len(text) and not isinstance(value, jsonpath.Large) and not (nested and len(text) > most):
         return _view(text, f"{path}, {jsonpath.shape(value)}")
-    advice = "ask for a part of it by a longer path" if isinstance(value, dict | list) or large else "read it with pages"
+    advice = "ask for a part of it by a longer path" if nested else "read it with pages"
     return _view(shown, f"the beginning of {path}, {jsonpath.shape(value)}", f"It does not fit; {advice}.")
-
-
-def _written(value: Any, tokens: int, indent: int | None = None) -> str:
-    """A value as JSON, or the beginning of a large one."""
-    if isinstance(value, jsonpath.Large):
-        return value.text(tokens * _CHARACTERS)
-    return _valid(json.dumps(value, ensure_ascii=False, indent=indent))
-
-
-def _valid(text: str) -> str:
-    """Text without half characters, which JSON can hold and nobody else can read."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool) -> View:
