@@ -102,3 +102,9 @@ def test_a_new_key_reads_like_its_words() -> None:
     assert re.fullmatch(r"ref-[0-9a-f]{8}", placeholder.new_key("日本語"))
     assert len({placeholder.new_key("x") for _ in range(1000)}) == 1000
     assert len(placeholder.new_key("word" * 100)) <= 80
+
+
+def test_a_long_description_is_cut_between_characters() -> None:
+    """B25: as people see them."""
+    family = "👨\u200d👩\u200d👧"
+    assert placeholder.one_line("x" * 197 + family + "y" * 20) == "x" * 197 + "…"

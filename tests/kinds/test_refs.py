@@ -6,6 +6,8 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope, placeholder, tokens
-from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge
+from retain.errors import AlreadyExists, Invalid, NotFound, SettingsError, TooLarge
 from retain.kinds.reference import encoded
 from retain.kinds.refs import FRAGMENT
 from retain.models import Models
@@ -463,8 +465,6 @@ def test_an_unscoped_reader_sees_no_other_users_references_in_a_session(memory: 
 
 
 def described(memory: Memory, models: Models, **settings: Any) -> str:
-    from dataclasses import replace
-
     home = replace(memory.home, models=models, settings=replace(memory.settings, **settings))
     me = Memory(home, memory.migrations).scope("acme", "ada")
     return me.refs.info(placeholder.keys(me.refs.capture(LOG, source="make"))[0]).summary
@@ -479,6 +479,81 @@ def test_descriptions_need_no_model_and_use_one_where_it_is_set(memory: Memory) 
     assert described(memory, Models(Settings(), main=model), ref_describe="model") == "A log of a thousand lines."
     assert described(memory, Models(Settings(), main=FailingModel()), ref_describe="model") == builtin
     assert described(memory, Models(Settings(), main=ScriptedModel(" \n")), ref_describe="model") == builtin
+
+
+class Broken:
+    """A model of the caller's own that does what no model should."""
+
+    name = "broken"
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Any:
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize("answer", [ValueError("no"), TimeoutError(), SettingsError(where="m", problem="p"), None, 5])
+def test_whatever_a_model_does_there_is_a_description(memory: Memory, answer: Any) -> None:
+    """R8, P7."""
+    builtin = described(memory, Models(Settings()))
+    assert described(memory, Models(Settings(), main=Broken(answer)), ref_describe="model") == builtin
+
+
+def test_a_description_by_a_model_is_on_record(memory: Memory) -> None:
+    """T1: what it took, also where it failed."""
+    described(memory, Models(Settings(), main=ScriptedModel("A log.", name="m", cost=0.25)), ref_describe="model")
+    described(memory, Models(Settings(), main=Broken(ValueError("no"))), ref_describe="model")
+    calls = memory.scope("acme", "ada").interactions.list().items[::-1]
+    assert [(call.route, call.model, call.cost, call.error) for call in calls] == [
+        ("describe", "m", 0.25, ""),
+        ("describe", "broken", None, "ValueError: no"),
+    ]
+
+
+def test_what_is_interrupted_while_it_is_described_is_let_go(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+    """R3: a large content whose reference will never be is not left in its folder."""
+    memory = open_memory(ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model")
+    stopped = Models(memory.settings, main=Broken(KeyboardInterrupt()))
+    me = Memory(replace(memory.home, models=stopped), memory.migrations).scope("acme", "ada")
+    with pytest.raises(KeyboardInterrupt):
+        me.refs.add("x" * 5000)
+    assert [path for path in (tmp_path / "refs").rglob("*") if path.is_file() and path.stat().st_size >= 5000] == []
+
+
+def test_flags_and_types_are_what_they_say(me: Scope) -> None:
+    """Alike on both engines."""
+    key = me.refs.add("x", "an x")
+    for bad in ("x", 1, "no"):
+        with pytest.raises(Invalid, match="active: must be true or false"):
+            me.refs.list(active=bad)  # type: ignore[arg-type]
+        with pytest.raises(Invalid, match="is_active: must be true or false"):
+            me.refs.edit(key, is_active=bad)  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="type: "):
+        me.refs.list(type=5)  # type: ignore[arg-type]
+
+
+def test_what_mentions_a_removed_reference_forgets_it(me: Scope, memory: Memory) -> None:
+    """R5: a new one by the same key is not what those messages meant."""
+    me.sessions.add("s")
+    key = me.refs.add("x", "an x", key="an-x")
+    me.messages.append("s", "user", placeholder.write(key, "an x"))
+    assert len(section(memory, me, "s")) == 1
+    me.refs.remove(key)
+    me.refs.add("y", "a y", key="an-x")
+    assert section(memory, me, "s") == []
+
+
+def test_a_mention_without_its_message_is_found(me: Scope, memory: Memory) -> None:
+    """P10."""
+    me.sessions.add("s")
+    me.messages.append("s", "user", placeholder.write(me.refs.add("x", "an x"), "an x"))
+    memory.database.write("acme", lambda tx: tx.run("update mentions set seq = 7 where tenant = :tenant"))
+    (wrong,) = [finding for finding in memory.verify() if finding.problem]
+    assert wrong.check == "what mentions a reference is a message"
+    assert "message 7 of session s" in wrong.problem
 
 
 # -- forging ----------------------------------------------------------------------------------------------------------

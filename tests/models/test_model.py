@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from retain.errors import BadAnswer, Invalid, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models import Completion, Model, Models, RemoteModel
 from retain.models.breaker import Breaker
+from retain.models.model import NO_KEY
 from retain.models.provider import price
 from retain.settings import Settings
 from retain.testing import HUGE, INJECTION, FakeService, ScriptedModel
@@ -505,13 +506,16 @@ def test_which_model_does_what() -> None:
     assert Models(Settings(summary_model="extractive"), main=double).summary is None
 
 
-def test_the_summary_model_at_its_own_address(service: FakeService) -> None:
-    """S3: with its own key where there is one; the address and key of another provider are never used for it."""
+def test_the_summary_model_at_its_own_address(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3: with its own key where there is one; no other key is sent there, not the one in the environment either."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-alone")
     with FakeService() as other:
         base = {"model": "a", "base_url": service.url, "api_key": KEY}
         for changes, place, key in (
             ({"summary_model": "b"}, service, KEY),
-            ({"summary_base_url": other.url}, other, KEY),
+            ({"summary_base_url": service.url + "/"}, service, KEY),
+            ({"summary_base_url": other.url}, other, NO_KEY),
+            ({"summary_model": "b", "summary_base_url": other.url, "api_key": ""}, other, NO_KEY),
             ({"summary_model": "b", "summary_base_url": other.url, "summary_api_key": "its-own-key"}, other, "its-own-key"),
             ({"summary_model": "ollama:b", "summary_base_url": other.url, "summary_api_key": "k"}, other, "k"),
         ):

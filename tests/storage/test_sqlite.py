@@ -17,7 +17,7 @@ import pytest
 
 from retain import Memory
 from retain.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, Unreachable
-from retain.storage import sqlite
+from retain.storage import files, sqlite
 from retain.storage.files import filesystem_of, is_network
 from retain.storage.sqlite import SqliteDatabase
 from retain.storage.sqlite_connection import APPLICATION_ID, Patience, open_connection
@@ -417,3 +417,10 @@ def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
 def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory], object]) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(Invalid, match="tenant"):
         call(memory)
+
+
+def test_a_place_without_a_size_is_not_full(tmp_path: Path) -> None:
+    """F12: /proc has no room for files because it has none; that is no reason to free some space."""
+    assert files.has_room(Path("/proc"))
+    with pytest.raises(Unreachable, match=r"/proc/x\.db: unable to open database file"):
+        open_connection(Path("/proc/x.db"), SETTINGS, writing=True, relaxed=False)

@@ -102,3 +102,26 @@ def test_shortening_says_how_much_is_missing() -> None:
 def test_what_is_spoken_is_words_only() -> None:
     content = {"text": "One.", "parts": [{"type": "text", "text": "Two."}, {"type": "image"}, "odd"], "n": 1}
     assert spoken(content) == "One.\nTwo."
+
+
+@pytest.mark.parametrize("text", ["\u200d".join(["👨"] * 1500), "a" + "\u0301" * 30_000, "x\n" * 20_000])
+@pytest.mark.parametrize("room", [200, 1650])
+def test_one_character_of_any_size_takes_no_more_pieces(text: str, room: int) -> None:
+    """P8: thousands of people can be joined into one character, and each piece is a call of a model."""
+    found = pieces([message(1, "user", text)], room)
+    assert len(found) <= MOST_PIECES + 1
+    assert all(0 < tokens.estimate(piece) <= room for piece in found)
+
+
+def test_what_is_cut_off_is_cut_between_characters() -> None:
+    """B25: as people see them."""
+    family = "👨\u200d👩\u200d👧"
+    (line,) = render([message(1, "user", {"parts": ["x" * 397 + family + "y" * 10]})]).splitlines()[1:]
+    assert line == "    " + "x" * 397 + "…"
+    (first, _) = render([message(1, "user", "Hi.", "n" * 78 + family)]).splitlines()
+    assert first == "[1] user (" + "n" * 78 + "…):"
+
+
+def test_the_text_of_a_part_is_said_once() -> None:
+    content = {"parts": [{"type": "text", "text": "Only once."}]}
+    assert render([message(1, "user", content)]) == "[1] user:\n    Only once."

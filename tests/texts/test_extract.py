@@ -110,3 +110,30 @@ def test_a_megabyte_is_no_problem() -> None:
         "\n".join(f"Line {n} says {n}." for n in range(50_000)),
     ):
         assert tokens.estimate(digest([text], 300)) <= 300
+
+
+def test_what_differs_in_a_number_or_a_name_is_no_repeat() -> None:
+    """Else the first, stale price would stand for all that came after it."""
+    for texts in (
+        [f"The monthly price of the large plan is {price} euros." for price in (300, 400, 500)],
+        [f"The weekly meeting of the design team is led by {name} from now on." for name in ("Ada", "Bob", "Carla")],
+        [f"The build log of the release is kept in `/var/log/{name}` for a year." for name in ("a", "b")],
+    ):
+        assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
+
+
+def test_of_two_that_are_alike_the_newer_is_kept() -> None:
+    """It may take back what was said before; also what an earlier summary kept."""
+    assert digest(["The key is under the mat.", "The key is not under the mat."], 100) == "- The key is not under the mat."
+    assert digest(["The key is not under the mat."], 100, "- The key is under the mat.") == "- The key is not under the mat."
+
+
+def test_a_long_sentence_is_cut_between_characters() -> None:
+    """B25."""
+    family = "👨\u200d👩\u200d👧"
+    assert digest(["We decided " + "x" * 266 + family + " at 9."], 400) == "- We decided " + "x" * 266 + "…"
+
+
+def test_a_megabyte_of_initials_is_read_once() -> None:
+    """B28: none of them ends a sentence; a look back at all of them from each would take hours."""
+    assert sentences("A. " * 340_000) == [("A. " * 340_000).strip()]

@@ -336,3 +336,20 @@ def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[...,
             thread.join()
         assert me.messages.append("s", "user", "next").seq == last + 1
     assert all(finding.ok for finding in memories[0].verify())
+
+
+def test_a_purge_of_next_to_everything_ends(memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C7: while time passes, a session that was emptied does not become old again; what comes meanwhile stays."""
+    for session in ("s", "t"):
+        me.sessions.add(session)
+        say(me, 3, session)
+    time_.pass_days(1)
+
+    def meanwhile(seconds: float) -> None:
+        time_.pass_days(1)
+        say(me, 1)
+
+    monkeypatch.setattr("retain.work.retention.time.sleep", meanwhile)
+    assert memory.purge(days=1e-9).messages == 6
+    assert seqs(me) == [4, 5]
+    assert [finding for finding in memory.verify() if finding.problem] == []

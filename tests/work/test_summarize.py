@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from retain import Memory, NewMessage, Scope, clock
-from retain.errors import ModelUnavailable, NotFound
-from retain.models import Models
+from retain.errors import BadAnswer, Busy, ModelUnavailable, NotFound
+from retain.models import Completion, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
 from retain.work import summarize
 from retain.work.job import MOST_ERRORS, Done, Job
@@ -207,3 +207,55 @@ def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
 def test_reports_add_up_and_stay_small() -> None:
     many = sum((Done(1, 2, 3, ("e",)) for _ in range(30)), Done())
     assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MOST_ERRORS)
+
+
+def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
+    """T1: whoever asked for it, a call that failed included; for the user and agent of the scope."""
+    memory = with_model(open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5))
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    with pytest.raises(BadAnswer):
+        me.summaries.fold("long")
+    me.summaries.fold("long")
+    found = [(one.route, one.model, one.cost, one.session, one.user, one.agent) for one in me.interactions.list()]
+    assert found == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
+
+
+class Odd:
+    """A model whose word for what it took cannot be believed."""
+
+    name = " "
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        return Completion(ANSWER, "odd", -5, "many", float("nan"), -1.0)  # type: ignore[arg-type]
+
+
+def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None:
+    """T1: the fold counts, and what can be believed is recorded."""
+    memory = with_model(open_memory(summary_enabled=True), Odd())
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    assert memory.work().jobs["summaries"] == Done(done=1)
+    (call,) = me.interactions.list().items
+    assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == ("unnamed", 0, 0, None, "")
+
+
+def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
+    """S4: a wrong name of a model, for one; the next session is tried, and the next round as well."""
+    memory = open_memory(summary_enabled=True, model="nobody:model")
+    memory = Memory(replace(memory.home, models=Models(memory.settings)), memory.migrations)
+    me = memory.scope("acme", "ada", "scout")
+    for name in ("a", "b"):
+        fill(me, name, 41)
+    worker = Worker(memory.home)
+    for _ in range(2):
+        done = worker.run().jobs["summaries"]
+        assert (done.done, done.failed, len(done.errors)) == (0, 2, 2)
+        assert "'nobody' is no provider that is known" in done.errors[0]
+
+
+def test_a_database_that_fails_is_nobodys_item(open_memory: Open) -> None:
+    memory = with_model(open_memory(summary_enabled=True), FailingModel(Busy(problem="held")))
+    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    with pytest.raises(Busy):
+        memory.work()
