@@ -373,16 +373,29 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
     assert exported(memory) == before
 
 
-def test_an_agent_remembers_whoever_it_talks_to(memory: Memory, me: Scope, now: Now) -> None:
-    """J1: an entry is the agent's; the user is where it came from."""
-    me.entries.add("from ada")
+def test_what_one_user_said_is_not_told_to_another(memory: Memory, me: Scope, now: Now) -> None:
+    """J1, S8: with a user, the agent remembers what it wrote with that user, and what it wrote with none."""
+    alone, bob = memory.scope("acme", None, "scout"), memory.scope("acme", "bob", "scout")
+    mine = me.entries.add("Ada's door code is 4711.", kind="core")
     now.micros += 1
-    bob = memory.scope("acme", "bob", "scout")
     bob.entries.add("from bob", kind="core")
-    assert [(entry.content, entry.user) for entry in me.entries.list()] == [("from bob", "bob"), ("from ada", "ada")]
-    assert me.entries.prompt() == bob.entries.prompt() == memory.scope("acme", None, "scout").entries.prompt()
-    memory.erase("bob", tenant="acme")
-    assert contents(me) == ["from ada"]
+    now.micros += 1
+    alone.entries.add("I like maps.", kind="core")
+    assert contents(me) == ["I like maps.", "Ada's door code is 4711."]
+    assert contents(bob) == ["I like maps.", "from bob"]
+    assert contents(alone) == ["I like maps.", "from bob", "Ada's door code is 4711."]
+    assert (me.entries.counts()["core"], alone.entries.counts()["core"]) == (2, 3)
+    assert "4711" not in bob.entries.prompt()
+    assert "4711" not in json.dumps(bob.context(bob.sessions.add().id, "hi").messages)
+    for call in (
+        lambda: bob.entries.get(mine.id),
+        lambda: bob.entries.remove(mine.id),
+        lambda: bob.entries.edit(mine.id, "x"),
+    ):
+        with pytest.raises(NotFound):
+            call()
+    memory.erase("ada", tenant="acme")
+    assert contents(alone) == ["I like maps.", "from bob"]
 
 
 def test_an_administrator_sees_every_agents(memory: Memory, me: Scope, now: Now) -> None:
@@ -538,7 +551,7 @@ def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
 
 def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
     """J7: members read and write it, and see who wrote what; to others it does not exist."""
-    admin, critic = memory.scope("acme"), memory.scope("acme", "bob", "critic")
+    admin, critic = memory.scope("acme"), memory.scope("acme", "ada", "critic")
     with pytest.raises(NotFound) as error:
         me.entries.add("x", kind="whiteboard")
     assert str(error.value) == "There is no board 'main' here."

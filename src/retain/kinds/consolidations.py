@@ -28,6 +28,7 @@ _FAR = 2**62
 _COLUMNS = "id, agent, status, content, entry_id, model, user_id, source, created_at, decided_at"
 _DUE = """select id, user_id, content, tokens, version, created_at, source, failures from entries
           where tenant = :tenant and agent = :agent and kind = 'journal' and created_at > :after and created_at <= :upto
+          and (user_id is null or user_id = coalesce(:user, user_id))
           and not exists (select 1 from consolidation_sources as used
                           where used.tenant = :tenant and used.entry_id = entries.id)
           order by created_at, id limit :size"""
@@ -166,6 +167,7 @@ class Consolidations(Kind):
             lambda tx: tx.all(
                 _LIST[self._who.agent is not None],
                 agent=self._who.agent,
+                user=self._who.user,
                 status=status,
                 at=at,
                 id=id,
@@ -177,7 +179,7 @@ class Consolidations(Kind):
     def _get(self, tx: Transaction, id: str, lock: bool = False) -> Consolidation:
         if lock:
             tx.lock("select 1 from consolidations where tenant = :tenant and id = :id", id=id)
-        found = _records(tx.all(_GET, id=id, agent=self._who.agent))
+        found = _records(tx.all(_GET, id=id, agent=self._who.agent, user=self._who.user))
         if not found:
             raise NotFound(what="consolidation", id=id)
         return found[0]
@@ -201,6 +203,7 @@ class Consolidations(Kind):
         def look(tx: Transaction) -> tuple[dict[str, Any], list[Old]]:
             which = {
                 "agent": agent,
+                "user": self._who.user,
                 "after": tx.now - 2 * entry.WINDOW,
                 "upto": tx.now - round(days * clock.DAY),
             }
@@ -247,6 +250,7 @@ class Consolidations(Kind):
         """Write the drafts whose entries still are what they were made of, and are not used by another."""
         tx.lock(
             """select 1 from entries where tenant = :tenant and agent = :agent and kind = 'journal'
+               and (user_id is null or user_id = coalesce(:user, user_id))
                and created_at > :after and created_at <= :upto order by id""",
             **which,
         )
@@ -286,12 +290,14 @@ _WITH_SOURCES = """ select page.id, page.agent, status, content, page.entry_id, 
                     order by created_at desc, page.id desc, number"""
 _PAGE = """with page as (
     select """ + _COLUMNS + """ from consolidations
-    where tenant = :tenant and status = coalesce(:status, status) and (created_at, id) < (:at, :id)"""  # fmt: skip
+    where tenant = :tenant and status = coalesce(:status, status) and (created_at, id) < (:at, :id)
+    and (user_id is null or user_id = coalesce(:user, user_id))"""  # fmt: skip
 _LAST = " order by created_at desc, id desc limit :size)" + _WITH_SOURCES
 _LIST = {True: _PAGE + " and agent = :agent" + _LAST, False: _PAGE + _LAST}
 _GET = """with page as (
     select """ + _COLUMNS + """ from consolidations
-    where tenant = :tenant and id = :id and agent = coalesce(:agent, agent))""" + _WITH_SOURCES  # fmt: skip
+    where tenant = :tenant and id = :id and agent = coalesce(:agent, agent)
+    and (user_id is null or user_id = coalesce(:user, user_id)))""" + _WITH_SOURCES  # fmt: skip
 
 
 def _records(rows: Sequence[Row]) -> list[Consolidation]:

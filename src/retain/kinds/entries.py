@@ -14,7 +14,7 @@ from retain import canonical, clock, ids, placeholder
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import entry as rules
 from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
-from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.kinds.kind import Kind, Page, Table, Who, cut, unpack
 from retain.section import Ask, Section
 from retain.storage.database import Row, Transaction
 from retain.tool import Answer, Tool, schema
@@ -24,14 +24,21 @@ _MOST_IN_A_PROMPT = 1000
 _IN_ONE_READ = 500
 _FAR = 2**62
 
-# Constants, joined at import. What an agent may see: its own entries, and the boards that it shares; with no agent, all.
+# Joined at import. A scope sees its agent's entries and the boards that this shares, written with its user or with none.
+_WITH_USER = " and (user_id is null or user_id = coalesce(:user, user_id))"
 _COLUMNS = "id, agent, kind, board, content, user_id, source, version, created_at, updated_at"
 _MINE = "(select board from board_members where tenant = :tenant and agent = :agent)"
 _GET = "select " + _COLUMNS + " from entries where tenant = :tenant and id = :id"
-_FIND = {True: _GET + " and ((board is null and agent = :agent) or board in " + _MINE + ")", False: _GET}
-_FILTER = """ and created_at >= :since and created_at < :until and (created_at, id) < (:at, :id)
+_FIND = {
+    False: _GET + _WITH_USER,
+    True: _GET + _WITH_USER + " and (board is null and agent = :agent or board in " + _MINE + ")",
+}
+_FILTER = (
+    _WITH_USER
+    + """ and created_at >= :since and created_at < :until and (created_at, id) < (:at, :id)
     and case when kind = 'journal' and created_at <= :fading then 1 else 0 end between :least and :most
     order by created_at desc, id desc limit :size"""
+)
 _PRIVATE = "select " + _COLUMNS + " from entries where tenant = :tenant and board is null and kind = coalesce(:kind, kind)"
 _SHARED = "select " + _COLUMNS + " from entries where tenant = :tenant and board = coalesce(:board, board)"
 _LIST = {
@@ -40,7 +47,7 @@ _LIST = {
     (True, True): _SHARED + " and board in " + _MINE + _FILTER,
     (True, False): _SHARED + " and board is not null" + _FILTER,
 }
-_COUNTED = "select kind, count(*) from entries where tenant = :tenant and board is null"
+_COUNTED = "select kind, count(*) from entries where tenant = :tenant and board is null" + _WITH_USER
 _COUNTS = {True: _COUNTED + " and agent = :agent group by kind", False: _COUNTED + " group by kind"}
 _INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, version,
                                   created_at, updated_at)
@@ -48,10 +55,10 @@ _INSERT = """insert into entries (tenant, id, agent, kind, board, content, token
              on conflict do nothing
              returning """ + _COLUMNS  # fmt: skip
 _NEWEST = """select id, agent, content, tokens, created_at from entries
-             where tenant = :tenant and agent = :agent and kind = :kind and created_at > :since
-             order by created_at desc, id desc limit :size"""
+             where tenant = :tenant and agent = :agent and kind = :kind and created_at > :since""" + _WITH_USER + """
+             order by created_at desc, id desc limit :size"""  # fmt: skip
 _ON_BOARDS = """select id, agent, content, tokens, created_at, board from entries
-                where tenant = :tenant and board in """ + _MINE + """
+                where tenant = :tenant and board in """ + _MINE + _WITH_USER + """
                 order by created_at desc, id desc limit :size"""  # fmt: skip
 _STALE = """delete from consolidations where tenant = :tenant and status not in ('accepted', 'passed') and id in (
                 select consolidation_id from consolidation_sources where tenant = :tenant and entry_id = :id)"""
@@ -122,21 +129,21 @@ class Entries(Kind):
         """How many core and journal entries there are, faded ones too."""
 
         def work(tx: Transaction) -> dict[str, int]:
-            rows = tx.all(_COUNTS[self._who.agent is not None], agent=self._who.agent)
+            rows = tx.all(_COUNTS[self._who.agent is not None], agent=self._who.agent, user=self._who.user)
             return {"core": 0, "journal": 0, **{str(kind): int(count) for kind, count in rows}}
 
         return self._read(work)
 
     def prompt(self) -> str:
         """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
-        agent = self._agent()
-        section = self._read(lambda tx: _private(tx, agent, _FAR))
+        self._agent()
+        section = self._read(lambda tx: _private(tx, self._who, _FAR))
         return placeholder.neutral(section.write(section.pieces))
 
     def whiteboard(self) -> str:
         """The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing."""
-        agent = self._agent()
-        section = self._read(lambda tx: _boards(tx, agent, _MOST_IN_A_PROMPT))
+        self._agent()
+        section = self._read(lambda tx: _boards(tx, self._who, _MOST_IN_A_PROMPT))
         return placeholder.neutral(section.write(section.pieces))
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -187,7 +194,7 @@ class Entries(Kind):
 
     def export(self) -> Sequence[Entry]:
         """Every core and journal entry of the agent, the oldest first, for `add_many`."""
-        values = {**_everything(self._who.agent), "kind": None, "board": None, "size": _FAR}
+        values = {**_everything(self._who), "kind": None, "board": None, "size": _FAR}
 
         def work(tx: Transaction) -> Sequence[Entry]:
             rows = tx.all(_LIST[False, self._who.agent is not None], **values, fading=tx.now - WINDOW)
@@ -210,18 +217,23 @@ class Entries(Kind):
         text = {"type": "string", "description": f"What to remember, at most {rules.MOST_CHARACTERS} characters."}
         name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
         return [
-            Tool("save_to_journal", _JOURNAL, schema(("content",), content=text), self._save_to_journal),
-            Tool("save_to_core", _CORE, schema(("content",), content=text), self._save_to_core),
-            Tool("save_to_whiteboard", _BOARD, schema(("content",), content=text, board=name), self._save_to_whiteboard),
+            Tool("save_to_journal", rules.JOURNAL_TOOL, schema(("content",), content=text), self._save_to_journal),
+            Tool("save_to_core", rules.CORE_TOOL, schema(("content",), content=text), self._save_to_core),
+            Tool(
+                "save_to_whiteboard",
+                rules.BOARD_TOOL,
+                schema(("content",), content=text, board=name),
+                self._save_to_board,
+            ),
         ]
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The agent's private memory."""
-        return None if self._who.agent is None else _private(tx, self._who.agent, _MOST_IN_A_PROMPT)
+        return None if self._who.agent is None else _private(tx, self._who, _MOST_IN_A_PROMPT)
 
     def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The boards that the agent shares: other agents' words, and so a layer of their own."""
-        return None if self._who.agent is None else _boards(tx, self._who.agent, _MOST_IN_A_PROMPT)
+        return None if self._who.agent is None else _boards(tx, self._who, _MOST_IN_A_PROMPT)
 
     def _save_to_journal(self, content: str) -> Answer:
         saved = self._said(content, "journal")
@@ -234,7 +246,7 @@ class Entries(Kind):
         saved = self._said(content, "core")
         return saved if isinstance(saved, dict) else {**_success(saved), "note": CORE_NOTE}
 
-    def _save_to_whiteboard(self, content: str, board: str = MAIN_BOARD) -> Answer:
+    def _save_to_board(self, content: str, board: str = MAIN_BOARD) -> Answer:
         try:
             saved = self._said(content, "whiteboard", board)
         except NotFound:
@@ -276,7 +288,7 @@ class Entries(Kind):
         return self._write(work)
 
     def _find(self, tx: Transaction, id: str) -> Entry:
-        row = tx.one(_FIND[self._who.agent is not None], id=id, agent=self._who.agent)
+        row = tx.one(_FIND[self._who.agent is not None], id=id, agent=self._who.agent, user=self._who.user)
         if row is None:
             raise NotFound(what="entry", id=id)
         return _entry(row, tx.now)
@@ -332,7 +344,7 @@ class Entries(Kind):
         at, id = unpack(after, [int, str]) if after else (_FAR, "")
         shared = kind == "whiteboard" or board is not None
         values = {
-            **_everything(self._who.agent, since, until),
+            **_everything(self._who, since, until),
             "kind": kind,
             "board": board,
             "least": int(expired is True),
@@ -343,13 +355,6 @@ class Entries(Kind):
         return cut(found, size, lambda entry: [clock.from_datetime(entry.created_at, "after"), entry.id])
 
 
-_JOURNAL = f"""Write something into your private journal that matters for the coming days: what you are doing, what you \
-noticed, what to do next. It fades from your prompt after {rules.JOURNAL_WINDOW.days} days."""
-_CORE = """Keep something for good in your private core memory: lasting facts, preferences, lessons, promises. It is in \
-every prompt of yours from now on, so keep it short."""
-_BOARD = """Write a line on a whiteboard that you share with other agents. They will see it with your name."""
-
-
 def _entry(row: Row, now: int) -> Entry:
     id, agent, kind, board, content, user, source, version, created, updated = row
     fades = created + WINDOW if kind == "journal" else None
@@ -357,10 +362,11 @@ def _entry(row: Row, now: int) -> Entry:
     return Entry(id, agent, kind, board, content, user, source, version, *at, fades is not None and fades <= now)
 
 
-def _everything(agent: str | None, since: datetime | None = None, until: datetime | None = None) -> dict[str, Any]:
+def _everything(who: Who, since: datetime | None = None, until: datetime | None = None) -> dict[str, Any]:
     """What a list is asked for, before any filter."""
     return {
-        "agent": agent,
+        "agent": who.agent,
+        "user": who.user,
         "since": 0 if since is None else clock.from_datetime(since, "since"),
         "until": _FAR if until is None else clock.from_datetime(until, "until"),
         "at": _FAR,
@@ -387,11 +393,11 @@ def _bring_in(tx: Transaction, values: Mapping[str, Any]) -> Entry:
     return _entry(row, tx.now)
 
 
-def _private(tx: Transaction, agent: str, most: int) -> Section:
-    core = tx.all(_NEWEST, agent=agent, kind="core", since=-1, size=most)
-    journal = tx.all(_NEWEST, agent=agent, kind="journal", since=tx.now - WINDOW, size=most)
+def _private(tx: Transaction, who: Who, most: int) -> Section:
+    core = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="core", since=-1, size=most)
+    journal = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="journal", since=tx.now - WINDOW, size=most)
     return rules.private_section(core[::-1], journal[::-1])
 
 
-def _boards(tx: Transaction, agent: str, most: int) -> Section:
-    return rules.shared_section(tx.all(_ON_BOARDS, agent=agent, size=most)[::-1])
+def _boards(tx: Transaction, who: Who, most: int) -> Section:
+    return rules.shared_section(tx.all(_ON_BOARDS, agent=who.agent, user=who.user, size=most)[::-1])

@@ -23,6 +23,13 @@ TRUST = ("admin", "user", "agent", "import", "tool")
 """Who writes, the most trusted first: an import was at least chosen by somebody, what a tool brings is anybody's."""
 
 
+JOURNAL_TOOL = f"""Write something into your private journal that matters for the coming days: what you are doing, what you \
+noticed, what to do next. It fades from your prompt after {JOURNAL_WINDOW.days} days."""
+CORE_TOOL = """Keep something for good in your private core memory: lasting facts, preferences, lessons, promises. It is in \
+every prompt of yours from now on, so keep it short."""
+BOARD_TOOL = """Write a line on a whiteboard that you share with other agents. They will see it with your name."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """Something an agent remembers; `expired` says whether a journal entry had faded when it was read."""
