@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
@@ -24,7 +25,7 @@ from retain.errors import Invalid, RetainError
 from retain.faces import operations
 from retain.faces.command import Command, open_memory, version, whose
 from retain.faces.render import plain, show, show_itself
-from retain.faces.ways import WAYS, WORDS, Way
+from retain.faces.ways import WAYS, Way, word
 from retain.kinds import KINDS
 from retain.kinds.reference import Output
 from retain.memory import Scope
@@ -45,6 +46,7 @@ _FROM_STDIN = ("content", "text")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
+    _have_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to fail
@@ -67,6 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
+
+
+def _have_streams() -> None:
+    """In place of a closed standard stream put nothing, or the next file that is opened would be taken for it."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+                setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -144,16 +155,16 @@ def _add_verb(verbs: Any, way: Way) -> None:
     )
     hints = get_type_hints(method)
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        _add_parameter(command, parameter, hints[parameter.name])
+        _add_parameter(command, way.kind, parameter, hints[parameter.name])
     if way.command == "refs get":
         command.add_argument("--raw", action="store_true", help="The whole content as it is, however large.")
     command.set_defaults(run=_call, way=way, heeds=tuple(SCOPE))
 
 
-def _add_parameter(command: argparse.ArgumentParser, parameter: inspect.Parameter, hint: Any) -> None:
+def _add_parameter(command: argparse.ArgumentParser, kind: str, parameter: inspect.Parameter, hint: Any) -> None:
     """One parameter of a verb as an argument or an option."""
     hint = _without_none(hint)
-    options: dict[str, Any] = {"help": WORDS[parameter.name].replace("%", "%%")}
+    options: dict[str, Any] = {"help": word(kind, parameter.name).replace("%", "%%")}
     if get_origin(hint) is Literal:
         options["choices"] = get_args(hint)
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:

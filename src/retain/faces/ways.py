@@ -103,7 +103,7 @@ WAYS = (
 
 WORDS = {
     "active": "Only active references, or with --no-active only the others.",
-    "after": "Go on after this cursor, from the end of the page before; for changes, after this version.",
+    "after": "Go on after this cursor, from the end of the page before.",
     "against": "The version to compare with; the one before it where not given.",
     "agents": "The agents that share the board, with commas between them.",
     "area": "Whose state: `user`, `tenant` or `session:ID`.",
@@ -112,6 +112,7 @@ WORDS = {
     "board": "Which whiteboard; `main` where an entry does not say.",
     "by": "What to add up by.",
     "color": "A colour to show the agent in.",
+    "consolidations.status": "Only those with this status.",
     "content": "The text, or `-` to read it from standard input.",
     "cost": "What it cost, in the currency you count in.",
     "created_at": "When it was said, with a time zone, for history from elsewhere.",
@@ -129,7 +130,7 @@ WORDS = {
     "id": "The id.",
     "if_version": "Only if it is at this version; 0 means: only if it does not exist.",
     "is_active": "Whether it is listed in prompts.",
-    "key": "The key. For messages an idempotency key: a retry with the same key adds nothing.",
+    "key": "The key.",
     "kind": "What kind of entry: `journal`, `core` or `whiteboard`.",
     "label": "A name for people.",
     "last": "The last so many messages.",
@@ -137,10 +138,12 @@ WORDS = {
     "limit": "The most records to return.",
     "lines": "The first and the last line to show, such as 1-40.",
     "messages": "A file with one JSON message a line, or `-` for standard input.",
+    "messages.key": "An idempotency key: a retry with the same key adds nothing.",
     "metadata": "A JSON object of your own: where it came from, how long it took.",
     "minutes": "The messages of the last so many minutes.",
     "model": "The model's name.",
     "name": "The agent's name.",
+    "notes.after": "Changes after this version.",
     "number": "Which of the summaries: 1 is the first fold.",
     "output": "The output, or `-` to read it from standard input.",
     "page": "A page, from 1.",
@@ -149,6 +152,8 @@ WORDS = {
     "prefix": "Only keys that start with this.",
     "prompt": "The agent's system prompt.",
     "query": "Words to look for.",
+    "refs.key": "The key, as it stands in the placeholder.",
+    "refs.tokens": "The most tokens to show, 50 to 100000.",
     "role": "Who speaks: system, user, assistant or tool.",
     "route": "Which part of your program made the call.",
     "search": "Only those in which all these words are.",
@@ -156,7 +161,7 @@ WORDS = {
     "session": "The session's id.",
     "since": "From this moment on, with a time zone.",
     "source": "The command that made it.",
-    "status": "How the command ended; in a list, only those with this status.",
+    "status": "How the command ended.",
     "stored_id": "The id that the client remembers, if it does.",
     "summary": "One line that says what it is.",
     "tail": "The last so many lines.",
@@ -173,4 +178,9 @@ WORDS = {
     "version": "The number of a version.",
     "wait": "Wait up to so many seconds for a change.",
 }
-"""What each parameter of a verb means, wherever it is shown."""
+"""What each parameter of a verb means, wherever it is shown; with a kind before it, what it means there."""
+
+
+def word(kind: str, parameter: str) -> str:
+    """What a parameter of a kind's verbs means."""
+    return WORDS.get(f"{kind}.{parameter}") or WORDS[parameter]
