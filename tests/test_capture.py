@@ -177,3 +177,12 @@ def test_a_result_that_cannot_be_stored_is_not_lost(me: Scope, open_memory: Call
     with pytest.raises(RetainError) as refused:
         captured(small)(lambda: LARGE)()
     assert refused.value.output == LARGE
+
+
+def test_without_a_scope_it_says_so_at_once() -> None:
+    bare: Any = captured
+    with pytest.raises(TypeError, match="needs a scope before the function: @captured"):
+
+        @bare
+        def search(query: str) -> str:
+            return query

@@ -708,12 +708,17 @@ class AsyncMemory:
         return await self._hop(self.sync.verify)
 
     async def export(
-        self, out: IO[bytes], *, tenants: list[str] | None = None, user: str | None = None, progress: Progress | None = None
+        self,
+        out: IO[bytes] | Path | str,
+        *,
+        tenants: list[str] | None = None,
+        user: str | None = None,
+        progress: Progress | None = None,
     ) -> Copied:
-        """Write everything, or some tenants or one user's part of them, as JSON Lines."""
+        """Write everything, or some tenants or one user's part of them, as JSON Lines, to a file that is open or is made."""
         return await self._hop(self.sync.export, out, tenants=tenants, user=user, progress=progress)
 
-    async def import_(self, file: IO[bytes], *, progress: Progress | None = None) -> Copied:
+    async def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         return await self._hop(self.sync.import_, file, progress=progress)
 

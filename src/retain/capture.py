@@ -30,6 +30,8 @@ def captured(
 
     `session` is the session that the references belong to, `name` what stands there for the call.
     """
+    if not isinstance(scope, Scope | AsyncScope):
+        raise TypeError("captured() needs a scope before the function: @captured(me), or captured(me)(function)")
 
     def wrap(function: Callable[Given, Any]) -> Callable[Given, Any]:
         called: str = name or getattr(function, "__name__", "") or type(function).__name__

@@ -27,7 +27,7 @@ from retain.kinds.summaries import Summaries
 from retain.kinds.turns import Turn, Turns
 from retain.models import Models
 from retain.settings import Settings
-from retain.storage import migrate
+from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
@@ -82,10 +82,14 @@ class Scope:
         context: Context | None = None,
     ) -> Turn:
         """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
+        if context is not None and not isinstance(context, Context):
+            raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save(self._home, self.who, session, messages, usage, key, None if context is None else context.report)
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""
+        if isinstance(names, str):
+            raise Invalid(field="names", problem=f"must be a list of names, such as [{names[:50]!r}]")
         mine = Scope(self._home, replace(self.who, source="agent"))
         found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
         unknown = [name for name in names or () if name not in found]
@@ -165,21 +169,26 @@ class Memory:
 
     def export(
         self,
-        out: IO[bytes],
+        out: IO[bytes] | Path | str,
         *,
         tenants: list[str] | None = None,
         user: str | None = None,
         progress: Progress | None = None,
     ) -> Copied:
-        """Write everything, or some tenants or one user's part of them, as JSON Lines."""
+        """Write everything, or some tenants or one user's part of them, as JSON Lines, to a file that is open or is made.
+
+        A file that is given by its path appears only when it is whole.
+        """
         for tenant in tenants or []:
             self._existing(tenant, "tenants")
         user = None if user is None else canonical.key(user, "user")
-        return export(self.database, TABLES, self.home.blobs, out, tenants=tenants, user=user, progress=progress)
+        with files.writing(out) as file:
+            return export(self.database, TABLES, self.home.blobs, file, tenants=tenants, user=user, progress=progress)
 
-    def import_(self, file: IO[bytes], *, progress: Progress | None = None) -> Copied:
+    def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
-        return import_(self.database, TABLES, self.home.blobs, file, progress=progress)
+        with files.reading(file) as opened:
+            return import_(self.database, TABLES, self.home.blobs, opened, progress=progress)
 
     def purge(
         self,
@@ -204,6 +213,8 @@ class Memory:
 
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
+        if not str(target).strip():
+            raise Invalid(field="target", problem="must be the name of a new file")
         self.home.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:

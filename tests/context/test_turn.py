@@ -233,3 +233,14 @@ def test_conflict_is_no_part_of_saving(me: Scope, session: str) -> None:
     assert (one.last_seq + 1, one.id == two.id) == (two.first_seq, False)
     with pytest.raises(Conflict):
         me.messages.append(session, "user", "x", expected_last_seq=one.last_seq)
+
+
+def test_a_context_and_names_of_tools_of_another_type_are_refused(me: Scope, session: str) -> None:
+    wrong: Any
+    for wrong in ({}, "context", me.context(session).messages):
+        with pytest.raises(Invalid, match=r"context: must be what context\(\) gave"):
+            me.save_turn(session, [{"role": "user", "content": "x"}], context=wrong)
+    assert me.messages.window(session) == []
+    with pytest.raises(Invalid) as error:
+        me.tools("save_to_core")
+    assert str(error.value) == "names: must be a list of names, such as ['save_to_core']."

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from retain import Memory
+from retain import Memory, Scope
 from retain.errors import Conflict, Invalid, NotFound, RetainError
 from retain.storage.migrate import shipped
 from retain.storage.tables import Table
@@ -312,3 +312,30 @@ def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(open_memor
     with pytest.raises(RetainError):
         memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "a"}, {"table": "message_keys", "row": row}])))
     assert hashes(url, ["message_keys"])["message_keys"][0] == 0
+
+
+def test_a_path_is_opened_and_a_text_file_is_refused(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    """P3: a file by its path appears when it is whole, and is its owner's alone."""
+    me.sessions.add("trip")
+    path = tmp_path / "out.jsonl"
+    assert memory.export(path).rows == memory.export(str(path)).rows
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.glob("*.partial")) == []
+    assert memory.import_(str(path)).new == 0
+    assert memory.import_(path).new == 0
+    with pytest.raises(NotFound):
+        memory.export(tmp_path / "other.jsonl", tenants=["nobody"])
+    assert not (tmp_path / "other.jsonl").exists()
+    wrong: Any
+    for wrong in (io.StringIO(), None, 7):
+        with pytest.raises(Invalid, match="must be a path, or a file opened for bytes"):
+            memory.export(wrong)
+        with pytest.raises(Invalid, match="must be a path, or a file opened for bytes"):
+            memory.import_(wrong)
+    for path in (tmp_path / "no" / "such", Path("")):
+        with pytest.raises(Invalid, match="file: cannot be written"):
+            memory.export(path)
+        with pytest.raises(Invalid, match="file: cannot be read"):
+            memory.import_(path)
+    with pytest.raises(Invalid, match="target: must be the name of a new file"):
+        memory.backup("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -93,17 +92,8 @@ def export(arguments: Arguments) -> int:
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
-        target = Path(arguments.file)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            with _create(partial) as out:
-                done = memory.export(out, **chosen)
-                out.flush()
-                os.fsync(out.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
-    show({"file": str(target), "rows": done.rows}, json_wanted=arguments.json)
+        done = memory.export(arguments.file, **chosen)
+    show({"file": arguments.file, "rows": done.rows}, json_wanted=arguments.json)
     return 0
 
 
@@ -248,15 +238,6 @@ def _ask(arguments: Arguments, warning: str) -> None:
         answer = ""
     if answer.strip().lower() != "yes":
         raise KeyboardInterrupt
-
-
-def _create(path: Path) -> IO[bytes]:
-    """A new file that only its owner can read."""
-    path.unlink(missing_ok=True)
-    try:
-        return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
-    except OSError as error:
-        raise Invalid(field="file", problem=f"cannot be written: {error.strerror}") from None
 
 
 def _readable(name: str) -> IO[bytes]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOBase
 from pathlib import Path
+from typing import IO, Any
 
 from retain.errors import Invalid
 
@@ -48,7 +51,51 @@ def check_target(path: Path) -> None:
     if path.exists():
         raise Invalid(field=str(path), problem="exists already; a backup never overwrites a file")
     if not path.absolute().parent.is_dir():
-        raise Invalid(field=str(path), problem="has no folder to be written to")
+        raise Invalid(field=str(path), problem=f"has no folder to be written to: make {path.parent} first")
+
+
+@contextmanager
+def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
+    """A file to write bytes to: the one that is open, or a new one, of its owner alone, that appears when it is whole."""
+    if not isinstance(out, str | Path):
+        yield _of_bytes(out, "out", "write")
+        return
+    target = Path(out)
+    partial = target.with_name(f"{target.name}.partial") if target.name else target
+    try:
+        partial.unlink(missing_ok=True)
+        made = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise Invalid(field="file", problem=f"cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(made, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(file: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
+    """A file to read bytes from, more than once: the one that is open, or one that is opened by its path."""
+    if not isinstance(file, str | Path):
+        yield _of_bytes(file, "file", "read")
+        return
+    try:
+        opened = Path(file).open("rb")  # noqa: SIM115 - it is closed below
+    except OSError as error:
+        raise Invalid(field="file", problem=f"cannot be read: {error.strerror}") from None
+    with opened:
+        yield opened
+
+
+def _of_bytes(file: Any, field: str, verb: str) -> IO[bytes]:
+    if isinstance(file, TextIOBase) or not hasattr(file, verb):
+        mode = "wb" if verb == "write" else "rb"
+        raise Invalid(field=field, problem=f"must be a path, or a file opened for bytes, as in open(path, {mode!r})")
+    return file  # type: ignore[no-any-return]
 
 
 def has_room(folder: Path) -> bool:
