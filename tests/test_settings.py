@@ -292,3 +292,9 @@ def test_open_without_an_address_asks_the_settings(empty_folder: Path, monkeypat
     monkeypatch.setenv("RETAIN_TENANT", "env")
     with Memory.open() as memory:
         assert memory.scope().who.tenant == "env"
+
+
+def test_its_text_has_quotes_and_its_numbers_have_none() -> None:
+    shown = repr(Settings(max_page=200, tenant="acme"))
+    assert "tenant='acme'" in shown
+    assert "max_page=200," in shown

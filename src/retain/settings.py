@@ -138,9 +138,13 @@ class Settings:
             return f"***{value[-4:]}" if len(value) >= 16 else "***"
         return _PASSWORD.sub(r"\1\3***\2", value) if isinstance(value, str) else str(value)
 
+    def _written(self, name: str) -> str:
+        """A setting as Python writes it: text in quotes, numbers without."""
+        return repr(self.shown(name)) if isinstance(getattr(self, name), str) else self.shown(name)
+
     def __repr__(self) -> str:
         """As it may stand in a log."""
-        return f"Settings({', '.join(f'{name}={self.shown(name)!r}' for name in NAMES)})"
+        return f"Settings({', '.join(f'{name}={self._written(name)}' for name in NAMES)})"
 
     @staticmethod
     def example() -> str:

@@ -127,6 +127,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain migrate down --to 9 --yes", 2, "to: must be a version"),
         ("retain purge --days -1", 2, "days: must be"),
         ("retain nonsense", 2, "invalid choice"),
+        ("retain status --database :memory:", 6, "did you mean memory:?"),
+        ("retain messages append nosuch user hi", 3, "no session 'nosuch' here. `sessions add` or `sessions resume` makes"),
+        ("retain backup no/such/folder/y", 2, "make no/such/folder first"),
+        ("retain refs get x --lines 5-1", 2, "lines: must be the first and the last line, such as 1 and 40"),
+        ("retain refs get x --tokens 0", 2, "tokens: must be from 50 to 100000"),
     ],
 )
 def test_errors_say_what_to_do_and_have_their_status(run: Run, command: str, status: int, says: str) -> None:
@@ -338,3 +343,32 @@ def test_a_whole_content_goes_into_a_file(run: Run, url: str, tmp_path: Path) ->
     )  # fmt: skip
     done = run("retain refs get bytes-2")
     assert (done.returncode, done.stderr) == (3, "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_traceback(run: Run, url: str, tmp_path: Path, closed: str) -> None:
+    """Nor does the database's file end up in its place."""
+    run("retain sessions add trip --user ada --agent scout")
+    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    command = f'"{sys.executable}" -m retain.faces.cli sessions list {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert answer(run("retain verify --json"))["ok"] is True
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
+    refs, messages = (" ".join(run(f"retain {way} --help").stdout.split()) for way in ("refs get", "messages append"))
+    assert "The key, as it stands in the placeholder." in refs
+    assert "The most tokens to show, 50 to 100000." in refs
+    assert "idempotency" not in refs
+    assert "An idempotency key" in messages
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_nobody_measured_is_not_nought(run: Run) -> None:
+    """T1."""
+    run("retain interactions add chat gpt-5-mini --latency-ms 0 --tokens-in 9")
+    shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
+    assert shown == ["gpt-5-mini", "1", "0", "9", "0", "–", "–", "–", "–"]

@@ -34,6 +34,7 @@ _COLUMNS = {
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
 _SHORT = 100
+_MEASURED = ("latency_ms", "cost", "p50", "p95", "p99")
 
 
 def as_json(value: Any) -> Any:
@@ -140,7 +141,8 @@ def _table(records: Sequence[Any]) -> None:
 def _column(record: Any, name: str) -> Any:
     if name == "text" and isinstance(record, Message):
         return record.text or record.content  # a tool call is not an empty message
-    return getattr(record, name)
+    value = getattr(record, name)
+    return None if name in _MEASURED and value == 0 else value  # nobody measured it
 
 
 def _cell(value: Any, *, whole: bool = False) -> str:

@@ -18,10 +18,11 @@ from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, 
 
 MOST_BYTES = 4 << 20
 """The longest answer that is read, in bytes of the HTTP response."""
-_INSTALL = "the models need more libraries: pip install 'retain[models]'"
+_INSTALL = "the models need more libraries: install retain[models] from where you got retain"
 _AGAIN = frozenset({408, 409, 425, 429})
 _OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 _KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
 
@@ -144,8 +145,11 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
             return _compatible(name if made is None else name.partition(":")[2], base_url, api_key, client)
         return infer_model(name, lambda _: _provider(made, provider, base_url, api_key, client))
     except (UserError, ImportError) as error:
-        problem = str(error).partition(", or use ")[0].partition(" To try")[0]
-        raise SettingsError(where="model", problem=f"{name} cannot be used: {problem.rstrip('.')}") from None
+        problem = str(error).partition(", or use ")[0].partition(" To try")[0].rstrip(".")
+        if variable := None if api_key else _VARIABLE.search(problem):
+            keys = f"`api_key` (for summaries `summary_api_key`) or {variable.group()} in the environment"
+            problem = f"it needs a key; set {keys}"
+        raise SettingsError(where="model", problem=f"{name} cannot be used: {problem}") from None
 
 
 def _provider(made: type[Any], provider: str, base_url: str, api_key: str, client: Any) -> Any:

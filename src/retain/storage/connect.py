@@ -30,6 +30,7 @@ def connect(settings: Settings, clock: Clock | None = None, *, create: bool = Tr
         return PostgresDatabase(url, settings, clock), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")
     meant = f"did you mean sqlite:///{file_name}? " if file_name and "://" not in file_name and ":" not in file_name else ""
+    meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
     known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
     problem = f"{settings.shown('database')!r} is no address; {meant}use {known}"
     raise SettingsError(where="database", problem=problem)
