@@ -52,7 +52,7 @@ def commands_page() -> str:
         "list is a list; errors are objects on standard error.",
         "",
         "Exit status: 0 done, 1 a check found something, 2 bad input, 3 not found, 4 conflict, 5 the database,",
-        "6 the settings, 130 stopped by you.",
+        "6 the settings, 7 a model, 130 stopped by you.",
     ]
     for kind in KINDS:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
@@ -62,7 +62,8 @@ def commands_page() -> str:
                 lines += [f"- **{way.word}**: {about}", "", f"      {way.example}", ""]
     lines += ["", "## For operators", "", "[What each does, and when](operations.md).", ""]
     for command in COMMANDS:
-        lines += [f"- **{command.name}**: {command.about}", "", f"      {command.example}", ""]
+        examples = [f"      {line.strip()}" for line in command.example.splitlines()]
+        lines += [f"- **{command.name}**: {command.about}", "", *examples, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
