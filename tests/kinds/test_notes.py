@@ -754,7 +754,7 @@ def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> 
         "# Tea\n- green\n## Milk\nno\n\n",
         "# Plans\n[MemoryRef: trip - a trip]\n",
     ]
-    assert {piece.source for piece in section.pieces} == {"notes v2"}
+    assert [piece.source for piece in section.pieces] == [f"notes v2.{n}" for n in range(1, len(section.pieces) + 1)]
     assert [piece.reason for piece in section.pieces] == [f"part {n} of 3 of the notes" for n in (1, 2, 3)]
     worths = [piece.worth for piece in section.pieces]
     assert worths == sorted(worths, reverse=True)

@@ -24,15 +24,13 @@ _MOST_IN_A_PROMPT = 1000
 _IN_ONE_READ = 500
 _FAR = 2**62
 
-# Joined at import. A scope sees its agent's entries and the boards that this shares, written with its user or with none.
+# A scope sees its agent's entries and the boards that this shares, written with its user or with none.
 _WITH_USER = " and (user_id is null or user_id = coalesce(:user, user_id))"
 _COLUMNS = "id, agent, kind, board, content, user_id, source, version, created_at, updated_at"
 _MINE = "(select board from board_members where tenant = :tenant and agent = :agent)"
 _GET = "select " + _COLUMNS + " from entries where tenant = :tenant and id = :id"
-_FIND = {
-    False: _GET + _WITH_USER,
-    True: _GET + _WITH_USER + " and (board is null and agent = :agent or board in " + _MINE + ")",
-}
+_SEEN = _GET + _WITH_USER
+_FIND = {False: _SEEN, True: _SEEN + " and (board is null and agent = :agent or board in " + _MINE + ")"}
 _FILTER = (
     _WITH_USER
     + """ and created_at >= :since and created_at < :until and (created_at, id) < (:at, :id)
@@ -97,9 +95,10 @@ class Entries(Kind):
             if if_version not in (None, found.version):
                 raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
             tx.run(
-                """update entries set content = :content, tokens = :tokens, version = version + 1, failures = 0,
-                       updated_at = :now where tenant = :tenant and id = :id""",
+                """update entries set content = :content, tokens = :tokens, source = :source, version = version + 1,
+                       failures = 0, updated_at = :now where tenant = :tenant and id = :id""",
                 id=id,
+                source=max(found.source, self._who.source, key=rules.TRUST.index),  # trusted as the least of its writers
                 content=kept,
                 tokens=rules.cost(kept),
             )
@@ -220,10 +219,7 @@ class Entries(Kind):
             Tool("save_to_journal", rules.JOURNAL_TOOL, schema(("content",), content=text), self._save_to_journal),
             Tool("save_to_core", rules.CORE_TOOL, schema(("content",), content=text), self._save_to_core),
             Tool(
-                "save_to_whiteboard",
-                rules.BOARD_TOOL,
-                schema(("content",), content=text, board=name),
-                self._save_to_board,
+                "save_to_whiteboard", rules.BOARD_TOOL, schema(("content",), content=text, board=name), self._save_to_board
             ),
         ]
 

@@ -199,7 +199,7 @@ class Notes(Kind):
             return None
         made = parts(row[0])
         pieces = [
-            Piece(f"notes v{row[1]}", part, tokens.estimate(part), f"part {n} of {len(made)} of the notes", 1 / n)
+            Piece(f"notes v{row[1]}.{n}", part, tokens.estimate(part), f"part {n} of {len(made)} of the notes", 1 / n)
             for n, part in enumerate(made, 1)
         ]
         return Section("notes", pieces, lambda kept: "".join(piece.text for piece in kept))
