@@ -28,6 +28,7 @@ from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
 from retain.storage.postgres import PostgresDatabase
 from retain.storage.sqlite import SqliteDatabase
+from tests.chaos.sizes import FULL
 from tests.conftest import ENGINES, SETTINGS, new_database
 
 KEEP = "canary"
@@ -310,10 +311,10 @@ def hashed(memory: Memory, user: str) -> str:
     return hashlib.sha256(exported(memory, tenants=["acme"], user=user)).hexdigest()
 
 
-def test_erasing_one_user_leaves_the_other_49_as_they_were(open_memory: Callable[..., Memory]) -> None:
-    """B1: by hash, in every kind, with a receipt; also for users whose names contain one another."""
+def test_erasing_one_user_leaves_the_others_as_they_were(open_memory: Callable[..., Memory]) -> None:
+    """B1: by hash, in every kind, with a receipt; also for users whose names contain one another. All 49 with CHAOS=full."""
     memory = open_memory(sqlite_durability="normal")
-    users = [f"user {n}" for n in range(46)] + ["user%", "user_1", "user", "*"]
+    users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
     for user in users:
         populate(memory.scope("acme", user, "scout"), f"{KEEP} of {user}")
     populate(memory.scope("other", "user", "scout"), f"{KEEP} elsewhere")

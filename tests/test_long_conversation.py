@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retain import Memory, NewMessage, Settings
@@ -20,11 +20,13 @@ from retain.errors import BadAnswer, ModelError, ModelUnavailable
 from retain.models import Models
 from retain.talk import pairing
 from retain.testing import Asked, ScriptedModel
+from tests.chaos.sizes import FULL
 from tests.kinds.test_summaries import with_model
 
 SEED = 20261115
-MESSAGES = 3000
-SAID = "This is what was said so far."
+MESSAGES = 3000 if FULL else 1500
+KEEP = 3
+SAID = "This is what was said so far. " * 20  # a few words would be no answer to so much
 BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>502</html>")
 
 
@@ -144,7 +146,7 @@ STEPS = st.lists(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Memory]:
-    limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=3, sqlite_ballast_mib=0)
+    limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=KEEP, sqlite_ballast_mib=0)
     with Memory.open("memory:", settings=limits, models=Models(limits, summary=ScriptedModel(SAID))) as memory:
         yield memory
 
@@ -153,7 +155,6 @@ _sessions = count()
 
 
 @given(STEPS)
-@settings(max_examples=150)
 def test_no_graph_of_calls_and_results_is_ever_cut_apart(shared: Memory, steps: list[tuple[Any, ...]]) -> None:
     """B29, P8: parallel calls, results in any order and late by up to five messages, results that name no call."""
     me = shared.scope("acme", "ada", "scout")
@@ -187,5 +188,5 @@ def test_no_graph_of_calls_and_results_is_ever_cut_apart(shared: Memory, steps: 
     messages = me.messages.window(session)
     free = pairing.cuts(messages)
     assert all(free[one.covers_to] for one in me.summaries.list(session))
-    if len(messages) > 30:
+    if len(messages) > 30 and any(free[1 : len(messages) - KEEP + 1]):  # pairs that overlap may leave no place to cut
         assert me.sessions.get(session).summarized_count > 0, "folding makes progress"

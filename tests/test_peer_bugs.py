@@ -25,7 +25,7 @@ from tests.storage.behind import TABLES, fill, raw
 HERE = Path(__file__).parent
 PROVED: dict[str, dict[str, str]] = {
     "B1 deleting one user dropped everybody": {
-        "test_every_kind.py": "test_erasing_one_user_leaves_the_other_49_as_they_were",
+        "test_every_kind.py": "test_erasing_one_user_leaves_the_others_as_they_were",
         "storage/test_erase.py": "test_everybody_else_keeps_every_row",
     },
     "B2 an item was dropped and the call said success": {
