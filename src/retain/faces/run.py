@@ -116,6 +116,8 @@ def run(arguments: Arguments) -> int:
                 stored = _stored(done, arguments, settings) if done.spool.over(tokens) else done
         except Interrupted:
             stored = replace(done, problems=(*done.problems, "the output was not stored: interrupted"))
+        for problem in stored.problems:
+            _say(problem)
         with contextlib.suppress(OSError, Interrupted), signals.interrupt():  # a reader that is gone changes no status
             _tell(stored, arguments)
         return done.ended.code
@@ -140,13 +142,18 @@ def _check_session(arguments: Arguments, settings: Settings) -> None:
 
 def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
     """The output behind a reference, or why it is not: the command ran, and its exit status and output stand."""
+    kept = done
     try:
         with open_memory(arguments, create=True) as memory:
             scope = memory.scope(*whose(arguments, settings), source="tool")  # a tool wrote it, whoever started that
             prepared, ref = _kept(done, scope, arguments)
-        return replace(done, ref=ref, line=prepared.line)
+            kept = replace(done, ref=ref, line=prepared.line)
+    except Interrupted:
+        if kept.ref is None:
+            raise  # else only the closing was interrupted
     except (RetainError, OSError) as error:
         return replace(done, problems=(*done.problems, f"the output was not stored: {error}"))
+    return kept
 
 
 def _kept(done: Done, scope: Scope, arguments: Arguments) -> tuple[Prepared, Ref]:
@@ -171,8 +178,6 @@ def _kept(done: Done, scope: Scope, arguments: Arguments) -> tuple[Prepared, Ref
 
 def _tell(done: Done, arguments: Arguments) -> None:
     """What is left to say after the command."""
-    for problem in done.problems:
-        _say(problem)
     if arguments.json:
         _tell_record(done, shown=not arguments.quiet)
     elif arguments.quiet and not done.line:
@@ -213,4 +218,5 @@ def _copy(file: IO[bytes]) -> None:
 
 
 def _say(problem: str) -> None:
-    print(f"retain: {plain(problem)}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"retain: {plain(problem)}", file=sys.stderr)
