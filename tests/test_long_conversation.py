@@ -26,7 +26,7 @@ from tests.kinds.test_summaries import with_model
 SEED = 20261115
 MESSAGES = 3000 if FULL else 1500
 KEEP = 3
-SAID = "This is what was said so far. " * 20  # a few words would be no answer to so much
+SAID = "So far they asked for things, called tools to look at each of them, read what was found there, and answered."
 BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>502</html>")
 
 

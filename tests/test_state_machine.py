@@ -196,12 +196,12 @@ class MemoryMachine(RuleBasedStateMachine):
         active = [place for place in self.active if place[:2] == (tenant, user)]
         receipt = self.memory.erase(user, tenant=tenant)
         assert receipt.removed == {
+            **dict.fromkeys(receipt.removed, 0),
             "sessions": len(gone),
             "active_sessions": len(active),
             "messages": sum(len(talk.messages) for talk in gone.values()),
             "message_keys": sum(len(talk.keys) for talk in gone.values()),
             "state": len(state),
-            "interactions": 0,
         }
         for id in gone:
             del self.talks[tenant, id]
