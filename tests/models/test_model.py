@@ -450,7 +450,7 @@ def test_a_model_that_cannot_be_used_says_why(
 
 def test_without_the_extra(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai.direct", None)
-    with pytest.raises(SettingsError, match=r"the models need more libraries: pip install 'retain\[models\]'"):
+    with pytest.raises(SettingsError, match=r"the models need more libraries: install retain\[models\] from where"):
         ask(model_at(service))
     assert not service.requests
 
