@@ -332,7 +332,8 @@ def test_an_unknown_or_foreign_session_takes_nothing(memory: Memory, me: Scope, 
             for call in calls:
                 with pytest.raises(NotFound) as error:
                     call()
-                assert str(error.value) == f"There is no session {id!r} here."
+                said = f"There is no session {id!r} here."
+                assert str(error.value) in (said, f"{said} `sessions add` or `sessions resume` makes one.")
     assert texts(memory.scope("acme").messages.window(session)) == ["mine"]
 
 
