@@ -312,7 +312,7 @@ class PostgresDatabase:
     def _alone(self, url: str) -> Iterator[Connection]:
         """A connection outside the pool, as the role that the address names."""
         try:
-            with psycopg.connect(url, autocommit=True) as connection:
+            with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
                 yield connection
         except psycopg.Error as error:
             raise in_our_words(error) from error
