@@ -141,6 +141,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("refs.capture", ("short",), {"source": "ls", "status": "ok"}),
     ("refs.get", ("r",), {"head": 1}),
     ("refs.info", ("r",), {}),
+    ("refs.content", ("r",), {}),
     ("refs.list", (), {"session": "s", "limit": 5}),
     ("refs.search", ("text",), {"limit": 5}),
     ("refs.edit", ("r",), {"summary": "another", "is_active": False}),

@@ -60,6 +60,7 @@ READS: dict[str, list[Verb]] = {
     "consolidations.get": [lambda me: me.consolidations.get(me.consolidations.list()[0].id)],
     "refs.get": [lambda me: me.refs.get("r1"), lambda me: me.refs.get("r1", grep="m")],
     "refs.info": [lambda me: me.refs.info("r1")],
+    "refs.content": [lambda me: me.refs.content("r1")],
     "refs.list": [lambda me: me.refs.list().items, lambda me: me.refs.list(session="s1").items],
     "refs.search": [lambda me: me.refs.search("stored")],
     "turns.get": [lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)],

@@ -63,10 +63,13 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
     """It finds what comes later, and a stop is its normal end."""
     command = [sys.executable, "-m", "retain.faces.cli", "work", "--database", database, "--every", "0.05", "--json"]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
     try:
+        told = worker.stdout.readline()
         wait_until(lambda: covered(database) == 29)
         with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
             memory.scope("default", "ada", "scout").messages.extend("s", [NewMessage("user", "One more.")] * 41)
+        told += worker.stdout.readline()
         wait_until(lambda: covered(database) == 70)
         worker.send_signal(how)
         out, err = worker.communicate(timeout=100)
@@ -74,7 +77,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
         worker.kill()
     assert worker.returncode == 0
     assert err == "Stopped.\n"
-    assert [json.loads(line)["jobs"]["summaries"]["done"] for line in out.splitlines()] == [1, 1]
+    assert [json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()] == [1, 1]
     with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
         assert [finding for finding in memory.verify() if not finding.ok] == []
 

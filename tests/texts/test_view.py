@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from retain.errors import Invalid
 from retain.texts import view
+from retain.texts.budget import Budget
 from retain.texts.view import View
 from retain.tokens import estimate
 
@@ -297,11 +298,17 @@ def test_a_path_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: one value that was found is not said to be all there is."""
-    monkeypatch.setattr(view, "SEARCH_SECONDS", 0.05)
+    asked = iter(range(10**9))
+
+    def over(budget: Budget) -> bool:
+        budget.is_spent = next(asked) > 2000
+        return budget.is_spent
+
+    monkeypatch.setattr(Budget, "over", over)
     content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
     shown = view.path(file(content), "$" + "..*" * 8, 500)
     assert shown.what.endswith("in what was searched")
-    assert "The search was stopped after 0 seconds; ask for a part by a longer path." in shown.more
+    assert f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path." in shown.more
 
 
 @pytest.mark.parametrize("depth", [400, 900])

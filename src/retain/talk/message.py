@@ -105,17 +105,19 @@ def fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any
         raise Invalid(field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}")
     folded = {name: _unpacked_list(given.pop(name)) for name in FOLDED if name in given}
     folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
-    if not isinstance(given.get("role"), str) or not ("content" in given or folded):
+    if "role" not in given or not ("content" in given or folded):
         raise Invalid(field=where, problem="needs a role and a content")
-    given["role"] = _ROLES.get(given["role"], given["role"])
-    given["content"] = whole(given.get("content"), f"{where}.content", given["role"], folded)
+    role, said = given["role"], given.get("content")
+    given["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
+    given["content"] = whole("" if said is None else said, f"{where}.content", given["role"], folded)
     return given
 
 
 def whole(content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None) -> Content:
-    """What a message says as it is kept: none is empty text, a list is its parts, and what stood beside it is in it."""
-    content = "" if content is None else content
+    """What a message says as it is kept: a list is its parts, and what stood beside it is in it."""
     if isinstance(content, list | tuple):
+        if not content and not folded:
+            raise Invalid(field=field, problem="must be text, a JSON object or a list of parts that is not empty")
         parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in _unpacked_list(content)]
         if wrong := [part for part in parts if not isinstance(part, Mapping)]:
             raise Invalid(
