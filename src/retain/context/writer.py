@@ -26,6 +26,7 @@ NOTES_HERE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
 NOTES_CUT = "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
 REFERENCES_HEAD = "References from earlier in this conversation:"
+REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 _HEAD_TOKENS = 24
 """What the heading or the fence of a section costs besides its pieces, about."""
 _GIVEN_UP = ("recall", "whiteboard", "state", "fragment", "notes", "private", "summary")
@@ -168,16 +169,18 @@ class Writer:
         texts = [part.text for line in recent for part in line.said if placeholder.MARK in part.text]
         seen = {f"refs {key}" for text in texts for key in placeholder.keys(text)}
         hidden = [piece for piece in (section.pieces if section else ()) if piece.source not in seen]
-        room -= size(Said("user", render.fence(REFERENCES_HEAD))) + len(hidden)  # and a line break for each
+        frame = size(Said("user", render.fence(f"{REFERENCES_HEAD}\n{REFERENCES_MORE}")))
+        room -= frame + len(hidden)  # and a line break for each
         kept = self._choose(_shortened(hidden, room), "references", room)
-        if len(hidden) >= MOST_LISTED:
+        if section and len(section.pieces) >= MOST_LISTED:
             older = Item("references", "refs, still older", 0, "search_memory finds them")
             self.left_out.setdefault("references", []).append(older)
         told = "fragment" in self.written
         how = [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")] if told else []
         self.items["references"] = how + [Item("references", p.source, p.tokens, p.reason) for p in kept]
         self.texts |= {piece.source: piece.text for piece in kept}
-        listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept)])
+        more = [REFERENCES_MORE] if self.left_out.get("references") else []
+        listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept), *more])
         self.written["references"] = render.fence(listed) if kept else ""
         return size(Said("user", self.written["references"])) if kept else 0
 
