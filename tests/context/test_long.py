@@ -23,6 +23,7 @@ from retain.kinds.refs import MOST_LISTED
 from retain.models import Completion, Models
 from retain.settings import Settings
 from tests.conftest import SETTINGS
+from tests.context.pairs import paired
 
 FULL = os.environ.get("CHAOS") == "full"
 TURNS = {"sqlite": 5000 if FULL else 1200, "modern": 5000 if FULL else 200, "debian": 5000 if FULL else 100}
@@ -78,14 +79,7 @@ def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> Non
     cost = 4 * len(said) + sum(tokens.estimate(text) for text in [*said, *calls])
     assert cost <= BUDGET
     assert context.report.tokens <= BUDGET
-    waiting: set[str] = set()
-    for message in context.messages:
-        if message["role"] == "tool":
-            waiting.remove(message["tool_call_id"])
-        else:
-            assert not waiting
-            waiting = {call["id"] for call in message.get("tool_calls", ())}
-    assert not waiting
+    paired(context)
     shown = set(re.findall(r"\[MemoryRef: ([a-z0-9-]+)", json.dumps(context.messages)))
     left = {item.source.removeprefix("refs ") for item in context.report.left_out if item.layer == "references"}
     if "refs, still older" in left:  # more than a context looks at: the prompt says so

@@ -59,8 +59,8 @@ def assemble(home: Home, who: Who, session: str, message: Content, budget: int |
     given = canonical.whole(home.settings.context_tokens if budget is None else budget, "budget", 1)
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
-    ask = Ask(session, message if isinstance(message, str) else "", [canonical.key(name, "others") for name in others])
     new = _new(home, message)
+    ask = Ask(session, new.text if new else "", [canonical.key(name, "others") for name in others])
     found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given))
     if new is not None and ask.others:
         new = new._replace(text=labelled(found.who.user or "", new.text))

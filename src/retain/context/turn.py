@@ -39,11 +39,11 @@ def save(
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         raise Invalid(field="messages", problem="must be a list of messages that is not empty")
     call = None if usage is None else checked(who, home.settings, _usage(usage), session)
-    once = None if key is None else (canonical.key(key, "key"), _digest(home, messages))
+    given = [fields(message, place) for place, message in enumerate(messages)]
+    once = None if key is None else (canonical.key(key, "key"), _digest(home, given))
     refs, turns, kept = Refs(home, replace(who, source="tool")), Turns(home, who), Messages(home, who)
-    prepared, shrunk = _captured(home, refs, session, messages)
-    rows = new_rows(who, home.settings, shrunk)
     written = None if report is None else json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
+    prepared: list[Prepared] = []
 
     def work(tx: Transaction) -> Turn:
         added = kept.add_rows(tx, session, rows, None, once)
@@ -58,6 +58,7 @@ def save(
 
     settled = True
     try:
+        rows = new_rows(who, home.settings, _captured(home, refs, session, given, prepared))
         return home.database.write(who.tenant, work, safe=once is not None)
     except Seen:
         return home.database.read(who.tenant, again)
@@ -81,42 +82,39 @@ def _usage(given: Usage | Mapping[str, Any]) -> Usage:
     return Usage(**given)
 
 
-def _digest(home: Home, messages: Sequence[NewMessage | Mapping[str, Any]]) -> str:
+def _digest(home: Home, messages: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: the messages as they were sent, before their outputs became references."""
     sent = []
-    for place, message in enumerate(messages):
-        given = dict(fields(message, place))
-        said = given["content"]
-        given["content"] = said if isinstance(said, str) else canonical.dump(said, "content", home.settings.max_ref_bytes)
-        sent.append({name: str(value) for name, value in given.items() if value is not None})
-    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode("utf-8", "backslashreplace")).hexdigest()
+    for message in messages:
+        said = message["content"]
+        is_text = isinstance(said, str) and not isinstance(said, canonical.JsonText)
+        raw = {"text": said} if is_text else canonical.dump(said, "content", home.settings.max_ref_bytes)
+        rest = {name: str(value) for name, value in message.items() if value is not None and name != "content"}
+        sent.append({**rest, "content": raw})
+    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
 def _captured(
-    home: Home, refs: Refs, session: str, messages: Sequence[NewMessage | Mapping[str, Any]]
-) -> tuple[list[Prepared], list[NewMessage | Mapping[str, Any]]]:
-    """The messages with a line instead of each tool output above the threshold, and the references to be stored."""
-    prepared: list[Prepared] = []
-    shrunk: list[NewMessage | Mapping[str, Any]] = []
+    home: Home, refs: Refs, session: str, messages: Sequence[Mapping[str, Any]], prepared: list[Prepared]
+) -> list[Mapping[str, Any]]:
+    """The messages with a line instead of each tool output above the threshold; what is to be stored is in `prepared`."""
+    shrunk: list[Mapping[str, Any]] = []
     names: dict[str, str] = {}
 
     def shrink(output: Any, id: str) -> Any:
         text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
         if tokens.estimate(text) <= home.settings.ref_tokens:
             return output
-        reference = refs.prepare(output, source=names.get(id, ""), session=session, type="command_output")
-        prepared.append(reference)
-        return reference.line
+        prepared.append(refs.prepare(output, source=names.get(id, ""), session=session, type="command_output"))
+        return prepared[-1].line
 
     for place, message in enumerate(messages):
-        given = dict(fields(message, place))
-        said = given["content"]
+        said = message["content"]
         value = canonical.parse(said, f"messages[{place}].content") if isinstance(said, canonical.JsonText) else said
         if isinstance(value, Mapping):
             names |= {call.id: _command(call) for call in pairing.calls(value) if call.id}
-        given["content"] = _shrunk(given["role"], said, value, shrink)
-        shrunk.append(given)
-    return prepared, shrunk
+        shrunk.append({**message, "content": _shrunk(message["role"], said, value, shrink)})
+    return shrunk
 
 
 def _command(call: pairing.Call) -> str:

@@ -200,7 +200,7 @@ def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         loop = asyncio.new_event_loop()
         try:
             outcome.append(loop.run_until_complete(asyncio.wait_for(work, seconds)))
-        except BaseException as error:
+        except BaseException as error:  # raised in the thread that waits for the answer
             outcome.extend((None, error))
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())

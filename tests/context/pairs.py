@@ -1,0 +1,17 @@
+"""What providers ask of calls and results, held against a context."""
+
+from __future__ import annotations
+
+from retain.context.assemble import Context
+
+
+def paired(context: Context) -> None:
+    """P8: what providers ask of calls and results."""
+    waiting: set[str] = set()
+    for message in context.messages:
+        if message["role"] == "tool":
+            waiting.remove(message["tool_call_id"])
+        else:
+            assert not waiting
+            waiting = {call["id"] for call in message.get("tool_calls", ())}
+    assert not waiting
