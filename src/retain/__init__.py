@@ -3,32 +3,54 @@
 from retain.aio import AsyncMemory, AsyncScope
 from retain.canonical import JsonText
 from retain.capture import captured
+from retain.context.assemble import Context
+from retain.context.explain import Report
 from retain.errors import RetainError
 from retain.kinds.agents import Agent
-from retain.kinds.interactions import Interaction, Total
+from retain.kinds.consolidations import Consolidation
+from retain.kinds.entry import Entry
+from retain.kinds.interactions import Interaction, Total, Usage
 from retain.kinds.kind import Page
+from retain.kinds.notes import Note, NoteVersion
+from retain.kinds.reference import Ref
 from retain.kinds.sessions import Session
 from retain.kinds.state import Item
+from retain.kinds.summaries import Summary
+from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.settings import Settings
 from retain.talk.message import Message, NewMessage
+from retain.texts.view import View
+from retain.tool import Tool
 
 __version__ = "0.2.0"
 __all__ = [
     "Agent",
     "AsyncMemory",
     "AsyncScope",
+    "Consolidation",
+    "Context",
+    "Entry",
     "Interaction",
     "Item",
     "JsonText",
     "Memory",
     "Message",
     "NewMessage",
+    "Note",
+    "NoteVersion",
     "Page",
+    "Ref",
+    "Report",
     "RetainError",
     "Scope",
     "Session",
     "Settings",
+    "Summary",
+    "Tool",
     "Total",
+    "Turn",
+    "Usage",
+    "View",
     "captured",
 ]
