@@ -26,6 +26,7 @@ from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
 from retain.kinds.turns import Turn, Turns
 from retain.models import Models
+from retain.search import connect as search
 from retain.settings import Settings
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
@@ -127,7 +128,9 @@ class Memory:
             settings = replace(settings, database=database)
         opened, migrations = connect(settings, clock, create=create)
         blobs = Blobs(opened, settings, folder(settings))
-        memory = cls(Home(opened, settings, models or Models(settings), blobs, record), migrations)
+        memory = cls(
+            Home(opened, settings, models or Models(settings), blobs, search.index(opened, settings), record), migrations
+        )
         try:
             if migrate_up:
                 migrate.up(opened, migrations)

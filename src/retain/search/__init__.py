@@ -1,1 +1,1 @@
-"""How memory is found again: one index over every kind, by words and by meaning."""
+"""How it is found again: one index over every kind, by words and by meaning."""

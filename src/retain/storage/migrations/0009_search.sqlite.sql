@@ -1,0 +1,54 @@
+-- One index over every kind: a row for each thing that can be found, its words, and its vector.
+
+-- up
+-- Rows are never changed: a thing that changes gets new rows with new numbers, and a number is never given twice, so what
+-- is known of a number can be cached for ever. `id` and `seq` name the thing within its kind (a session and the number of a
+-- message, a document and the number of a chunk); `part` counts the parts of a long one. `agent` is null for what every
+-- agent may see, `board` names the whiteboard it is on.
+create table search_items (
+    number integer primary key autoincrement,
+    tenant {key} not null references tenants (tenant),
+    kind {key} not null,
+    id {key} not null,
+    seq {int} not null,
+    part {int} not null,
+    user_id {key},
+    agent {key},
+    board {key},
+    session_id {key},
+    author {text} not null,
+    role {text} not null,
+    title {text} not null,
+    text {text} not null,
+    at {time} not null,
+    expires_at {time}
+) {strict};
+create unique index search_items_by_thing on search_items (tenant, kind, id, seq, part);
+
+-- The words of the rows up to `absorbed`; later ones are the tail, which a search reads itself.
+create virtual table search_words using fts5 (
+    words, content = '', contentless_delete = 1, tokenize = "ascii tokenchars '.'"
+);
+create table search_absorbed (number integer primary key) {strict};
+insert into search_absorbed values (0);
+
+create table search_vectors (
+    stamp integer primary key autoincrement,
+    tenant {key} not null,
+    number {int} not null unique references search_items (number) on delete cascade,
+    model {key} not null,
+    scale {real} not null,
+    vector {blob} not null
+) {strict};
+create index search_vectors_by_model on search_vectors (tenant, model, stamp);
+
+create trigger search_items_removed after delete on search_items begin
+    delete from search_words where rowid = old.number and old.number <= (select number from search_absorbed);
+end;
+
+-- down
+drop trigger search_items_removed;
+drop table search_vectors;
+drop table search_absorbed;
+drop table search_words;
+drop table search_items;
