@@ -27,6 +27,8 @@ from retain.kinds.summaries import Summaries
 from retain.kinds.turns import Turn, Turns
 from retain.models import Models
 from retain.search import connect as search
+from retain.search import embed
+from retain.search.embed import Embedder
 from retain.settings import Settings
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
@@ -116,12 +118,13 @@ class Memory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         models: Models | None = None,
+        embedder: Embedder | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> Memory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date.
 
-        Without `create`, a file that does not exist is an error. `models` are other models than the settings name.
+        Without `create`, a file that does not exist is an error. `models` and `embedder` are others than the settings name.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:

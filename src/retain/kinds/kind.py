@@ -13,6 +13,7 @@ from retain import canonical
 from retain.errors import Invalid, NotFound
 from retain.models import Model, Models
 from retain.models.watch import Call, Watched
+from retain.search.embed import Embedder
 from retain.search.index import Index
 from retain.section import Ask, Section
 from retain.settings import Settings
@@ -47,6 +48,7 @@ class Home:
     models: Models
     blobs: Blobs
     index: Index
+    embedder: Embedder | None
     record: Callable[[Home, Who, str, Call, str | None], None] = lambda *_: None
 
     def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:
