@@ -1,0 +1,268 @@
+"""What a question says besides its words: who is asked about, when, and what sort of answer is wanted.
+
+Pure, quick and careful: what is not understood is left to the words. Times are read in English; names only among the authors who
+are known to have spoken, so that `Will` is a name only where a Will is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from retain import clock
+from retain.search import words
+
+_MONTHS = "january february march april may june july august september october november december".split()
+_MONTH = "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_NUMBERS = {word: number for number, word in enumerate("a one two three four five six seven eight nine ten".split())} | {
+    "a": 1, "an": 1, "couple of": 2, "few": 3, "several": 4, "eleven": 11, "twelve": 12,
+}  # fmt: skip
+_NUMBER = r"(\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
+_YEAR = r"((?:19|20)\d\d)"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
+_UNITS = {"day": 1, "week": 7, "month": 30.4, "year": 365.25}
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+
+_ISO = re.compile(r"\b((?:19|20)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?\b")
+_DAY_MONTH = re.compile(rf"\b{_DAY}(?: of)? {_MONTH}\b\.?(?:,? {_YEAR})?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?!\d)(?:,? {_YEAR})?", re.IGNORECASE)
+_MONTH_YEAR = re.compile(rf"\b{_MONTH}\b\.?(?:,? (?:of )?{_YEAR})?", re.IGNORECASE)
+_ONLY_YEAR = re.compile(rf"\b(?:in|of|during|since|year) {_YEAR}\b", re.IGNORECASE)
+_AGO = re.compile(rf"\b{_NUMBER} (day|week|month|year)s? (?:ago|back)\b", re.IGNORECASE)
+_PAST = re.compile(rf"\b(?:past|last|previous) (?:{_NUMBER} )?(day|week|weekend|month|year)s?\b", re.IGNORECASE)
+_THIS = re.compile(r"\bthis (week|month|year)\b", re.IGNORECASE)
+_LAST_WEEKDAY = re.compile(rf"\b(?:last|this past|on) ({'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
+_NEAR_DAY = re.compile(r"\b(today|yesterday|this morning|last night)\b", re.IGNORECASE)
+
+_RECENT = re.compile(
+    r"\b(?:latest|newest|most recent(?:ly)?|recent(?:ly)?|lately|current(?:ly)?|now(?:adays)?|these days|at the moment|so far|still|"
+    r"last time|up to date|(?:my|the|our) last)\b",
+    re.IGNORECASE,
+)
+_FIRST = re.compile(
+    r"\b(?:first(?: time)?|earliest|initial(?:ly)?|original(?:ly)?|at first|in the beginning)\b", re.IGNORECASE
+)
+_MANY = re.compile(
+    r"\b(?:how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of|in what order|order of|which of|"
+    r"what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+|overview|both|between)\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(
+    r"\b(?:i|me|my|mine|myself|i['’]\w+|we|our|us|ich|mein\w*|mir|mich|je|mon|ma|mes|yo|mi|mis)\b", re.IGNORECASE
+)
+_TOLD = re.compile(
+    r"\byou (?:\w+ )?(?:said|say|told|gave|give|mention\w*|recommend\w*|suggest\w*|provid\w*|list\w*|explain\w*|describ\w*|wrote|"
+    r"shar\w*|help\w*|created?|made|us|propos\w*|advis\w*|had|were|did)\b|"
+    r"\b(?:did|could|can|have|had) you (?:\w+ )?(?:say|tell|give|mention|recommend|suggest|provide|list|explain|describe|write|share|propose|advise|remind)\w*|"
+    r"\b(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestions?|recommendations?|advice|answers?|explanations?|conversations?|chats?|discussions?)\b|"
+    r"\bremind me\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
+_ASKS = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time in microseconds, its end excluded; `exact` where a date was named and not a stretch around one."""
+
+    start: int
+    end: int
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as it was read. `words` are what is looked for in the index, `for_embedding` the text to embed."""
+
+    text: str
+    words: tuple[str, ...]
+    for_embedding: str
+    authors: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # the words among `words` that are parts of those authors' names
+    spans: tuple[Span, ...] = ()
+    phrases: tuple[tuple[str, ...], ...] = ()
+    recent: bool = False
+    first: bool = False
+    many: bool = False
+    own: bool = False
+    told: bool = False
+    now: int | None = None
+
+
+def read(text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()) -> Question:
+    """Read a question. `now` is when it is asked; `authors` are the names that messages in scope are signed with."""
+    moment = clock.to_datetime(now) if isinstance(now, int) else now
+    found, names, bare = _authors(text, authors)
+    return Question(
+        text=text,
+        words=tuple(words.of_question(text)),
+        for_embedding=bare,
+        authors=found,
+        names=names,
+        spans=tuple(_spans(text, moment)),
+        phrases=_phrases(text),
+        recent=bool(_RECENT.search(text)),
+        first=bool(_FIRST.search(text)),
+        many=bool(_MANY.search(text)),
+        own=bool(_OWN.search(text)),
+        told=bool(_TOLD.search(text)),
+        now=None if moment is None else int(moment.timestamp() * clock.SECOND),
+    )
+
+
+def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Who is asked about, the index words of their names, and the question without those names."""
+    found: list[str] = []
+    names: list[str] = []
+    bare = text
+    for author in authors:
+        parts = [part for part in re.split(r"\W+", author) if len(part) > 1]
+        if not parts:
+            continue
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, parts))})(?:['’]s)?(?!\w)", re.IGNORECASE)
+        if pattern.search(text):
+            found.append(author)
+            names += words.analyse(author)
+            bare = pattern.sub(" ", bare)
+    bare = re.sub(r"\s+", " ", bare).strip()
+    return tuple(found), tuple(dict.fromkeys(names)), bare if re.search(r"\w", bare) else text
+
+
+def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
+    """The words of what stands in quotation marks."""
+    quoted = (tuple(words.analyse(double or single)) for double, single in _QUOTED.findall(text))
+    return tuple(phrase for phrase in quoted if phrase)
+
+
+def asks(text: str) -> bool:
+    """Whether a text ends in a question, or has one in it."""
+    return bool(_ASKS.search(text))
+
+
+def _spans(text: str, now: datetime | None) -> list[Span]:
+    """The times that a question names; each part of the text is read once."""
+    spans: list[Span] = []
+
+    def take(match: re.Match[str]) -> str:
+        span = reader(match, now)
+        if span is not None:
+            spans.append(span)
+        return " "
+
+    for pattern, reader in _READERS:
+        text = pattern.sub(take, text)
+    return spans
+
+
+def _iso(match: re.Match[str], now: datetime | None) -> Span | None:
+    year, month, day = match.groups()
+    return _span(int(year), int(month), int(day) if day else None)
+
+
+def _day_month(match: re.Match[str], now: datetime | None) -> Span | None:
+    day, month, year = match.groups()
+    return _dated(month, int(day), year, now)
+
+
+def _month_day(match: re.Match[str], now: datetime | None) -> Span | None:
+    month, day, year = match.groups()
+    return _dated(month, int(day), year, now)
+
+
+def _month_year(match: re.Match[str], now: datetime | None) -> Span | None:
+    month, year = match.groups()
+    if not year and not month[0].isupper():  # `may` and `march` are verbs too
+        return None
+    return _dated(month, None, year, now)
+
+
+def _only_year(match: re.Match[str], now: datetime | None) -> Span | None:
+    return _span(int(match[1]), None, None)
+
+
+def _ago(match: re.Match[str], now: datetime | None) -> Span | None:
+    if now is None:
+        return None
+    days = _count(match[1]) * _UNITS[match[2].lower()]
+    slack = max(1.0, 0.5 * _UNITS[match[2].lower()], 0.15 * days)
+    return _around(now - timedelta(days=days), slack, slack)
+
+
+def _past(match: re.Match[str], now: datetime | None) -> Span | None:
+    if now is None:
+        return None
+    unit = match[2].lower()
+    if unit == "weekend":
+        return _around(now - timedelta(days=(now.weekday() + 2) % 7 or 7), 2, 2)
+    return _around(now, _count(match[1] or "one") * _UNITS[unit] * (1 if match[1] else 2), 1)
+
+
+def _this(match: re.Match[str], now: datetime | None) -> Span | None:
+    return None if now is None else _around(now, _UNITS[match[1].lower()], 1)
+
+
+def _last_weekday(match: re.Match[str], now: datetime | None) -> Span | None:
+    if now is None:
+        return None
+    back = (now.weekday() - _WEEKDAYS.index(match[1].lower())) % 7 or 7
+    return _around(now - timedelta(days=back), 1, 1)
+
+
+def _near_day(match: re.Match[str], now: datetime | None) -> Span | None:
+    return None if now is None else _around(now, 2 if match[1].lower() in ("yesterday", "last night") else 1, 1)
+
+
+def _count(word: str) -> int:
+    word = word.lower().removeprefix("a ") if len(word) > 2 else word.lower()
+    return int(word) if word.isdigit() else _NUMBERS.get(word, 1)
+
+
+def _dated(month: str, day: int | None, year: str | None, now: datetime | None) -> Span | None:
+    """A date whose year may be unsaid: then the last such date before now."""
+    number = next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(month.lower()[:3]))
+    if year:
+        return _span(int(year), number, day)
+    if now is None:
+        return None
+    span = _span(now.year, number, day)
+    return _span(now.year - 1, number, day) if span and span.start > now.timestamp() * clock.SECOND else span
+
+
+def _span(year: int, month: int | None, day: int | None) -> Span | None:
+    """A day, a month or a year; None where there is no such date."""
+    try:
+        start = datetime(year, month or 1, day or 1, tzinfo=UTC)
+        if day:
+            end = start + timedelta(days=1)
+        elif month:
+            end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        else:
+            end = datetime(year + 1, 1, 1, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+    return Span(int(start.timestamp()) * clock.SECOND, int(end.timestamp()) * clock.SECOND)
+
+
+def _around(moment: datetime, before: float, after: float) -> Span | None:
+    try:
+        start, end = moment - timedelta(days=before), moment + timedelta(days=after)
+        return Span(int(start.timestamp() * clock.SECOND), int(end.timestamp() * clock.SECOND), exact=False)
+    except (ValueError, OverflowError):
+        return None
+
+
+_READERS = (
+    (_ISO, _iso),
+    (_DAY_MONTH, _day_month),
+    (_MONTH_DAY, _month_day),
+    (_MONTH_YEAR, _month_year),
+    (_ONLY_YEAR, _only_year),
+    (_AGO, _ago),
+    (_PAST, _past),
+    (_THIS, _this),
+    (_LAST_WEEKDAY, _last_weekday),
+    (_NEAR_DAY, _near_day),
+)

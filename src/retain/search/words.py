@@ -1,0 +1,204 @@
+"""Text as index words: the same analysis on every engine, for what is stored and for what is asked.
+
+An index word has letters and digits only, at most 64 bytes of them. Lower case, Latin, Greek and Cyrillic letters without their
+accents, English endings cut (`_stem`) and irregular forms led back (`went` is `go`); other languages stay as they are written.
+Scripts without spaces become pairs of characters. An identifier is kept whole and in parts. German and its neighbours write
+several words as one: a long word of such a text is indexed by its first and its last six letters too, so that `Nummer` finds
+`Versicherungsnummer`.
+
+Stop words are indexed: a question of nothing else (`to be or not to be`) has to find something.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from retain.search.english import IRREGULAR, STOP, stem
+
+__all__ = ["COMPOUNDING", "STOP", "analyse", "content", "of_item", "of_question"]
+
+MOST_BYTES = 64
+MOST_KNOWN = 1 << 16
+_SHORT = 24  # characters of a token worth keeping
+_LONG = 10  # letters of a word that may be a compound
+_PIECE = 6  # letters of its beginning and its end that are indexed
+_MARK = "ˇ"  # a letter to Unicode, but of no language: stands where the rest of a compound stood
+
+# Marks that Python's \w leaves out, though words of these scripts are written with them.
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u109f\u1780-\u17d3"
+# A run of letters and digits, with what joins the parts of an identifier, a path, a version or an address.
+_CHUNK = re.compile(rf"[\w{_MARKS}]+(?:[-.'’/\\:@#+&]+[\w{_MARKS}]+)*")
+_PARTS = re.compile(rf"(?:(?!_)[\w{_MARKS}])+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
+)
+_POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
+
+COMPOUNDING = frozenset(
+    "aber als auch auf aus bei bin bist dann dass dein dem den der des dich dir durch ein eine einem einen einer eines er es "
+    "fur haben habe hat hatte ich ihr im ist kann kein keine mein meine mich mit nach nicht noch nur oder schon sein sich sie "
+    "sind uber und uns unser vom von vor wann war warum was wenn wer werden wie wir wird wo wurde zu zum zur "
+    "het een niet zijn voor maar naar deze och att jag inte som har med till det ikke jeg og kun mitt".split()
+) - {"war", "had", "er", "an", "in", "do", "also", "den", "den", "was", "kun", "es"}
+
+_known: dict[str, tuple[str, ...]] = {}
+
+
+def analyse(text: str) -> list[str]:
+    """The index words of a text, in order."""
+    words: list[str] = []
+    known = _known.get
+    for token in text.split():  # ten times as quick as an expression, and most tokens were seen before
+        found = known(token)
+        words += _of_token(token) if found is None else found
+    return words
+
+
+def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
+    """What is indexed of a row: who said it, what it is called, what it says, and the month it is from."""
+    words = analyse(text)
+    if not COMPOUNDING.isdisjoint(words):
+        words += _ends(words)
+    if title:
+        words += analyse(title)
+    if author:
+        words += analyse(author)
+    if at is not None:
+        words += _month(at // _MONTHLY)
+    return words
+
+
+def of_question(text: str) -> list[str]:
+    """The distinct words that a question looks for: without stop words, unless it has no others."""
+    words = list(dict.fromkeys(analyse(text)))
+    asked = [word for word in words if word not in STOP]
+    pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
+    asked = pairs or asked or words
+    if len(asked) == len(words) or not COMPOUNDING.isdisjoint(words):  # no English stop word in it, or German ones
+        asked += [end for end in _ends(asked, _PIECE) if end not in asked]
+    return asked
+
+
+def content(words: list[str]) -> list[str]:
+    """The words that are no stop words."""
+    return [word for word in words if word not in STOP]
+
+
+def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
+    """The beginnings and the ends of long words."""
+    ends: list[str] = []
+    for word in words:
+        if len(word) >= shortest and word.isalpha() and not _UNSPACED.match(word):
+            ends += (word[:_PIECE] + _MARK, _MARK + word[-_PIECE:])
+    return ends
+
+
+def _of_token(token: str) -> tuple[str, ...]:
+    """The words between two spaces; of short tokens they are kept for the next time."""
+    words = tuple(word for chunk in _CHUNK.findall(token) for word in _of_chunk(chunk) if word)
+    if len(token) <= _SHORT:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[token] = words
+    return words
+
+
+def _of_chunk(chunk: str) -> list[str]:
+    """A word, or where it has parts, those and the whole."""
+    bare = _POSSESSIVE.sub("", chunk)
+    if bare.isascii() and bare.isalpha() and (bare[1:].islower() or bare.isupper() or len(bare) == 1):
+        return [_word(bare)]
+    return _of_parts(_fold(bare))
+
+
+def _of_parts(chunk: str) -> list[str]:
+    """An identifier whole and in parts, scripts without spaces in pairs."""
+    words: list[str] = []
+    segments = re.split(r"[/\\:@]+", chunk)
+    for segment in segments:
+        parts: list[str] = []
+        for run in _PARTS.findall(segment):
+            start = 0
+            for unspaced in _UNSPACED.finditer(run):
+                parts += _camel(run[start : unspaced.start()])
+                words += _pairs(unspaced[0])
+                start = unspaced.end()
+            parts += _camel(run[start:])
+        words += map(_word, parts)
+        if len(parts) > 1:
+            words.append(_whole(parts))
+    return words
+
+
+def _camel(run: str) -> list[str]:
+    """The parts of a run that change case or kind: `parseURLFast` in three, `HTTP404` in two, `B22` and `10k` in one."""
+    if not run.isascii() or run.islower() and not run[-1].isdigit() or len(run) < 4:
+        return [run] if run else []
+    parts = _CAMEL.findall(run)
+    return parts if all(len(part) > 1 for part in parts[:1]) and not run[0].isdigit() else [run]
+
+
+def _whole(parts: list[str]) -> str:
+    """Parts as one word; a `p` for the point between numbers, so that 1.12 and 11.2 stay two."""
+    whole = parts[0].lower()
+    for part in parts[1:]:
+        whole += ("p" if whole[-1].isdigit() and part[0].isdigit() else "") + part.lower()
+    return _cut(whole)
+
+
+def _pairs(run: str) -> list[str]:
+    """The pairs of neighbours of a run of characters, and the Chinese characters themselves."""
+    pairs = [run[place : place + 2] for place in range(len(run) - 1)] or [run]
+    return pairs + [char for char in run if "\u3400" <= char <= "\u9fff" and len(run) > 1]
+
+
+def _word(part: str) -> str:
+    word = part.lower()
+    if word in STOP:
+        return word
+    if word.isascii():
+        return _cut(IRREGULAR.get(word) or stem(word))
+    return _cut(word)
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= MOST_BYTES // 4 else word.encode()[:MOST_BYTES].decode(errors="ignore")
+
+
+def _fold(text: str) -> str:
+    """Without the accents of Latin, Greek and Cyrillic letters, and with one form for each character."""
+    if text.isascii():
+        return text
+    folded: list[str] = []
+    base = ""
+    for char in unicodedata.normalize("NFKD", text.replace("ß", "ss")):
+        if not unicodedata.combining(char):
+            base = char
+            folded.append(char)
+        elif base >= "\u0590":
+            folded.append(char)
+    whole = unicodedata.normalize("NFC", "".join(folded))
+    return "".join(
+        char for char in whole if char.isalnum() or char in "-._/\\:@#+&'’" or unicodedata.category(char)[0] == "M"
+    )
+
+
+_MONTHLY = 86_400_000_000  # the month is looked up by day
+
+
+@lru_cache(maxsize=4096)
+def _month(day: int) -> tuple[str, ...]:
+    from retain import clock
+
+    try:
+        moment = clock.to_datetime(day * _MONTHLY)
+    except (OverflowError, ValueError, OSError):
+        return ()
+    return tuple(analyse(f"{_MONTHS[moment.month - 1]} {moment.year}"))
+
+
+_MONTHS = "January February March April May June July August September October November December".split()
