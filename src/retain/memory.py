@@ -131,9 +131,9 @@ class Memory:
             settings = replace(settings, database=database)
         opened, migrations = connect(settings, clock, create=create)
         blobs = Blobs(opened, settings, folder(settings))
-        memory = cls(
-            Home(opened, settings, models or Models(settings), blobs, search.index(opened, settings), record), migrations
-        )
+        index, embedder = search.index(opened, settings), embedder or embed.choose(settings)
+        home = Home(opened, settings, models or Models(settings), blobs, index, embedder, record)
+        memory = cls(home, migrations)
         try:
             if migrate_up:
                 migrate.up(opened, migrations)
