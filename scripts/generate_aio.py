@@ -83,7 +83,7 @@ def generate() -> str:
         imports |= imports_of(tree, f"retain.kinds.{attribute}", node)
         bodies.append(kind_class(node))
     imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(memory, "retain.memory", classes["Scope"])
-    imports.add("from retain.tool import AsyncTool")
+    imports |= {"from retain.tool import AsyncTool", "from retain.search.embed import Embedder"}
     bodies += [scope_class(classes["Scope"], kinds), memory_class(classes["Memory"])]
     text = HEAD + "\n".join(sorted(imports)) + HOP + "".join(bodies)
     return ruff(text)
@@ -154,6 +154,7 @@ class AsyncMemory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         models: Models | None = None,
+        embedder: Embedder | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
@@ -166,6 +167,7 @@ class AsyncMemory:
             settings=settings,
             clock=clock,
             models=models,
+            embedder=embedder,
             migrate_up=migrate_up,
             create=create,
         )

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal, Self, TypeVar
 from retain.canonical import Json
 from retain.clock import Clock
 from retain.context.assemble import Context
+from retain.context.recall import Found
 from retain.kinds.agents import Agent, Agents
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.entries import Entries
@@ -33,6 +34,7 @@ from retain.kinds.summaries import Summaries, Summary
 from retain.kinds.turns import Turn, Turns
 from retain.memory import Memory, Scope
 from retain.models import Models
+from retain.search.embed import Embedder
 from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
@@ -624,6 +626,22 @@ class AsyncScope:
         """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained."""
         return await self._hop(self._scope.context, session, message, budget=budget, others=others)
 
+    async def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        session: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        at: datetime | None = None,
+        limit: int = 10,
+    ) -> Found:
+        """What is remembered that answers a question, by words and by meaning, best first; any text is a question."""
+        return await self._hop(
+            self._scope.search, query, kinds=kinds, session=session, since=since, until=until, at=at, limit=limit
+        )
+
     async def save_turn(
         self,
         session: str,
@@ -656,6 +674,7 @@ class AsyncMemory:
         settings: Settings | None = None,
         clock: Clock | None = None,
         models: Models | None = None,
+        embedder: Embedder | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
@@ -668,6 +687,7 @@ class AsyncMemory:
             settings=settings,
             clock=clock,
             models=models,
+            embedder=embedder,
             migrate_up=migrate_up,
             create=create,
         )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
 from retain import canonical
 from retain.clock import Clock
+from retain.context import recall
 from retain.context.assemble import Context, assemble
+from retain.context.recall import Found
 from retain.context.turn import save
 from retain.errors import Invalid, NotFound
 from retain.kinds import KINDS
@@ -75,6 +78,24 @@ class Scope:
         """
         return assemble(self._home, self.who, session, message, budget, others)
 
+    def search(
+        self,
+        query: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        session: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        at: datetime | None = None,
+        limit: int = 10,
+    ) -> Found:
+        """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
+
+        `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, by default
+        now: it says which week "last week" is.
+        """
+        return recall.search(self._home, self.who, query, kinds, session, since, until, at, limit)
+
     def save_turn(
         self,
         session: str,
@@ -129,9 +150,9 @@ class Memory:
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
+        embedder = embedder or embed.choose(settings)
         opened, migrations = connect(settings, clock, create=create)
-        blobs = Blobs(opened, settings, folder(settings))
-        index, embedder = search.index(opened, settings), embedder or embed.choose(settings)
+        blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
         home = Home(opened, settings, models or Models(settings), blobs, index, embedder, record)
         memory = cls(home, migrations)
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from retain.search.digests import Digests
 from retain.search.engine import Engine, Item
 from retain.storage.database import Transaction
 
@@ -18,6 +19,7 @@ class Index:
     """The index of one database."""
 
     engine: Engine
+    digests: Digests = field(default_factory=Digests)
 
     def add(self, tx: Transaction, items: Sequence[Item]) -> None:
         """Make things findable; they must not be there yet."""

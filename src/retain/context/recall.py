@@ -1,0 +1,98 @@
+"""Searching as somebody: what a scope may find, how a question is put, and what of it stands in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from retain import canonical, clock
+from retain.errors import Invalid
+from retain.kinds.kind import Home, Who, own_session
+from retain.search import find
+from retain.search.engine import Asked
+from retain.search.find import Begun, Hit, Sought
+from retain.storage.database import Transaction
+
+SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
+MOST_HITS = 200
+_LONGEST = 8_000
+"""Characters of a question that are looked at: who pastes a file to search for it means its beginning."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found, best first; `legs` says for words and vectors whether they ran, and if not, why."""
+
+    hits: list[Hit]
+    legs: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, place: int) -> Hit:
+        return self.hits[place]
+
+
+def search(
+    home: Home,
+    who: Who,
+    query: str,
+    kinds: Sequence[str] | None,
+    session: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    at: datetime | None,
+    limit: int,
+) -> Found:
+    """What the scope remembers that answers a question."""
+    canonical.whole(limit, "limit", 1, MOST_HITS)
+    text = canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
+    now = None if at is None else clock.from_datetime(at, "at")
+    asked = Asked(
+        who.user,
+        who.agent,
+        None,
+        _kinds(kinds),
+        None if session is None else canonical.key(session, "session"),
+        None if since is None else clock.from_datetime(since, "since"),
+        None if until is None else clock.from_datetime(until, "until"),
+    )
+    sought = seek(home, who, text, asked, now)
+    hits = home.database.read(who.tenant, lambda tx: find.finish(tx, home.index, sought, limit))
+    return Found(hits, sought.legs)
+
+
+def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None) -> Sought:
+    """The first half of a search: a read by words, and then the question embedded, outside of any transaction."""
+
+    def work(tx: Transaction) -> tuple[Asked, int, Begun]:
+        if asked.session is not None:
+            own_session(tx, who, asked.session)
+        mine = asked_by(tx, who, asked)
+        return mine, tx.now, find.begin(tx, home.index, text, mine)
+
+    mine, moment, begun = home.database.read(who.tenant, work)
+    return find.understand(text, moment if now is None else now, mine, begun, home.embedder)
+
+
+def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:
+    """The same, with the boards that the scope's agent shares; without an agent, every board."""
+    if who.agent is None:
+        return asked
+    rows = tx.all("select board from board_members where tenant = :tenant and agent = :agent", agent=who.agent)
+    return replace(asked, boards=tuple(board for (board,) in rows))
+
+
+def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:
+    if kinds is None:
+        return None
+    named = [kinds] if isinstance(kinds, str) else list(kinds)
+    unknown = [kind for kind in named if kind not in SEARCHED]
+    if unknown or not named:
+        problem = f"must be some of {', '.join(SEARCHED)}" + (f", not {unknown[0]!r}" if unknown else "")
+        raise Invalid(field="kinds", problem=problem)
+    return tuple(dict.fromkeys(named))

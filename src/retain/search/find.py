@@ -1,0 +1,148 @@
+"""One search: what the legs found is scored alike, ranked by what a conversation offers besides, and explained.
+
+It takes two reads. The first finds rows by words, and with them who the speakers are; then the question is embedded, in no
+transaction; the second finds rows by meaning, and reads whatever is to be scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from retain import clock
+from retain.errors import ModelError, SettingsError
+from retain.search import fuse, question, words
+from retain.search.digests import Digests
+from retain.search.embed import Embedder, Family, checked
+from retain.search.engine import Asked, Item
+from retain.search.fuse import Candidate, Corpus, Ranked
+from retain.search.index import Index
+from retain.search.question import Question
+from retain.storage.database import Transaction
+
+if TYPE_CHECKING:
+    from retain.search.engine import Vector
+
+DEPTH = 300
+"""How many rows each leg brings."""
+CORE = 24
+"""Of how many rows of each leg the neighbours are looked at."""
+REACH = 2
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Something that was found: `score` is how likely it is wanted, from 0 to 1, and `why` what that is made of.
+
+    `kind` and `id` say what it is, `seq` which message of a session or chunk of a document; `legs` found it.
+    """
+
+    kind: str
+    id: str
+    seq: int
+    text: str
+    at: datetime
+    score: float
+    author: str = ""
+    role: str = ""
+    title: str = ""
+    session: str | None = None
+    legs: tuple[str, ...] = ()
+    why: Mapping[str, float] = field(default_factory=dict)
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What the first read found: the rows that have words of the question, and how many rows have each of them."""
+
+    words: Sequence[str]
+    rows: Sequence[Item]
+    corpus: Corpus
+
+
+@dataclass(frozen=True)
+class Sought:
+    """A question that was read and embedded; `legs` says what ran and what did not."""
+
+    asked: Asked
+    begun: Begun
+    question: Question
+    vector: Vector | None
+    model: str
+    family: Family
+    legs: Mapping[str, str]
+
+
+def begin(tx: Transaction, index: Index, text: str, asked: Asked) -> Begun:
+    """The first read: what the words of the question find."""
+    terms = words.of_question(text)
+    found = index.engine.matching(tx, terms, asked, DEPTH)
+    rows = index.engine.items(tx, found.numbers)
+    present = [rows[number] for number in found.numbers if number in rows]
+    return Begun(terms, present, Corpus(max(index.engine.extent(tx, asked), len(present)), found.having))
+
+
+def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None) -> Sought:
+    """Read the question, knowing who speaks in what its words found, and embed it; without an embedder there is a leg less."""
+    asks = question.read(text, now=now, authors={row.author for row in begun.rows if row.author})
+    words_ran = "ran" if begun.words else "there are no words in the question"
+    if embedder is None:
+        return Sought(asked, begun, asks, None, "", "static", {"words": words_ran, "vectors": "no embedder is set"})
+    try:
+        vector = checked(embedder, [asks.for_embedding])[0]
+    except (ModelError, SettingsError) as error:
+        return Sought(asked, begun, asks, None, "", "static", {"words": words_ran, "vectors": f"failed: {error}"})
+    model = embedder.identity
+    return Sought(asked, begun, asks, vector, model, embedder.family, {"words": words_ran, "vectors": f"ran: {model}"})
+
+
+def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hit]:
+    """The second read: what is near in meaning, the neighbours of the best, and the order of them all."""
+    engine, by_words = index.engine, [row.number for row in sought.begun.rows]
+    near: dict[int, float] = {}
+    if sought.vector is not None:
+        near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, DEPTH))
+    rows = engine.items(tx, [*by_words, *(number for number in near if number not in set(by_words))])  # as they are now
+    best = [rows[number] for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]]) if number in rows]
+    beside = {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
+    everything, cosines = rows | beside, near
+    if sought.vector is not None:
+        cosines = near | engine.cosines(tx, sought.vector, sought.model, [n for n in everything if n not in near])
+    candidates = [_candidate(row, cosines.get(number), index.digests) for number, row in everything.items()]
+    ranked = fuse.rank(sought.question, candidates, sought.begun.corpus, family=sought.family)
+    legs = {"words": set(by_words), "vectors": set(near)}
+    hits: dict[tuple[str, str, int], Hit] = {}
+    places = {(row.kind, row.id, row.seq): row for row in everything.values()}
+    for one in ranked:
+        row = everything[one.number]
+        thing = (row.kind, row.id, row.seq)
+        if thing not in hits and (one.number in rows or _within(row, sought.asked, tx.now)):
+            hits[thing] = _hit(row, one, tuple(leg for leg, found in legs.items() if one.number in found), places)
+        if len(hits) == limit:
+            break
+    return list(hits.values())
+
+
+def _within(row: Item, asked: Asked, now: int) -> bool:
+    """Whether a neighbour of what was found, which is as visible as that, passes the other filters too."""
+    since, until = asked.since, asked.until
+    in_time = (since is None or row.at >= since) and (until is None or row.at < until)
+    return in_time and (row.expires_at is None or row.expires_at > now)
+
+
+def _hit(row: Item, ranked: Ranked, legs: tuple[str, ...], places: Mapping[tuple[str, str, int], Item]) -> Hit:
+    before, after = (places.get((row.kind, row.id, row.seq + step)) for step in (-1, 1))
+    return Hit(
+        row.kind, row.id, row.seq, row.text, clock.to_datetime(row.at), ranked.score, row.author, row.role, row.title,
+        row.session, legs, ranked.parts, before.text if before else "", after.text if after else "",
+    )  # fmt: skip
+
+
+def _candidate(row: Item, cosine: float | None, digests: Digests) -> Candidate:
+    return Candidate(
+        row.number, row.kind, row.id, row.seq, row.at, digests.of(row), row.role, row.author, cosine, row.part
+    )  # fmt: skip
