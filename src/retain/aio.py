@@ -17,11 +17,11 @@ from typing import IO, Any, Literal, Self, TypeVar
 from retain.canonical import Json
 from retain.clock import Clock
 from retain.context.assemble import Context
-from retain.context.recall import Found
 from retain.kinds.agents import Agent, Agents
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.entries import Entries
 from retain.kinds.entry import Entry, EntryKind
+from retain.kinds.finding import Found
 from retain.kinds.interactions import Interaction, Interactions, Total, Usage
 from retain.kinds.kind import Page, Source
 from retain.kinds.messages import Messages

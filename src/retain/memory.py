@@ -10,15 +10,14 @@ from typing import IO, Any, Self
 
 from retain import canonical
 from retain.clock import Clock
-from retain.context import recall
 from retain.context.assemble import Context, assemble
-from retain.context.recall import Found
 from retain.context.turn import save
 from retain.errors import Invalid, NotFound
-from retain.kinds import KINDS
+from retain.kinds import KINDS, finding
 from retain.kinds.agents import Agents
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
+from retain.kinds.finding import Found
 from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.kind import Home, Source, Who
 from retain.kinds.messages import Messages
@@ -91,10 +90,10 @@ class Scope:
     ) -> Found:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
 
-        `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, by default
-        now: it says which week "last week" is.
+        `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, now by
+        default: it says which week "last week" is.
         """
-        return recall.search(self._home, self.who, query, kinds, session, since, until, at, limit)
+        return finding.search(self._home, self.who, query, kinds, session, since, until, at, limit)
 
     def save_turn(
         self,

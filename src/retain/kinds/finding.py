@@ -1,4 +1,4 @@
-"""Searching as somebody: what a scope may find, how a question is put, and what of it stands in a prompt."""
+"""Searching as somebody: what a scope may find, and how a question is put."""
 
 from __future__ import annotations
 
