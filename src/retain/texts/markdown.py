@@ -51,8 +51,8 @@ class Edited(NamedTuple):
 
 def outline(text: str) -> list[Heading]:
     """The headings of a document, in order."""
-    starts = [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
-    tokens = _reader().parse(text)
+    starts = line_starts(text)
+    tokens = reader().parse(text)
     found: list[tuple[int, str, int, int]] = []
     for n, token in enumerate(tokens):
         if token.type == "heading_open" and token.map is not None and token.level == 0:
@@ -71,8 +71,13 @@ def headers(text: str) -> list[str]:
     return [heading.header for heading in outline(text)]
 
 
+def line_starts(text: str) -> list[int]:
+    """Where each line of a document starts, and where the last one ends."""
+    return [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
+
+
 @functools.cache
-def _reader() -> MarkdownIt:
+def reader() -> MarkdownIt:
     """What reads Markdown, without looking into lines."""
     from markdown_it import MarkdownIt  # takes longer to import than all of retain
 
