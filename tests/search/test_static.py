@@ -1,0 +1,99 @@
+"""The built-in embedder: the pieces of its own tokenizer, near in meaning near in direction, and any text has a vector."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.search.embed import Embedder, checked
+from retain.search.static import StaticEmbedder, _data
+
+EMBEDDER: Embedder = StaticEmbedder()
+
+# What the tokenizer of the weights makes of these texts.
+PIECES = {
+    "The pottery workshop": ["▁The", "▁pot", "tery", "▁work", "shop"],
+    "Melanie's photo, 2023": ["▁Mel", "anie", "'", "s", "▁photo", ",", "▁", "2", "0", "2", "3"],
+    "get_user_by_id()": ["▁get", "_", "user", "_", "by", "_", "id", "()"],
+    "Straßenbahn": ["▁Straßen", "bahn"],
+    "日本語": ["▁", "日", "本", "語"],
+    "🎉": ["▁", "<0xF0>", "<0x9F>", "<0x8E>", "<0x89>"],
+}
+
+
+@pytest.mark.parametrize("text", PIECES)
+def test_the_pieces_of_a_text(text: str) -> None:
+    names = {number: piece for piece, number in _data()[0].items()}
+    assert [names[number] for number in StaticEmbedder().pieces(text)] == PIECES[text]
+
+
+def near(one: str, other: str) -> float:
+    vectors = checked(EMBEDDER, [one, other])
+    return float(vectors[0] @ vectors[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "like", "unlike"),
+    [
+        ("my sister lives in Lisbon", "where is my sibling's home", "the build failed with error 500"),
+        ("I adopted a puppy", "a new dog", "the interest rate of the loan"),
+        ("Flugzeug und Flughafen", "flying by plane, airport", "a recipe for soup"),
+    ],
+)
+def test_what_is_near_in_meaning_is_near(text: str, like: str, unlike: str) -> None:
+    assert near(text, like) > near(text, unlike) + 0.1
+
+
+def test_white_space_of_any_kind_is_the_same() -> None:
+    assert near("a cup\n\n of\ttea ", "a cup of tea") == pytest.approx(1)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=5))
+def test_any_text_has_a_vector(texts: list[str]) -> None:
+    assert checked(EMBEDDER, texts).shape == (len(texts), EMBEDDER.dimensions)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\ud800", "\x00", "x" * 100_000, "漢字" * 20_000, "word " * 50_000])
+def test_nothing_and_far_too_much(text: str) -> None:
+    assert np.linalg.norm(checked(EMBEDDER, [text])) == pytest.approx(1)
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
+    texts = [f"note number {n} about {'tea' if n % 2 else 'coffee'}" for n in range(50)]
+    together = EMBEDDER.embed(texts)
+    assert np.array_equal(together, np.vstack([StaticEmbedder().embed([text]) for text in texts]))
+
+
+def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retain.search.static._MOST_WORDS", 10)
+    embedder = StaticEmbedder()
+    texts = [f"word{n}" for n in range(100)]
+    assert np.array_equal(embedder.embed(texts), EMBEDDER.embed(texts))
+    assert len(embedder._words) <= 10
+
+
+def test_threads_share_it() -> None:
+    embedder, texts = StaticEmbedder(), [f"the {n}th thing that happened" for n in range(300)]
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(embedder.embed(texts))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(np.array_equal(one, EMBEDDER.embed(texts)) for one in found)  # type: ignore[arg-type]
+
+
+def test_it_needs_nothing_but_numpy() -> None:
+    script = """import sys; from retain.search.static import StaticEmbedder; before = set(sys.modules)
+StaticEmbedder().embed(["a text"])
+new = {name.partition('.')[0] for name in set(sys.modules) - before if not name.startswith('_')}
+print(*new - set(sys.stdlib_module_names))"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["numpy"]
