@@ -1,0 +1,216 @@
+"""What search finds: conversations with known evidence, loaded and searched through the public API.
+
+    python bench/recall.py FILE --profile default --run OUT.jsonl     # the run that the data's own score.py reads
+    python bench/recall.py --all FOLDER                               # every profile on every file in it, scored, as a table
+
+A file is one of three formats (LoCoMo, LongMemEval's pool, BEAM), told apart by its content. The configuration is the same
+for all of them: retain as it comes. No question is shown to anything but `search`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from retain import Memory, NewMessage
+from retain.settings import Settings
+
+PROFILES = {
+    "words": {"embedder": "none"},
+    "static": {"embedder": "static"},
+    "strong": {"embedder": "minilm"},
+    "default": {},
+}
+DEEP = 60
+"""How many units a run lists for a question: the score looks at 50."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a conversation; `unit` is what the file calls it."""
+
+    unit: str | int
+    message: NewMessage
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question of the file, when it is asked, and what answers it."""
+
+    id: str
+    text: str
+    at: datetime
+    type: str
+    gold: frozenset[str | int]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What one user said in sessions, and what is asked about it."""
+
+    user: str
+    sessions: dict[str, list[Turn]] = field(default_factory=dict)
+    asks: list[Ask] = field(default_factory=list)
+
+
+def read(path: Path) -> list[Talk]:
+    """The conversations of a file, whichever of the formats it has."""
+    with gzip.open(path) as file:
+        data = json.load(file)
+    if isinstance(data, dict):
+        return [_pool(data)]
+    return [_chat(one) if "messages" in one else _friends(one) for one in data]
+
+
+def _friends(data: dict[str, Any]) -> Talk:
+    """LoCoMo: two people who write to each other, in sessions with a date; pictures have captions."""
+    talk = Talk(data["sample_id"])
+    for turn in data["turns"]:
+        content: dict[str, Any] = {"text": turn["text"]}
+        if turn.get("caption"):
+            content["attachments"] = [{"type": "image", "description": turn["caption"]}]
+        at = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        message = NewMessage("user", content, author=turn["speaker"], created_at=at)
+        talk.sessions.setdefault(f"{talk.user}/{turn['session']}", []).append(Turn(turn["id"], message))
+    for ask in data["questions"]:
+        talk.asks.append(Ask(ask["id"], ask["question"], _end(talk), str(ask["category"]), frozenset(ask["evidence"])))
+    return talk
+
+
+def _pool(data: dict[str, Any]) -> Talk:
+    """LongMemEval: many sessions of one user with an assistant, and questions that have a date of their own."""
+    talk = Talk("pool")
+    for session in data["sessions"]:
+        at = _day(session["date"])
+        talk.sessions[session["id"]] = [
+            Turn(f"{session['id']}#{place}", NewMessage(turn["role"], turn["content"], created_at=at))
+            for place, turn in enumerate(session["turns"])
+        ]
+    for ask in data["questions"]:
+        gold = frozenset(ask["gold_turns"] or ask["gold_sessions"])
+        talk.asks.append(Ask(ask["id"], ask["question"], _day(ask["question_date"]), ask["type"], gold))
+    return talk
+
+
+def _chat(data: dict[str, Any]) -> Talk:
+    """BEAM: one very long conversation of a user with an assistant."""
+    talk = Talk(str(data["name"]))
+    talk.sessions[f"chat {talk.user}"] = [
+        Turn(
+            turn["id"],
+            NewMessage(
+                turn["role"], turn["text"], created_at=datetime.strptime(turn["date"], "%B-%d-%Y").replace(tzinfo=UTC)
+            ),
+        )
+        for turn in data["messages"]
+    ]
+    for ask in data["questions"]:
+        talk.asks.append(Ask(ask["id"], ask["question"], _end(talk), ask["type"], frozenset(ask["evidence"])))
+    return talk
+
+
+def _day(text: str) -> datetime:
+    return datetime.strptime(re.sub(r" \(\w+\)", "", text), "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
+
+
+def _end(talk: Talk) -> datetime:
+    """The day after the last message: questions without a date are asked when all was said."""
+    said = (turn.message.created_at for turns in talk.sessions.values() for turn in turns)
+    return max(at for at in said if at) + timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A database with the conversations in it, and which unit each message is."""
+
+    memory: Memory
+    talks: Sequence[Talk]
+    units: dict[tuple[str, int], str | int]
+
+    def answers(self) -> Iterator[tuple[Ask, list[str | int]]]:
+        """Every question, and the units that a search finds for it, best first."""
+        for talk in self.talks:
+            me = self.memory.scope(user=talk.user)
+            for ask in talk.asks:
+                found = me.search(ask.text, kinds=["messages"], at=ask.at, limit=DEEP)
+                yield ask, [self.units[hit.id, hit.seq] for hit in found]
+
+
+def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
+    """Load conversations as an application would: a session at a time; then what is due later is done."""
+    units: dict[tuple[str, int], str | int] = {}
+    for talk in talks:
+        me = memory.scope(user=talk.user, agent="assistant")
+        for id, turns in talk.sessions.items():
+            me.sessions.add(id)
+            for start in range(0, len(turns), 500):
+                part = turns[start : start + 500]
+                kept = me.messages.extend(id, [turn.message for turn in part])
+                units |= {(id, message.seq): turn.unit for message, turn in zip(kept, part, strict=True)}
+    memory.work()
+    return Filled(memory, talks, units)
+
+
+def run(file: Path, profile: str, out: Path, database: str = "") -> None:
+    """One profile on one file, from an empty database to the list of what was found."""
+    talks = read(file)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database=database or f"sqlite:///{folder}/recall.db", **PROFILES[profile])  # type: ignore[arg-type]
+        with Memory.open(settings=settings) as memory:
+            began = time.perf_counter()
+            filled = fill(memory, talks)
+            between = time.perf_counter()
+            with out.open("w", encoding="utf-8") as lines:
+                for ask, found in filled.answers():
+                    lines.write(json.dumps({"id": ask.id, "ranked": found}) + "\n")
+            asked = sum(len(talk.asks) for talk in talks)
+            each = (time.perf_counter() - between) / max(asked, 1) * 1000
+            said = f"{len(filled.units)} messages in {between - began:.1f} s, {asked} questions at {each:.1f} ms each"
+            print(f"{file.name} {profile}: {said}", file=sys.stderr)
+
+
+def table(folder: Path, profiles: Sequence[str]) -> None:
+    """Every profile on every file of a folder, scored by the folder's own score.py."""
+    for file in sorted(folder.glob("*.json.gz")):
+        for profile in profiles:
+            with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
+                run(file, profile, Path(out.name))
+                command = [sys.executable, str(folder / "score.py"), str(file), out.name]
+                scored = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            for line in scored.splitlines():
+                print(f"{profile:8s} {line}" if "n=" in line else f"         {line}", flush=True)
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description="What search finds, on conversations with known evidence.")
+    parser.add_argument("file", nargs="?", type=Path, help="a file of conversations and questions")
+    parser.add_argument(
+        "--profile", choices=PROFILES, help="what searches: words alone, or with an embedder", action="append"
+    )
+    parser.add_argument("--run", type=Path, metavar="OUT.jsonl", help="where to write what was found")
+    parser.add_argument("--all", type=Path, metavar="FOLDER", help="every profile on every file of a folder, scored")
+    parser.add_argument("--database", default="", help="another database than a new SQLite file; it must be empty")
+    chosen = parser.parse_args()
+    if chosen.all:
+        table(chosen.all, chosen.profile or list(PROFILES))
+    elif chosen.file and chosen.run:
+        run(chosen.file, (chosen.profile or ["default"])[0], chosen.run, chosen.database)
+    else:
+        parser.error("give a FILE and --run OUT.jsonl, or --all FOLDER")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
