@@ -15,6 +15,7 @@ from retain.models import Model, Models
 from retain.models.watch import Call, Watched
 from retain.search.embed import Embedder
 from retain.search.index import Index
+from retain.search.rebuild import Findable
 from retain.section import Ask, Section
 from retain.settings import Settings
 from retain.storage.blobs import Blobs
@@ -79,6 +80,8 @@ class Kind:
     name: ClassVar[str]
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
+    findable: ClassVar[Findable | None] = None
+    """What of this kind can be searched for; its checks belong to the kind's."""
 
     def __init__(self, home: Home, who: Who) -> None:
         self._home = home

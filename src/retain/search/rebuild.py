@@ -1,0 +1,153 @@
+"""Filling the index with what it lacks: after a migration from before there was one, and after an import.
+
+What is written at any other time puts its rows into the index itself, so this runs beside any number of writers. A batch is read
+and made ready outside of any write; then its things are kept from others, and only what is still as it was read, and
+still lacks its rows, gets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from retain.errors import Corrupt, Unreachable
+from retain.search.engine import Item
+from retain.search.index import Index
+from retain.storage.blobs import Blobs
+from retain.storage.database import Database, Row, Transaction
+from retain.storage.tables import Check
+
+IN_ONE_WRITE = 200
+_MOST_WRONG = 200
+_BEGINNING = 16 << 10
+_REMOVE = "delete from search_items where tenant = :tenant and number = :number"
+_ROUND = "select round from search_behind where tenant = :tenant"
+_DONE = "delete from search_behind where tenant = :tenant and round = :round"
+Place = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Findable:
+    """The things of a kind, as the index sees them.
+
+    `lacking` gives things that have no rows, in the order of their keys, after one of them: each begins with its key, and has
+    everything that its rows are made of. `start` is before the first key. `stray` gives the numbers of rows without a
+    thing, each with what it says it is. `hold` keeps things from other writers until the commit. `items` makes the rows
+    of a thing, none where it is blank, given how its stored `content` (user and digest) begins, if it has one.
+    """
+
+    kind: str
+    start: Place
+    lacking: Callable[[Transaction, Place, int], Sequence[Row]]
+    stray: Callable[[Transaction, int], Sequence[Row]]
+    hold: Callable[[Transaction, Sequence[Place]], None]
+    items: Callable[[Row, str], Sequence[Item]]
+    content: Callable[[Row], tuple[str, str]] | None = None
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """P12, P13: the index has every thing, and nothing else."""
+        return (
+            Check(f"{self.kind} are in the index (`retain reindex` puts them there)", find=self._missing),
+            Check(
+                f"what the index has of {self.kind} is there", find=lambda tx: [r[1] for r in self.stray(tx, _MOST_WRONG)]
+            ),
+        )
+
+    def key(self, row: Row) -> Place:
+        """Which thing a row is."""
+        return tuple(row[: len(self.start)])
+
+    def _missing(self, tx: Transaction) -> Sequence[str]:
+        wrong = (" ".join(map(str, self.key(row))) for row in self._each(tx) if self.items(row, ""))
+        return list(islice(wrong, _MOST_WRONG))
+
+    def _each(self, tx: Transaction) -> Iterator[Row]:
+        after = self.start
+        while rows := self.lacking(tx, after, IN_ONE_WRITE):
+            yield from rows
+            after = self.key(rows[-1])
+
+
+@dataclass(frozen=True)
+class Reindexed:
+    """How many rows the index lacked and has now, and how many of nothing it had and has no more."""
+
+    added: int = 0
+    removed: int = 0
+
+    def __add__(self, other: Reindexed) -> Reindexed:
+        return Reindexed(self.added + other.added, self.removed + other.removed)
+
+
+def behind(tx: Transaction) -> bool:
+    """Whether the index of a tenant may lack something."""
+    return tx.one(_ROUND) is not None
+
+
+class Filling:
+    """Giving everything in one tenant its rows; `progress` hears of each step how many it added."""
+
+    def __init__(
+        self, database: Database, index: Index, blobs: Blobs, tenant: str, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._blobs = blobs
+        self._tenant = tenant
+        self._progress = progress or (lambda added: None)
+
+    def run(self, kinds: Iterable[Findable]) -> Reindexed:
+        """Add what is missing and take away what belongs to nothing; after that, the tenant is no longer behind."""
+        begun = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
+        total = Reindexed()
+        for things in kinds:
+            while added := self._once(things):  # what was changed between being read and being written waits for the next
+                total += Reindexed(added)
+            while removed := self._database.write(self._tenant, partial(_tidy, things=things), slow=True):
+                total += Reindexed(0, removed)
+        if begun is not None:  # an import that goes on meanwhile has counted on, and then nothing is ended here
+            self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=begun[0]))
+        return total
+
+    def _once(self, things: Findable) -> int:
+        """One way through everything that lacks its rows; how many rows that made."""
+        after, total = things.start, 0
+        while rows := self._database.read(self._tenant, partial(_lacking, things=things, after=after), slow=True):
+            ready = {row: items for row in rows if (items := things.items(row, self._beginning(things, row)))}
+            if ready:
+                added = self._database.write(self._tenant, partial(self._add, things, after, ready), slow=True)
+                total += added
+                self._progress(added)
+            after = things.key(rows[-1])
+        return total
+
+    def _add(self, things: Findable, after: Place, ready: Mapping[Row, Sequence[Item]], tx: Transaction) -> int:
+        """Add what was made ready, where it is still true: who changed or removed a thing meanwhile has seen to its rows."""
+        things.hold(tx, [things.key(row) for row in ready])
+        items = [item for row in _lacking(tx, things, after) for item in ready.get(row, ())]
+        self._index.add(tx, items)
+        return len(items)
+
+    def _beginning(self, things: Findable, row: Row) -> str:
+        """How the stored content of a thing begins; one that is gone or damaged is for `verify` to report."""
+        if things.content is None:
+            return ""
+        try:
+            with self._blobs.open(self._tenant, *things.content(row)) as file:
+                return file.read(_BEGINNING).decode("utf-8", "replace")
+        except (Corrupt, Unreachable):
+            return ""
+
+
+def _lacking(tx: Transaction, things: Findable, after: Place) -> Sequence[Row]:
+    return things.lacking(tx, after, IN_ONE_WRITE)
+
+
+def _tidy(tx: Transaction, things: Findable) -> int:
+    stray = things.stray(tx, IN_ONE_WRITE)
+    tx.many(_REMOVE, [{"number": row[0]} for row in stray])
+    return len(stray)
