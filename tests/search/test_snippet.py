@@ -1,0 +1,67 @@
+"""The part of a text that a question is about."""
+
+from __future__ import annotations
+
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain import tokens
+from retain.search import snippet, words
+
+LONG = "Hello there. " * 60 + "The night train to Lisbon leaves at nine, from platform four. " + "Other things matter. " * 60
+FAMILY = "👨‍👩‍👧"
+
+
+def marked(text: str, question: str) -> list[str]:
+    return [text[start:end] for start, end in snippet.places(text, words.of_question(question))]
+
+
+def test_the_words_of_a_question_are_found_in_other_forms() -> None:
+    assert marked("Trains: the (train) TRAINED!", "Which train?") == ["Trains", "train", "TRAINED"]
+    assert marked("Ada’s café in São Paulo", "cafe sao") == ["café", "São"]
+    assert marked("call read_file(path)", "read_file") == ["read_file"]
+    assert marked("Da steht eine Versicherungsnummer.", "Nummer") == ["Versicherungsnummer"]
+
+
+def test_scripts_without_spaces_are_marked_where_they_match() -> None:
+    assert marked("明天我要坐火车去里斯本看海。", "火车里斯本") == ["火车", "里斯本"]
+    assert marked("東京タワーに行きました", "東京タワー") == ["東京タワー"]
+
+
+def test_stop_words_are_marked_only_where_there_is_nothing_else() -> None:
+    assert marked("the train to the sea", "the train") == ["train"]
+    assert marked("to be or not to be", "to be or not to be")
+
+
+def test_it_is_cut_around_the_words_at_the_ends_of_sentences() -> None:
+    part = snippet.around(LONG, words.of_question("night train to Lisbon"), 120)
+    assert "The night train to Lisbon leaves at nine, from platform four." in part
+    assert part.startswith("… Hello there.")
+    assert part.endswith(". …")
+    assert len(part) <= 120 + 4
+
+
+def test_what_fits_is_whole() -> None:
+    assert snippet.around("short", ["x"], 10) == "short"
+    assert snippet.within("short", ["x"], 10) == "short"
+
+
+def test_without_any_of_the_words_it_is_the_beginning() -> None:
+    assert snippet.around("one two three four five", ["x"], 10) == "one two …"
+
+
+def test_within_keeps_to_tokens_in_any_script() -> None:
+    for text in (LONG, "天气很好。" * 300, FAMILY * 300, "x" * 9000, "Straße " * 900):
+        part = snippet.within(text, words.of_question("Lisbon 很好"), 60)
+        assert 0 < tokens.estimate(part) <= 60
+
+
+@given(st.text(max_size=300), st.text(max_size=40), st.integers(10, 80))
+def test_no_character_is_ever_split(text: str, question: str, most: int) -> None:
+    clusters = f"{text}{FAMILY}e\u0301 नमस्ते" * 3
+    part = snippet.around(clusters, words.of_question(question), most)
+    kept = part.removeprefix("… ").removesuffix(" …")
+    whole = regex.findall(r"\X", clusters)
+    assert kept in clusters
+    assert all(cluster in whole for cluster in regex.findall(r"\X", kept)[1:-1])
