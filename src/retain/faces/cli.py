@@ -23,7 +23,7 @@ from retain import canonical
 from retain.canonical import JsonText
 from retain.errors import Invalid, RetainError
 from retain.faces import operations
-from retain.faces.command import Command, open_memory, version, whose
+from retain.faces.command import Command, moment, open_memory, version, whose
 from retain.faces.render import plain, show, show_itself
 from retain.faces.ways import WAYS, Way, word
 from retain.kinds import KINDS
@@ -241,13 +241,6 @@ def _number(kind: type) -> Callable[[str, str, argparse.Namespace], Any]:
     return convert
 
 
-def _moment(given: str, name: str, arguments: argparse.Namespace) -> datetime:
-    try:
-        return datetime.fromisoformat(given)
-    except ValueError:
-        raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
-
-
 def _stdin() -> str:
     """What is on standard input, without the line ending that a shell puts behind it."""
     return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
@@ -279,7 +272,7 @@ def _message(message: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(message, dict):
         raise Invalid(field=name, problem=f"must be JSON objects, not {json.dumps(message)[:50]}")
     if isinstance(message.get("created_at"), str):
-        message["created_at"] = _moment(message["created_at"], "created_at", argparse.Namespace())
+        message["created_at"] = moment(message["created_at"], "created_at")
     return message
 
 
@@ -297,7 +290,7 @@ def _range(given: str, name: str, arguments: argparse.Namespace) -> tuple[int, i
 _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
     (int, _number(int)),
     (float, _number(float)),
-    (datetime, _moment),
+    (datetime, lambda given, name, arguments: moment(given, name)),
     (Content, _content),
     (Output, _output),
     (tuple[int, int], _range),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import metadata
 from typing import Any
 
@@ -42,6 +43,17 @@ def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
             raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
         return None
     return [arguments.tenant or memory.settings.tenant]
+
+
+def moment(given: str | None, name: str, *, days: bool = False) -> datetime | None:
+    """A moment as the command line takes it; with `days` also a day, which is when it began here."""
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
+    return found.astimezone() if days and len(given) == len("2026-01-31") else found
 
 
 EVERY = {"--all-tenants": {"action": "store_true", "help": "of every tenant, not only the one of --tenant or the settings"}}

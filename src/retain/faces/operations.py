@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
-from retain.faces import context, run, work
+from retain.faces import context, run, search, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.memory import Memory
@@ -195,6 +195,7 @@ COMMANDS = (
     Command("backup", backup, "Write a consistent copy while it is in use.", "retain backup retain-monday.db", (), _FILE),
     Command("work", work.work, work.ABOUT, work.EXAMPLE, ("tenant",), work.ARGUMENTS),
     Command("context", context.context, context.ABOUT, context.EXAMPLE, ("tenant", "user", "agent"), context.ARGUMENTS),
+    Command("search", search.search, search.ABOUT, search.EXAMPLE, ("tenant", "user", "agent"), search.ARGUMENTS),
     Command("run", run.run, run.ABOUT, run.EXAMPLE, ("tenant", "user", "agent"), run.ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),
