@@ -101,10 +101,15 @@ def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     return found
 
 
-def quantise(vectors: Matrix) -> list[tuple[bytes, float]]:
-    """Each vector as bytes from -127 to 127 and the scale that makes numbers of them again: a quarter of the room."""
+def quantise(vectors: Matrix) -> list[tuple[float, bytes]]:
+    """Each vector as a scale and a byte from -127 to 127 for each dimension: a quarter of the room."""
     import numpy as np
 
     scales = np.maximum(abs(vectors).max(axis=1), 1e-12) / 127
     small = np.rint(vectors / scales[:, None]).astype(np.int8)
-    return [(row.tobytes(), float(scale)) for row, scale in zip(small, scales, strict=True)]
+    return [(float(scale), row.tobytes()) for scale, row in zip(scales, small, strict=True)]
+
+
+def text_of(title: str, text: str) -> str:
+    """What is embedded of a row: its text, under its title where it has one."""
+    return f"{title}\n{text}" if title and text else title or text

