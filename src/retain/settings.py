@@ -93,6 +93,12 @@ class Settings:
     embedding_dimensions: int = _setting(
         0, "For `service`: how long vectors are asked for. 0: as long as the model makes them."
     )
+    vector_memory_mib: int = _setting(
+        512,
+        "How much memory vectors may take; those searched last stay. A million of the `static` embedder take 260 MiB.",
+        1,
+    )
+    recall: bool = _setting(True, "Put what search finds for a new message into its context.")
     ref_tokens: int = _setting(500, "Tool outputs above this many tokens become references.", 1)
     ref_file_bytes: int = _setting(256 << 10, "References above this size are kept in files, where there is a folder.", 1024)
     ref_folder: str = _setting(

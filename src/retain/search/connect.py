@@ -12,4 +12,5 @@ from retain.storage.sqlite import SqliteDatabase
 
 def index(database: Database, settings: Settings) -> Index:
     """The index of a database."""
-    return Index(SqliteEngine() if isinstance(database, SqliteDatabase) else PostgresEngine())
+    made = SqliteEngine if isinstance(database, SqliteDatabase) else PostgresEngine
+    return Index(made(settings.vector_memory_mib))

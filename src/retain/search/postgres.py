@@ -1,58 +1,198 @@
-"""The index on PostgreSQL."""
+"""The index on PostgreSQL: which rows have a word is a table of numbers, written in the same round trip as the row.
+
+Row-level security is forced, so nothing may be found by an operator that could leak what it compares: words and users are
+hashes, compared as numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from retain.search.engine import Asked, Item, Matches
-from retain.storage.database import Transaction
+from retain.search.engine import Asked, Item
+from retain.search.legs import COLUMNS, Legs, Posting, indexed, item
+from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
+from retain.storage.database import Row, Transaction
 
 if TYPE_CHECKING:
-    from retain.search.engine import Vector
+    from retain.search.vectors import Numbers
 
-_ADD = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, author, role, title,
-                                    text, at, expires_at)
-          values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :author, :role, :title,
-                  :text, :at, :expires_at)"""
-_PUT = """insert into search_vectors (tenant, number, model, scale, vector)
-          select tenant, number, :model, :scale, :vector from search_items where tenant = :tenant and number = :number"""
+_AT_ONCE = 8192
+_NO_OWNER = 0
+_ADD = """with added as (
+              insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
+                                        author, title, text)
+              values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role,
+                      :author, :title, :text) returning number)
+          insert into search_words (tenant, word, owner, number)
+          select :tenant, word, :owner, number from added, unnest(:words::bigint[]) word"""
+_NEWEST = "select coalesce(max(number), 0) from search_items where tenant = :tenant"
+# Each list is read from the end of its part of the index, and no further than the cap.
+_POSTINGS = """select place, numbers from unnest(:words::bigint[]) with ordinality w (word, place)
+    cross join unnest(:owners::bigint[]) owner
+    cross join lateral (
+        select string_agg(number::text, ',') numbers from (
+            select number from search_words where tenant = :tenant and search_words.word = w.word
+            and search_words.owner = owner.owner order by number desc limit :cap) newest) list
+    where numbers is not null"""
+_POSTINGS_OF_ALL = """select place, numbers from unnest(:words::bigint[]) with ordinality w (word, place)
+    cross join lateral (
+        select string_agg(number::text, ',') numbers from (
+            select number from search_words where tenant = :tenant and search_words.word = w.word
+            order by number desc limit :cap) newest) list
+    where numbers is not null"""
+_COUNT = "select count(*) from search_words where tenant = :tenant and word = :word and owner = any(:owners)"
+_COUNT_OF_ALL = "select count(*) from search_words where tenant = :tenant and word = :word"
+_VISIBLE = """select number from search_items where tenant = :tenant and number = any(:numbers)
+    and (user_id is null or user_id = coalesce(:user, user_id)) and (agent is null or agent = coalesce(:agent, agent))
+    and (board is null or board = any(coalesce(:boards, array[board])))
+    and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
+    and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
+    and (expires_at is null or expires_at > :now)"""
+_ITEMS = f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)"
+_AROUND = f"""select distinct {COLUMNS} from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
+    spans (of_kind, of_id, low, high) join search_items
+    on tenant = :tenant and kind = of_kind and id = of_id and seq between low and high
+    where (expires_at is null or expires_at > :now)"""
+_REPLACED = "delete from search_vectors where tenant = :tenant and number = :number and model <> :model"
+_PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
+          select tenant, number, user_id, :model, :scale, :vector from search_items
+          where tenant = :tenant and number = :number on conflict do nothing"""
+_SINCE = """select number, scale, vector, stamp from search_vectors
+    where tenant = :tenant and model = :model and length(vector) = :dimension
+    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
+_SINCE_OF = """select number, scale, vector, stamp from search_vectors
+    where tenant = :tenant and model = :model and user_id = :user and length(vector) = :dimension
+    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
+_SINCE_NOBODY = """select number, scale, vector, stamp from search_vectors
+    where tenant = :tenant and model = :model and user_id is null and length(vector) = :dimension
+    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
+_SNAPSHOT = """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
+               from pg_current_snapshot() now where :tenant <> ''"""
+_COUNTS = {
+    EVERYBODY: "select count(*) from search_vectors where tenant = :tenant and model = :model",
+    NOBODY: "select count(*) from search_vectors where tenant = :tenant and model = :model and user_id is null",
+    "user": "select count(*) from search_vectors where tenant = :tenant and model = :model and user_id = :user",
+}
+_PAGES = {EVERYBODY: _SINCE, NOBODY: _SINCE_NOBODY, "user": _SINCE_OF}
+_THEIRS = """select number, scale, vector from search_vectors
+             where tenant = :tenant and number = any(:numbers) and model = :model and length(vector) = :dimension"""
+_EVER = 2**63 - 1
 
 
-class PostgresEngine:
+class PostgresEngine(Legs):
     """Words and vectors on PostgreSQL."""
 
+    # -- writing -----------------------------------------------------------------------------------------------
+
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows and make their words findable."""
-        tx.many(_ADD, rows)
+        """Write rows and their words."""
+        made = [{**row, "owner": _owner(row["user_id"]), "words": _hashes(row)} for row in rows]
+        if len(made) == 1:
+            tx.run(_ADD, **made[0])
+        else:
+            tx.many(_ADD, made)
 
-    def matching(self, tx: Transaction, words: Sequence[str], asked: Asked, most: int) -> Matches:
-        """Rows with any of the words."""
-        raise NotImplementedError
+    def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
+        """Keep the vectors of rows that are still there, in place of another model's."""
+        rows = [{"model": model, "number": number, "scale": scale, "vector": vector} for number, scale, vector in vectors]
+        tx.many(_REPLACED, rows)
+        tx.many(_PUT, rows)
 
-    def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
-        """Rows by the cosine of their vector."""
-        raise NotImplementedError
-
-    def cosines(self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]) -> dict[int, float]:
-        """The cosine of each row that has a vector."""
-        raise NotImplementedError
+    # -- reading -----------------------------------------------------------------------------------------------
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
-        raise NotImplementedError
+        return {row[0]: item(row) for row in tx.all(_ITEMS, numbers=list(numbers))}
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """The neighbours of rows."""
-        raise NotImplementedError
-
-    def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Keep vectors."""
-        tx.many(
-            "delete from search_vectors where tenant = :tenant and number = :number", [{"number": v[0]} for v in vectors]
+        found = tx.all(
+            _AROUND,
+            kinds=[row.kind for row in items],
+            ids=[row.id for row in items],
+            lows=[row.seq - reach for row in items],
+            highs=[row.seq + reach for row in items],
         )
-        tx.many(_PUT, [{"model": model, "number": n, "scale": scale, "vector": v} for n, scale, v in vectors])
+        known = {row.number for row in items}
+        return [item(row) for row in found if row[0] not in known]
 
-    def extent(self, tx: Transaction, asked: Asked) -> int:
-        """About how many rows the scope has."""
-        raise NotImplementedError
+    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
+        found = tx.all(
+            _VISIBLE,
+            numbers=list(numbers),
+            user=asked.user,
+            agent=asked.agent,
+            boards=None if asked.boards is None else list(asked.boards),
+            kinds=None if asked.kinds is None else list(asked.kinds),
+            session=asked.session,
+            since=asked.since,
+            until=asked.until,
+        )
+        return {number for (number,) in found}
+
+    # -- words -------------------------------------------------------------------------------------------------
+
+    def _postings(self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None) -> list[Posting]:
+        import numpy as np
+
+        hashes = [_hash(word) for word in words]
+        if user is None:
+            rows = tx.all(_POSTINGS_OF_ALL, words=hashes, cap=cap)
+        else:
+            rows = tx.all(_POSTINGS, words=hashes, owners=[_owner(user), _NO_OWNER], cap=cap)
+        lists: list[list[Numbers]] = [[] for _ in words]
+        for place, listed in rows:
+            lists[place - 1].append(np.fromstring(listed, np.int64, sep=","))
+        found = []
+        for word, parts in zip(words, lists, strict=True):
+            numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))[::-1][:cap]
+            having = self._count(tx, word, user) if len(numbers) == cap else len(numbers)
+            found.append(Posting(numbers, max(having, len(numbers))))
+        return found
+
+    def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
+        if user is None:
+            return int((tx.one(_COUNT_OF_ALL, word=_hash(word)) or (0,))[0])
+        return int((tx.one(_COUNT, word=_hash(word), owners=[_owner(user), _NO_OWNER]) or (0,))[0])
+
+    def _newest(self, tx: Transaction) -> int:
+        return int((tx.one(_NEWEST) or (0,))[0])
+
+    # -- vectors -----------------------------------------------------------------------------------------------
+
+    def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
+        low, high = tx.one(_SNAPSHOT) or (0, 0)
+
+        def since(mark: int) -> Iterator[Page]:
+            # Stamps of a restored dump may be from another server's future: they are read once, at the beginning.
+            named = {"model": model, "user": whose.user, "dimension": dimension, "until": high if mark else _EVER}
+            after = -1
+            while rows := tx.all(_PAGES[whose.who], since=mark, after=after, size=_AT_ONCE, **named):
+                yield page([row[:3] for row in rows])
+                mark, after = rows[-1][3], rows[-1][0]
+
+        def count() -> int:
+            return int((tx.one(_COUNTS[whose.who], model=model, user=whose.user) or (0,))[0])
+
+        return Source(since, int(low), count)
+
+    def _vectors_of(self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int) -> list[Row]:
+        return tx.all(_THEIRS, numbers=list(numbers), model=model, dimension=dimension)
+
+
+@lru_cache(1 << 16)
+def _hash(word: str) -> int:
+    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
+
+
+def _hashes(row: Mapping[str, Any]) -> list[int]:
+    found = indexed(row["kind"], row["session_id"], row["author"], row["title"], row["text"], row["at"])
+    return [_hash(word) for word in found]
+
+
+def _owner(user: str | None) -> int:
+    return _NO_OWNER if user is None else _hash(user)

@@ -16,32 +16,42 @@ create table search_items (
     agent {key},
     board {key},
     session_id {key},
-    author {text} not null,
-    role {text} not null,
-    title {text} not null,
-    text {text} not null,
     at {time} not null,
     expires_at {time},
+    role {text} not null,
+    author {text} not null,
+    title {text} not null,
+    text {text} not null,
     primary key (tenant, number)
 ) {strict};
 create unique index search_items_by_thing on search_items (tenant, kind, id, seq, part);
 
 -- Which rows have a word, by hashes of the word and of the user. A tsvector cannot serve here: under row-level security its
--- operator may not use an index, because it could leak what it compares; equality of numbers may.
+-- operator may not use an index, because it could leak what it compares; equality of numbers may. A foreign key would be
+-- checked once for each word of each row: a trigger removes them with their row.
 create table search_words (
     tenant {key} not null,
     word bigint not null,
     owner bigint not null,
     number bigint not null,
-    primary key (tenant, word, owner, number),
-    foreign key (tenant, number) references search_items (tenant, number) on delete cascade
+    primary key (tenant, word, owner, number)
 ) {strict};
 create index search_words_by_item on search_words (tenant, number);
+create function search_items_removed() returns trigger language plpgsql as $$
+begin
+    delete from search_words using gone where search_words.tenant = gone.tenant and search_words.number = gone.number;
+    return null;
+end $$;
+create trigger search_items_removed after delete on search_items referencing old table as gone
+for each statement execute function search_items_removed();
 
+-- The stamp is the transaction that wrote the vector: what one reader has not seen yet is told by it, in whatever order
+-- writers commit.
 create table search_vectors (
     tenant {key} not null,
     number bigint not null,
-    stamp bigint not null generated always as identity,
+    stamp bigint not null default (pg_current_xact_id()::text::bigint),
+    user_id {key},
     model {key} not null,
     scale {real} not null,
     vector {blob} not null,
@@ -49,8 +59,10 @@ create table search_vectors (
     foreign key (tenant, number) references search_items (tenant, number) on delete cascade
 ) {strict};
 create index search_vectors_by_model on search_vectors (tenant, model, stamp);
+create index search_vectors_by_user on search_vectors (tenant, model, user_id, stamp);
 
 -- down
 drop table search_vectors;
 drop table search_words;
 drop table search_items;
+drop function search_items_removed();

@@ -4,7 +4,7 @@
 -- Rows are never changed: a thing that changes gets new rows with new numbers, and a number is never given twice, so what
 -- is known of a number can be cached for ever. `id` and `seq` name the thing within its kind (a session and the number of a
 -- message, a document and the number of a chunk); `part` counts the parts of a long one. `agent` is null for what every
--- agent may see, `board` names the whiteboard it is on.
+-- agent may see, `board` names the whiteboard it is on. The text is last: what a search filters by is read without it.
 create table search_items (
     number integer primary key autoincrement,
     tenant {key} not null references tenants (tenant),
@@ -16,34 +16,39 @@ create table search_items (
     agent {key},
     board {key},
     session_id {key},
-    author {text} not null,
-    role {text} not null,
-    title {text} not null,
-    text {text} not null,
     at {time} not null,
-    expires_at {time}
+    expires_at {time},
+    role {text} not null,
+    author {text} not null,
+    title {text} not null,
+    text {text} not null
 ) {strict};
 create unique index search_items_by_thing on search_items (tenant, kind, id, seq, part);
 
--- The words of the rows up to `absorbed`; later ones are the tail, which a search reads itself.
+-- The words of the rows up to `absorbed`; later ones are the tail, which a search reads itself. Which rows have a word is
+-- all that is asked of it. `removed` counts the rows whose words are still in its pages, until the file is compacted.
 create virtual table search_words using fts5 (
-    words, content = '', contentless_delete = 1, tokenize = "ascii tokenchars '.'"
+    words, content = '', contentless_delete = 1, detail = none, tokenize = "ascii tokenchars '._'"
 );
-create table search_absorbed (number integer primary key) {strict};
-insert into search_absorbed values (0);
+create table search_absorbed (number integer not null, removed integer not null) {strict};
+insert into search_absorbed values (0, 0);
 
 create table search_vectors (
     stamp integer primary key autoincrement,
     tenant {key} not null,
     number {int} not null unique references search_items (number) on delete cascade,
+    user_id {key},
     model {key} not null,
     scale {real} not null,
     vector {blob} not null
 ) {strict};
 create index search_vectors_by_model on search_vectors (tenant, model, stamp);
+create index search_vectors_by_user on search_vectors (tenant, model, user_id, stamp);
 
-create trigger search_items_removed after delete on search_items begin
-    delete from search_words where rowid = old.number and old.number <= (select number from search_absorbed);
+create trigger search_items_removed after delete on search_items
+when old.number <= (select number from search_absorbed) begin
+    delete from search_words where rowid = old.number;
+    update search_absorbed set removed = removed + 1;
 end;
 
 -- down

@@ -1,0 +1,324 @@
+"""What every engine must do for a search, on each engine in turn."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from retain import Memory
+from retain.search.embed import quantise
+from retain.search.engine import Asked, Engine, Item
+from retain.search.index import Index
+from retain.storage.database import Transaction
+
+MODEL = "test@1"
+ADA = Asked(user="ada")
+T = TypeVar("T")
+
+
+class Rows:
+    """Rows of one tenant, straight into the index."""
+
+    def __init__(self, memory: Memory, tenant: str = "acme") -> None:
+        self.database = memory.database
+        self.index: Index = memory.scope(tenant)._home.index
+        self.engine: Engine = self.index.engine
+        self.tenant = tenant
+        self.made = 0
+
+    def add(self, *texts: str, together: bool = True, **named: Any) -> list[int]:
+        items = []
+        for text in texts:
+            self.made += 1
+            values = {"kind": "messages", "id": "s", "seq": self.made, "at": 1, "text": text, "user": "ada", **named}
+            items.append(Item(**values))
+        for some in [items] if together else [[one] for one in items]:
+            self.database.write(self.tenant, partial(self.index.add, items=some))
+        return self.read(lambda tx: [n for (n,) in tx.all(_NEWEST, size=len(items))][::-1])
+
+    def write(self, work: Callable[[Transaction], None]) -> None:
+        self.database.write(self.tenant, work)
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.read(self.tenant, work)
+
+    def matching(self, words: str, asked: Asked = ADA, most: int = 10) -> list[int]:
+        return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, most)).numbers
+
+    def having(self, words: str, asked: Asked = ADA) -> list[int]:
+        return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, 10)).having
+
+    def extent(self, asked: Asked = ADA) -> int:
+        return self.read(lambda tx: self.engine.extent(tx, asked))
+
+    def put(self, numbers: Sequence[int], vectors: Any, model: str = MODEL) -> None:
+        made = [(n, scale, small) for n, (scale, small) in zip(numbers, quantise(vectors), strict=True)]
+        self.write(lambda tx: self.engine.put(tx, model, made))
+
+    def nearest(self, vector: Any, asked: Asked = ADA, most: int = 10, model: str = MODEL) -> list[int]:
+        return [n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))]
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        self.write(lambda tx: tx.many(_REMOVE, [{"number": n} for n in numbers]))
+
+
+_NEWEST = "select number from search_items where tenant = :tenant order by number desc limit :size"
+_REMOVE = "delete from search_items where tenant = :tenant and number = :number"
+
+
+def name(n: int) -> str:
+    """A word that is indexed as it is."""
+    return "z" + "".join("bcdfghjklm"[int(digit)] for digit in str(n)) + "o"
+
+
+def directions(count: int, size: int = 64, seed: int = 1) -> Any:
+    """Vectors of length 1."""
+    made = np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def rows(memory: Memory) -> Rows:
+    return Rows(memory)
+
+
+class TestWords:
+    """The leg of words."""
+
+    def test_a_row_is_found_at_once(self, rows: Rows) -> None:
+        """P12."""
+        (number,) = rows.add("the blue zebra")
+        assert rows.matching("zebra") == [number]
+        assert rows.matching("green") == []
+        assert rows.matching("") == []
+
+    def test_rare_words_weigh_more(self, rows: Rows) -> None:
+        common = rows.add(*["train ticket"] * 30)
+        (rare,) = rows.add("train zanzibar")
+        both = rows.add("ticket zanzibar", "nothing")[0]
+        assert rows.matching("train ticket zanzibar", most=2) == [both, rare]
+        assert rows.matching("ticket zanzibar", most=3) == [both, rare, common[-1]]
+        assert rows.having("train ticket zanzibar absent") == [31, 31, 2, 0]
+        assert rows.extent() == 33
+
+    def test_it_makes_no_difference_how_rows_came(self, rows: Rows) -> None:
+        """Alone, together, in the tail or absorbed."""
+        texts = [f"a{name(n % 7)} x{name(n)}" for n in range(300)]
+        numbers = rows.add(*texts[:100], together=False) + rows.add(*texts[100:290]) + rows.add(*texts[290:], together=False)
+        assert rows.matching("a" + name(3), most=1000) == numbers[3::7][::-1]
+        assert rows.having(f"a{name(3)} x{name(299)} x{name(0)} x{name(128)}") == [43, 1, 1, 1]
+        for place in (0, 99, 100, 127, 128, 289, 290, 299):
+            assert rows.matching("x" + name(place)) == [numbers[place]]
+
+    def test_removed_rows_are_not_found(self, rows: Rows) -> None:
+        """P13: neither from the tail nor from what was absorbed."""
+        numbers = rows.add(*[f"same {name(n)}" for n in range(200)], together=False)
+        rows.remove([numbers[3], numbers[150], numbers[199]])
+        left = [number for number in numbers if number not in (numbers[3], numbers[150], numbers[199])]
+        assert rows.matching("same", most=1000) == left[::-1]
+        assert [rows.matching(name(n)) for n in (3, 150, 199)] == [[], [], []]
+        assert rows.having("same") == [197]
+        rows.add(*[f"same {name(n)}" for n in range(200, 400)])
+        assert len(rows.matching("same", most=1000)) == 397
+        assert rows.extent() == 397
+
+    def test_users_see_their_own_and_nobodys(self, rows: Rows) -> None:
+        for size in (1, 200):  # in the tail, and absorbed
+            mine = rows.add(*["public word"] * size, user="ada")
+            theirs = rows.add(*["public word"] * size, user="bob")
+            public = rows.add(*["public word"] * size, user=None)
+        found = rows.matching("public", most=1000)
+        assert set(mine) | set(public) < set(found)
+        assert not set(theirs) & set(found)
+        assert len(found) == 402
+        assert rows.having("public") == [402]
+        assert rows.extent() == 402
+        assert len(rows.matching("public", Asked(), most=1000)) == 603
+        assert rows.extent(Asked()) == 603
+        assert len(rows.matching("public", Asked(user="nobody"), most=1000)) == 201
+        assert rows.matching("publi", Asked(), most=1000) == []  # a prefix of a word is no word
+
+    def test_tenants_do_not_mix(self, rows: Rows, memory: Memory) -> None:
+        other = Rows(memory, "other")
+        mine = rows.add(*["same word"] * 150)
+        theirs = other.add(*["same word"] * 150)
+        assert rows.matching("same", Asked(), most=1000) == mine[::-1]
+        assert other.matching("same", Asked(), most=1000) == theirs[::-1]
+        assert rows.having("same") == [150]
+        assert rows.extent(Asked()) == other.extent(Asked()) == 150
+
+    def test_every_filter_comes_before_the_cut(self, rows: Rows) -> None:
+        """Nine of ten rows that match are not wanted, whatever for; the tenth ones are found all the same."""
+        plain: dict[str, Any] = {"agent": None, "session": "s", "at": 5}
+        for wrong in (
+            {"agent": "other"},
+            {"board": "hidden"},
+            {"kind": "notes"},
+            {"session": "t"},
+            {"at": 4},
+            {"at": 9},
+            {"expires_at": 7},
+        ):
+            rows.add(*["lantern word"] * 20, **{**plain, **wrong})
+        right = rows.add(*["lantern word"] * 12, **plain)
+        for wrong in ({"agent": "other"}, {"kind": "notes"}, {"at": 4}, {"expires_at": 7}):
+            rows.add(*["lantern word"] * 20, **{**plain, **wrong})
+        asked = Asked("ada", "scout", ("shown",), ("messages", "entries"), "s", 5, 9)
+        assert rows.matching("lantern word", asked, most=10) == right[::-1][:10]
+        assert rows.matching("lantern word", asked, most=100) == right[::-1]
+
+    def test_what_expired_takes_nobodys_place(self, rows: Rows) -> None:
+        """B22: of 6,000 rows 99 of 100 have expired, also the newest 5,000; the first ten are ten live ones."""
+        live = rows.add(*["lantern straw"] * 60)
+        rows.add(*["lantern straw"] * 5940, expires_at=5)
+        assert rows.matching("lantern straw") == live[::-1][:10]
+        assert rows.having("lantern") == [6000]
+
+    def test_narrow_filters_reach_old_rows(self, rows: Rows) -> None:
+        """A kind and a session of a few rows, older than thousands of others with the same words."""
+        note = rows.add("camel word", kind="notes", id="n", session="old")
+        rows.add(*["camel word"] * 4500)
+        assert rows.matching("camel", Asked("ada", kinds=("notes",))) == note
+        assert rows.matching("camel", Asked("ada", session="old")) == note
+        assert rows.matching("camel", Asked("ada", kinds=("notes",), session="s")) == []
+        assert rows.having("camel", Asked("ada", kinds=("notes",))) == [4501]
+
+    def test_any_word_may_be_asked_for(self, rows: Rows) -> None:
+        """B27: nothing that FTS5 or SQL could take for its own."""
+        rows.add("plain text")
+        for word in (
+            '"',
+            "'",
+            "*",
+            "a*",
+            "NEAR",
+            "AND",
+            "(",
+            "a:b",
+            "-x",
+            "^",
+            "%",
+            "\x00",
+            "😀",
+            "ß",
+            "\ud800",
+            "x" * 999,
+        ):
+            assert rows.read(partial(rows.engine.matching, words=[word], asked=ADA, most=10)).numbers == []
+
+
+class TestRows:
+    """Reading rows, and their neighbours."""
+
+    def test_items_come_back_as_they_were(self, rows: Rows) -> None:
+        (number,) = rows.add(
+            "text", agent="scout", board="b", session="s", author="Ada", role="user", title="t", at=7, expires_at=2**60
+        )
+        (found,) = rows.read(lambda tx: rows.engine.items(tx, [number, 999])).values()
+        assert found == Item("messages", "s", "text", 7, 1, 0, "ada", "scout", "b", "s", "Ada", "user", "t", 2**60, number)
+        assert rows.read(lambda tx: rows.engine.items(tx, [])) == {}
+
+    def test_neighbours_are_of_the_same_thing(self, rows: Rows) -> None:
+        numbers = rows.add(*"abcdefghij")
+        rows.add("other", id="t", seq=5)
+        rows.add("expired", id="s", seq=3, part=1, expires_at=5)
+        found = rows.read(lambda tx: list(rows.engine.items(tx, [numbers[3], numbers[4]]).values()))
+        around = rows.read(lambda tx: rows.engine.around(tx, found, 2))
+        assert sorted(row.text for row in around) == ["b", "c", "f", "g"]
+        assert rows.read(lambda tx: rows.engine.around(tx, [], 2)) == []
+
+
+class TestVectors:
+    """The leg of meaning."""
+
+    def test_nearest_are_the_nearest(self, rows: Rows) -> None:
+        numbers = rows.add(*["text"] * 300)
+        vectors = directions(300)
+        rows.put(numbers, vectors)
+        exact = np.argsort(-(vectors @ vectors[17]))[:20]
+        found = rows.nearest(vectors[17], most=20)
+        assert found[0] == numbers[17]
+        assert len(set(found) & {numbers[place] for place in exact}) >= 19
+        close = rows.read(lambda tx: rows.engine.nearest(tx, vectors[17], MODEL, ADA, 5))
+        assert close[0][1] == pytest.approx(1, abs=0.01)
+        assert [score for _, score in close] == sorted((score for _, score in close), reverse=True)
+        cosines = rows.read(lambda tx: rows.engine.cosines(tx, vectors[17], MODEL, [*numbers[:50], 10**6]))
+        assert list(cosines) == numbers[:50] or set(cosines) == set(numbers[:50])
+        assert [cosines[n] for n in numbers[:50]] == pytest.approx(vectors[:50] @ vectors[17], abs=0.02)
+
+    def test_it_follows_what_is_put_and_removed(self, rows: Rows) -> None:
+        numbers, vectors = rows.add(*["text"] * 40), directions(40)
+        rows.put(numbers[:10], vectors[:10])
+        assert rows.nearest(vectors[3])[0] == numbers[3]
+        assert numbers[30] not in rows.nearest(vectors[30], most=100)
+        rows.put(numbers[10:], vectors[10:])
+        assert rows.nearest(vectors[30])[0] == numbers[30]
+        rows.remove([numbers[30]])
+        found = rows.nearest(vectors[30], most=100)
+        assert len(found) == 39
+        assert numbers[30] not in found
+        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+        rows.put([numbers[30]], vectors[30:31])  # a row that is gone keeps no vector
+        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+
+    def test_two_models_are_never_compared(self, rows: Rows) -> None:
+        numbers, vectors = rows.add("a", "b"), directions(2)
+        longer = directions(2, 96)
+        rows.put(numbers, vectors)
+        rows.put(numbers[:1], longer[:1], "other@1")
+        assert rows.nearest(vectors[0]) == numbers[1:]
+        assert rows.nearest(longer[0], model="other@1") == numbers[:1]
+        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[0], MODEL, numbers)).keys() == {numbers[1]}
+        rows.put(numbers, longer, "other@1")
+        assert set(rows.nearest(longer[0], model="other@1")) == set(numbers)
+
+    def test_whose_they_are(self, rows: Rows, memory: Memory) -> None:
+        vectors = directions(3)
+        mine, theirs, public = (rows.add("text", user=user)[0] for user in ("ada", "bob", None))
+        rows.put([mine, theirs, public], vectors)
+        other = Rows(memory, "other")
+        foreign = other.add("text")
+        other.put(foreign, vectors[:1])
+        assert rows.nearest(vectors[1]) in ([mine, public], [public, mine])
+        assert rows.nearest(vectors[1], Asked())[0] == theirs
+        assert len(rows.nearest(vectors[1], Asked())) == 3
+        assert other.nearest(vectors[0], Asked()) == foreign
+
+    def test_filters_come_first(self, rows: Rows) -> None:
+        """B22: the nearest 300 have expired or are of another kind or session; the twelve others are found."""
+        best = directions(1)[0]
+        wrong: list[dict[str, Any]] = [{"expires_at": 5}, {"kind": "notes"}, {"session": "t"}, {"at": 1}, {"agent": "other"}]
+        plain: dict[str, Any] = {"session": "s", "at": 5}
+        for values in wrong:
+            numbers = rows.add(*["text"] * 60, **{**plain, **values})
+            rows.put(numbers, np.tile(best, (60, 1)))
+        right = rows.add(*["text"] * 12, **plain)
+        rows.put(right, directions(12, seed=2))
+        asked = Asked("ada", "scout", None, ("messages",), "s", 5, 9)
+        assert set(rows.nearest(best, asked, most=12)) == set(right)
+        assert len(rows.nearest(best, asked, most=3)) == 3
+
+
+def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:
+    """The same rows in the same order on every engine, because it is the order that the rows themselves say."""
+    dice = random.Random(7)
+    vocabulary = [name(n) for n in range(200)]
+    texts = [" ".join(dice.choices(vocabulary, [1 / (n + 1) for n in range(200)], k=12)) for _ in range(700)]
+    numbers = rows.add(*texts)
+    having = {word: [n for n, text in zip(numbers, texts, strict=True) if word in text.split()] for word in vocabulary}
+    for _ in range(30):
+        words = list(dict.fromkeys(dice.choices(vocabulary, k=dice.randrange(1, 7))))
+        sums: dict[int, float] = {}
+        for word in words:
+            rarity = math.log1p((700 - len(having[word])) / (len(having[word]) + 0.5))
+            for number in having[word]:
+                sums[number] = sums.get(number, 0) + rarity
+        best = sorted(sums, key=lambda number: (round(sums[number], 9), number), reverse=True)[:20]
+        assert rows.matching(" ".join(words), most=20) == best
+        assert rows.having(" ".join(words)) == [len(having[word]) for word in words]
