@@ -20,6 +20,7 @@ from retain.kinds.entries import Entries
 from retain.kinds.finding import Found
 from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.kind import Home, Source, Who
+from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Notes
 from retain.kinds.refs import Refs
@@ -43,6 +44,7 @@ from retain.talk.content import Content
 from retain.talk.message import NewMessage
 from retain.tool import Tool
 from retain.work.loop import Worked, Worker
+from retain.work.reindex import Reindexed, catch_up, reindex
 from retain.work.retention import Purged, purge
 from retain.work.watch import record
 
@@ -65,6 +67,7 @@ class Scope:
         self.consolidations = Consolidations(home, who)
         self.refs = Refs(home, who)
         self.state = State(home, who)
+        self.knowledge = Knowledge(home, who)
         self.interactions = Interactions(home, who)
         self.turns = Turns(home, who)
 
@@ -157,6 +160,7 @@ class Memory:
         try:
             if migrate_up:
                 migrate.up(opened, migrations)
+                catch_up(memory.home)
         except BaseException:
             memory.close()
             raise
@@ -214,7 +218,13 @@ class Memory:
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         with files.reading(file) as opened:
-            return import_(self.database, TABLES, self.home.blobs, opened, progress=progress)
+            done = import_(self.database, TABLES, self.home.blobs, opened, progress=progress)
+        catch_up(self.home)
+        return done
+
+    def reindex(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Reindexed:
+        """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
+        return reindex(self.home, tenants, progress)
 
     def purge(
         self,
@@ -226,7 +236,15 @@ class Memory:
     ) -> Purged:
         """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
         days = days if days is not None else self.settings.retention_days or None
-        return purge(self.database, self.home.blobs, days=days, tenants=tenants, emergency=emergency, progress=progress)
+        return purge(
+            self.database,
+            self.home.blobs,
+            self.home.index,
+            days=days,
+            tenants=tenants,
+            emergency=emergency,
+            progress=progress,
+        )
 
     def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
         """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""

@@ -151,7 +151,9 @@ def test_no_transaction_removes_more_than_five_hundred_rows(memory: Memory, me: 
     time_.pass_days(30)
     watched = Watched(memory.database, url)
     told: list[tuple[int, int]] = []
-    purged = retention.purge(watched, memory.home.blobs, days=7, progress=lambda done, total: told.append((done, total)))
+    purged = retention.purge(
+        watched, memory.home.blobs, memory.home.index, days=7, progress=lambda done, total: told.append((done, total))
+    )
     assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
     assert max(watched.removed) == retention.MOST_IN_ONE_WRITE == 500
     assert sum(watched.removed) == 2340

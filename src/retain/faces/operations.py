@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
-from retain.faces import context, run, search, work
+from retain.faces import context, knowledge, run, search, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.memory import Memory
 from retain.settings import FIELDS, Settings
 from retain.storage import migrate
+from retain.work.reindex import catch_up
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ def migrate_up(arguments: Arguments) -> int:
         if arguments.sql:
             return _print_sql(memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True)
         done = migrate.up(memory.database, memory.migrations, arguments.to)
+        if memory.database.version() == memory.migrations[-1].number:
+            with progress("indexing") as bar:
+                catch_up(memory.home, bar)
         return _say_done(memory, done, arguments, "applied")
 
 
@@ -101,6 +105,14 @@ def import_(arguments: Arguments) -> int:
     """Read an export."""
     with open_memory(arguments, create=True) as memory, progress("importing") as bar, _readable(arguments.file) as file:
         done = memory.import_(file, progress=bar)
+    show(done, json_wanted=arguments.json)
+    return 0
+
+
+def reindex(arguments: Arguments) -> int:
+    """Fill the index."""
+    with open_memory(arguments) as memory, progress("indexing") as bar:
+        done = memory.reindex(tenants=tenants(arguments, memory), progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -188,6 +200,8 @@ COMMANDS = (
     ),
     Command("import", import_, "Read an export (- from standard input); it can be repeated.", "retain import memory.jsonl",
             (), {"file": {"metavar": "FILE"}}),
+    Command("reindex", reindex, "Put into the search index what it lacks; `verify` says whether it lacks something.",
+            "retain reindex --all-tenants", ("tenant",), EVERY),
     Command("purge", purge, "Remove old messages and expired state, in small batches.", "retain purge --days 90",
             ("tenant",), {**_DAYS, **EVERY}),
     Command("erase", erase, "Remove everything of one user, with a receipt.", "retain erase --user ada --yes",
@@ -196,6 +210,8 @@ COMMANDS = (
     Command("work", work.work, work.ABOUT, work.EXAMPLE, ("tenant",), work.ARGUMENTS),
     Command("context", context.context, context.ABOUT, context.EXAMPLE, ("tenant", "user", "agent"), context.ARGUMENTS),
     Command("search", search.search, search.ABOUT, search.EXAMPLE, ("tenant", "user", "agent"), search.ARGUMENTS),
+    Command("knowledge add", knowledge.add, knowledge.ABOUT, knowledge.EXAMPLE, ("tenant", "user", "agent"),
+            knowledge.ARGUMENTS),
     Command("run", run.run, run.ABOUT, run.EXAMPLE, ("tenant", "user", "agent"), run.ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),

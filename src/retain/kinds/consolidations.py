@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from retain import canonical, clock, ids
 from retain.errors import BadAnswer, Conflict, Invalid, ModelError, NoModel, NotFound, PartlyAnswered
 from retain.kinds import draft, entry
+from retain.kinds import findable as index
 from retain.kinds.draft import Draft, Old
 from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, unpack
 from retain.storage.database import Row, Transaction
@@ -118,6 +119,8 @@ class Consolidations(Kind):
                    values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, 1, :now, :now)""",
                 **new,
             )
+            made = index.entry(new["id"], found.agent, "core", None, found.content, found.user, at=tx.now)
+            self._home.index.add(tx, made)
             return self._decide(tx, id, "accepted", new["id"])
 
         return self._write(work)
@@ -148,6 +151,7 @@ class Consolidations(Kind):
                 raise Conflict(problem=f"consolidation {id!r} is {found.status}, not accepted")
             if not tx.run("delete from entries where tenant = :tenant and id = :made and version = 1", made=found.entry_id):
                 raise Conflict(problem=f"the core entry {found.entry_id!r} was edited since: remove it, if that is meant")
+            self._home.index.remove(tx, "entries", found.entry_id or "")
             return self._decide(tx, id, "undone", None)
 
         return self._write(work)

@@ -13,11 +13,12 @@ from typing import Any
 from retain import canonical, clock, ids, placeholder
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import entry as rules
+from retain.kinds import findable as index
 from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
 from retain.kinds.kind import Kind, Page, Table, Who, cut, unpack
 from retain.section import Ask, Section
 from retain.storage.database import Row, Transaction
-from retain.tool import Answer, Tool, schema
+from retain.tool import Answer, Tool
 
 CORE_NOTE = "This is kept for good and is part of every prompt of yours."
 _MOST_IN_A_PROMPT = 1000
@@ -73,6 +74,8 @@ class Entries(Kind):
         Table("boards", order="board"),
         Table("board_members", order="board, agent"),
     )
+    checks = index.ENTRIES.checks
+    findable = index.ENTRIES
 
     def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
         """Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard."""
@@ -104,7 +107,9 @@ class Entries(Kind):
             )
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
             tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
-            return self._find(tx, id)
+            row = tx.one(_GET, id=id) or ()
+            self._home.index.replace(tx, self.name, id, index.entry(*row[:6], at=row[8]))
+            return _entry(row, tx.now)
 
         return self._write(work)
 
@@ -121,6 +126,7 @@ class Entries(Kind):
                 id=id,
             )
             tx.run("delete from entries where tenant = :tenant and id = :id", id=id)
+            self._home.index.remove(tx, self.name, id)
 
         self._write(work)
 
@@ -209,19 +215,11 @@ class Entries(Kind):
         if len(entries) > self._settings.max_batch:
             raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
         rows = [rules.imported(given, f"entries[{n}]", agent, self._who.user) for n, given in enumerate(entries)]
-        return self._write(lambda tx: [_bring_in(tx, row) for row in rows])
+        return self._write(lambda tx: [self._bring_in(tx, row) for row in rows])
 
     def tools(self) -> list[Tool]:
         """How an agent remembers something."""
-        text = {"type": "string", "description": f"What to remember, at most {rules.MOST_CHARACTERS} characters."}
-        name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
-        return [
-            Tool("save_to_journal", rules.JOURNAL_TOOL, schema(("content",), content=text), self._save_to_journal),
-            Tool("save_to_core", rules.CORE_TOOL, schema(("content",), content=text), self._save_to_core),
-            Tool(
-                "save_to_whiteboard", rules.BOARD_TOOL, schema(("content",), content=text, board=name), self._save_to_board
-            ),
-        ]
+        return rules.tools(self._save_to_journal, self._save_to_core, self._save_to_board)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The agent's private memory."""
@@ -277,11 +275,24 @@ class Entries(Kind):
                 agent=values["agent"],
             ):
                 raise NotFound(what="board", id=where)
-            row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now)
-            assert row is not None
+            row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now) or ()
+            self._home.index.add(tx, index.entry(*row[:6], at=row[8]))
             return _entry(row, tx.now)
 
         return self._write(work)
+
+    def _bring_in(self, tx: Transaction, values: Mapping[str, Any]) -> Entry:
+        """Add an entry from elsewhere, or find that it was brought in before."""
+        created = tx.now if values["created_at"] is None else values["created_at"]
+        if created > tx.now + clock.DAY:
+            raise Invalid(field="created_at", problem="lies more than a day in the future")
+        updated = max(created, values["updated_at"] or 0)
+        if row := tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}):
+            self._home.index.add(tx, index.entry(*row[:6], at=row[8]))
+        row = row or tx.one(_GET, id=values["id"]) or ()
+        if (row[1], row[2], row[4]) != (values["agent"], values["kind"], values["content"]):
+            raise AlreadyExists(what="entry", id=values["id"])
+        return _entry(row, tx.now)
 
     def _find(self, tx: Transaction, id: str) -> Entry:
         row = tx.one(_FIND[self._who.agent is not None], id=id, agent=self._who.agent, user=self._who.user)
@@ -374,19 +385,6 @@ def _everything(who: Who, since: datetime | None = None, until: datetime | None 
 
 def _success(saved: Entry) -> Answer:
     return {"success": True, "memory_type": saved.kind, "content": saved.content}
-
-
-def _bring_in(tx: Transaction, values: Mapping[str, Any]) -> Entry:
-    """Add an entry from elsewhere, or find that it was brought in before."""
-    created = tx.now if values["created_at"] is None else values["created_at"]
-    if created > tx.now + clock.DAY:
-        raise Invalid(field="created_at", problem="lies more than a day in the future")
-    updated = max(created, values["updated_at"] or 0)
-    row = tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}) or tx.one(_GET, id=values["id"])
-    assert row is not None
-    if (row[1], row[2], row[4]) != (values["agent"], values["kind"], values["content"]):
-        raise AlreadyExists(what="entry", id=values["id"])
-    return _entry(row, tx.now)
 
 
 def _private(tx: Transaction, who: Who, most: int) -> Section:

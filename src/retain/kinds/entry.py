@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from retain import canonical, clock, ids, tokens
 from retain.errors import Invalid, TooLarge
 from retain.section import Piece, Section
+from retain.tool import Answer, Tool, schema
 
 EntryKind = Literal["journal", "core", "whiteboard"]
 KINDS_OF_ENTRY: tuple[EntryKind, ...] = ("journal", "core", "whiteboard")
@@ -46,6 +47,17 @@ class Entry:
     updated_at: datetime
     expires_at: datetime | None
     expired: bool
+
+
+def tools(journal: Callable[..., Answer], core: Callable[..., Answer], board: Callable[..., Answer]) -> list[Tool]:
+    """The tools with which an agent remembers something, over what each of them does."""
+    text = {"type": "string", "description": f"What to remember, at most {MOST_CHARACTERS} characters."}
+    name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
+    return [
+        Tool("save_to_journal", JOURNAL_TOOL, schema(("content",), content=text), journal),
+        Tool("save_to_core", CORE_TOOL, schema(("content",), content=text), core),
+        Tool("save_to_whiteboard", BOARD_TOOL, schema(("content",), content=text, board=name), board),
+    ]
 
 
 def content(value: str, field: str = "content") -> str:

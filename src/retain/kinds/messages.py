@@ -11,6 +11,7 @@ from typing import Any
 
 from retain import canonical, clock, placeholder
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
+from retain.kinds import findable as index
 from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
@@ -91,7 +92,9 @@ class Messages(Kind):
                    select 1 from messages where messages.tenant = :tenant
                    and messages.session_id = mentions.session_id and messages.seq = mentions.seq)""",
         ),
+        *index.MESSAGES.checks,
     )
+    findable = index.MESSAGES
 
     def append(
         self,
@@ -202,7 +205,7 @@ class Messages(Kind):
         once: tuple[str, str] | None = None,
     ) -> list[Message]:
         """Give the rows the next numbers, under the lock of the session's row, which is held until the commit."""
-        last = self._lock(tx, session)
+        last, user, agent = self._lock(tx, session)
         if once:
             self._remember(tx, session, once, last + 1, last + len(rows))
         if expected_last_seq not in (None, last):
@@ -220,6 +223,16 @@ class Messages(Kind):
             tx.run(_INSERT, **values[0])
         else:
             tx.many(_INSERT, values)
+        self._home.index.add(
+            tx,
+            [
+                item
+                for value in values
+                for item in index.message(
+                    session, value["seq"], user, agent, value["role"], value["author"], value["said"], value["created_at"]
+                )
+            ],
+        )
         mentions = [
             {"session": session, "seq": value["seq"], "key": key}
             for value in values
@@ -260,12 +273,14 @@ class Messages(Kind):
             at=at,
         )
 
-    def _lock(self, tx: Transaction, session: str) -> int:
-        """Keep other writers out of the session until the commit; the number of its last message, 0 before the first."""
+    def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
+        """Keep other writers out of the session until the commit; the number of its last message (0 before the first), its
+        user and its agent.
+        """
         tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
         found = tx.one(
             """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
-                                            order by seq desc limit 1), first_seq - 1)
+                                            order by seq desc limit 1), first_seq - 1), user_id, agent
                from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
             session=session,
             user=self._who.user,
@@ -278,7 +293,7 @@ class Messages(Kind):
                 "update active_sessions set last_active_at = :now where tenant = :tenant and active_session_id = :session",
                 session=session,
             )
-        return int(found[1])
+        return int(found[1]), found[2], found[3]
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
         """The messages that were added when the key was used for the first time."""
@@ -314,7 +329,7 @@ def row(
     """A new message, checked, as the values of its row."""
     if role not in ROLES:
         raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-    raw, size, calls_tools = read_content(content, where + "content", settings.max_message_bytes)
+    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes)
     if author is None and role == "assistant":
         author = who.agent
     return {
@@ -323,6 +338,7 @@ def row(
         "author": None if author is None else canonical.key(author, where + "author"),
         "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
         "tokens": size,
+        "said": index.said(role, value),
         "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
         "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
         "cost": None if cost is None else canonical.amount(cost, where + "cost"),
@@ -347,7 +363,7 @@ def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mappi
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
-    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter")} for row in rows]
+    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")} for row in rows]
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 

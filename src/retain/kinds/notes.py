@@ -15,7 +15,9 @@ from functools import partial
 
 from retain import canonical, clock, tokens
 from retain.errors import Invalid, NotFound, WrongVersion
+from retain.kinds import findable as index
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
+from retain.search.chunk import Chunk, split
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
 from retain.texts import markdown
@@ -83,7 +85,9 @@ class Notes(Kind):
                                   where v.tenant = :tenant and v.user_id = notes.user_id and v.agent = notes.agent
                                   and v.version = notes.version and v.text = notes.text))""",
         ),
+        *index.NOTES.checks,
     )
+    findable = index.NOTES
 
     def read(self) -> Note:
         """The document; empty, at version 0, where there are no notes yet."""
@@ -246,13 +250,16 @@ class Notes(Kind):
     def _change(self, operation: str, edit: Edit, if_version: int | None, *, slow: bool = False) -> tuple[Note, int]:
         """Put an edited document in the place of the one that is there; and how many sections were meant by a header.
 
-        A slow edit is made before the row is locked, and again if another writer came first; in the end under the lock.
+        It is edited and read in sections before the row is locked, and again if another writer came first, more than once
+        where the edit is slow; in the end under the lock.
         """
         whose = self._whose()
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
-        def work(tx: Transaction, before: str | None = None, made: Edited | None = None) -> tuple[Note, int] | None:
+        def work(
+            tx: Transaction, before: str | None = None, made: Edited | None = None, sections: Sequence[Chunk] | None = None
+        ) -> tuple[Note, int] | None:
             while True:
                 tx.lock("select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent", **whose)
                 row = tx.one(_READ, **whose)
@@ -270,12 +277,15 @@ class Notes(Kind):
                     continue  # another writer began the notes a moment ago
                 source = self._who.source
                 tx.run(_KEEP, **whose, text=text, version=note.version + 1, operation=operation, source=source)
+                found = index.notes(**whose, sections=split(text, "markdown") if sections is None else sections, at=tx.now)
+                self._home.index.change(tx, self.name, index.pair(**whose), found)
                 return _note(changed), edited.same
 
-        for _ in range(TRIES if slow else 0):
+        for _ in range(TRIES if slow else 1):
             there = self.read()
             self._expect(there, if_version)
-            done = self._write(partial(work, before=there.text, made=edit(there.text)))
+            made = edit(there.text)
+            done = self._write(partial(work, before=there.text, made=made, sections=split(made.text, "markdown")))
             if done is not None:
                 return done
         done = self._write(work)

@@ -8,9 +8,10 @@ from typing import IO, Any
 
 from retain import canonical, clock, placeholder
 from retain.errors import AlreadyExists, Busy, InDoubt, Invalid, NotFound, RetainError, Unreachable
+from retain.kinds import findable as index
 from retain.kinds import reference
 from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, own_session, unpack
-from retain.kinds.reference import FRAGMENT, PLACES, Output, Ref
+from retain.kinds.reference import FRAGMENT, Output, Ref
 from retain.kinds.reference_tools import close, tools
 from retain.models import Model
 from retain.section import Ask, Section
@@ -26,7 +27,6 @@ __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", 
 MOST_LISTED = 200
 """The most references of a session that a context looks at."""
 _MOST_SUMMARY = 2_000
-_BEGINNING = 2_000
 _TRIES = 3
 _LOCAL = {"file": "null", "whole": "0", "staged_at": ":now"}
 
@@ -95,7 +95,7 @@ class Preparing:
         values = {
             "type": type, "media": media, "bytes": stored.bytes, "lines": measured.lines, "tokens": measured.tokens,
             "metadata": told, "agent": self._who.agent, "session": session,
-            "begins": source if media == "binary" else f"{source} {measured.beginning[:_BEGINNING]}",
+            "begins": index.begins(source, media, measured.beginning),
         }  # fmt: skip
         return Prepared(
             name, summary, reference.line(source, status, placeholder.write(name, summary)), stored, values, key is not None
@@ -150,7 +150,9 @@ class Refs(Kind):
             """select 'reference ' || key from refs join sessions on sessions.tenant = refs.tenant
                and sessions.id = refs.session_id where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",
         ),
+        *index.REFS.checks,
     )
+    findable = index.REFS
 
     @property
     def prepare(self) -> Preparing:
@@ -192,16 +194,16 @@ class Refs(Kind):
         values, stored = dict(prepared.values), prepared.stored
         if values["session"] is not None:
             own_session(tx, self._who, values["session"])
-        looked = reference.words_of(prepared.key, prepared.summary, values.pop("begins"))
+        begins, key, said = values.pop("begins"), prepared.key, prepared.summary
         self._home.blobs.add(tx, stored)
-        row = tx.one(
-            _INSERT, **values, key=prepared.key, user=stored.user, summary=prepared.summary, digest=stored.digest,
-            words=looked, source=self._who.source,
-        )  # fmt: skip
-        if row is None and not prepared.given:  # the work was run before, and nobody heard the answer
-            row = tx.one(_AGAIN, key=prepared.key, user=stored.user, digest=stored.digest)
+        values |= {"key": key, "user": stored.user, "summary": said, "digest": stored.digest}
+        row = tx.one(_INSERT, **values, source=self._who.source)
+        if row is not None:
+            self._home.index.add(tx, [index.ref(row, begins)])
+        elif not prepared.given:  # the work was run before, and nobody heard the answer
+            row = tx.one(_AGAIN, key=key, user=stored.user, digest=stored.digest)
         if row is None:
-            raise AlreadyExists(what="reference", id=prepared.key)
+            raise AlreadyExists(what="reference", id=key)
         return reference.ref(row)
 
     def get(
@@ -250,14 +252,12 @@ class Refs(Kind):
         wanted = reference.flag(is_active, "is_active")
 
         def work(tx: Transaction) -> Ref:
-            tx.lock("select 1 from refs where tenant = :tenant and key = :key", key=key)
-            before = reference.ref(self._find(tx, key))
-            (words,) = tx.one(_GET_WORDS, key=key) or ("",)
-            said = before.summary if line is None else line
-            active = before.is_active if wanted is None else wanted
-            words = reference.words_of(key, said, words.partition("\n")[2])
-            values = {"summary": said, "active": int(active), "type": before.type if type is None else type}
-            return reference.ref(tx.one(_EDIT, key=key, words=words, **values) or ())
+            row = tx.one(_EDIT, key=key, user=self._who.user, summary=line, active=wanted, type=type)
+            if row is None:
+                raise NotFound(what="reference", id=key)
+            if found := tx.one(_FOUND, key=key):  # else whoever fills the index will find it as it is now
+                self._home.index.replace(tx, self.name, key, [index.ref(row, found[0].partition("\n")[2])])
+            return reference.ref(row)
 
         return self._write(work)
 
@@ -270,6 +270,7 @@ class Refs(Kind):
             if row is None:
                 raise NotFound(what="reference", id=key)
             tx.run("delete from mentions where tenant = :tenant and key = :key", key=key)
+            self._home.index.remove(tx, self.name, key)
             return self._home.blobs.release(tx, [(row[0], row[1])])
 
         self._home.blobs.discard(self._database.write(self._who.tenant, work, frees=True))
@@ -277,13 +278,14 @@ class Refs(Kind):
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
         """References with all words of a query in their key, summary, command or beginning, newest first."""
         size = self._limit(limit)
-        named = reference.looked_for(query)
+        words = reference.looked_for(query)
 
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
             sql = _SEARCH if session is None else _SEARCH_IN_SESSION
-            return tx.all(sql, **named, user=self._who.user, session=session, size=size)
+            named = {"user": self._who.user, "session": session, "size": reference.IN_ONE_READ}
+            return reference.saying(lambda at, key: tx.all(sql, **named, at=at, key=key), words, size)
 
         return [reference.ref(row) for row in self._read(work)]
 
@@ -328,12 +330,6 @@ class Refs(Kind):
             [reference.ref(row) for row in rows], size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
         )
 
-    def _find(self, tx: Transaction, key: str) -> Row:
-        row = tx.one(_GET, key=key, user=self._who.user)
-        if row is None:
-            raise NotFound(what="reference", id=key)
-        return row
-
     def _open(self, key: str) -> IO[bytes]:
         """The content of a reference that the scope may see."""
         key = reference.key_of(key)
@@ -368,27 +364,31 @@ _VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '') "
 _GET = _SELECT + "key = :key and " + _VISIBLE
 _GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
 _SUMMARY = "select key, summary from refs where tenant = :tenant and key = :key and " + _VISIBLE
-_GET_WORDS = "select words from refs where tenant = :tenant and key = :key"
+_FOUND = "select text from search_items where tenant = :tenant and kind = 'refs' and id = :key"
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 _INSERT = """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media, bytes, lines, tokens,
-                               metadata, words, source, is_active, created_at, updated_at)
+                               metadata, source, is_active, created_at, updated_at)
              values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest, :media, :bytes, :lines, :tokens,
-                     :metadata, :words, :source, 1, :now, :now)
+                     :metadata, :source, 1, :now, :now)
              on conflict do nothing returning """ + _COLUMNS  # fmt: skip
 _AGAIN = _SELECT + "key = :key and user_id = :user and digest = :digest"
-_EDIT = """update refs set summary = :summary, words = :words, is_active = :active, type = :type, updated_at = :now
-           where tenant = :tenant and key = :key returning """ + _COLUMNS  # fmt: skip
+_EDIT = """update refs set summary = coalesce(:summary, summary), is_active = coalesce(:active, is_active),
+               type = coalesce(:type, type), updated_at = :now
+           where tenant = :tenant and key = :key and """ + _VISIBLE + "returning " + _COLUMNS  # fmt: skip
 _REMOVE = "delete from refs where tenant = :tenant and key = :key and " + _VISIBLE + "returning user_id, digest"
 _ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
 _ONE_SESSION = "session_id = :session and "
 _WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"
-_LIKE = "".join(" and words like :" + place + " escape '!'" for place in PLACES)
+_SAYING = "select " + _COLUMNS + """, (
+               select title || ' ' || text from search_items found
+               where found.tenant = :tenant and found.kind = 'refs' and found.id = refs.key)
+           from refs where tenant = :tenant and (created_at, key) < (:at, :key) and """  # fmt: skip
 _NEWEST = " order by created_at desc, key desc limit :size"
 _LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
 _LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
-_SEARCH = _SELECT + _ANY_SESSION + _VISIBLE + _LIKE + _NEWEST
-_SEARCH_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _LIKE + _NEWEST
+_SEARCH = _SAYING + _ANY_SESSION + _VISIBLE + _NEWEST
+_SEARCH_IN_SESSION = _SAYING + _ONE_SESSION + _VISIBLE + _NEWEST
 _OF_SESSION = """select key, summary, created_at, 1 from refs
                  where tenant = :tenant and session_id = :session and is_active = 1
                  order by created_at desc, key desc limit :size"""

@@ -179,6 +179,7 @@ class Sessions(Kind):
             own_session(tx, self._who, id)
             contents = tx.all("select distinct user_id, digest from refs where tenant = :tenant and session_id = :id", id=id)
             tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
+            self._home.index.remove_session(tx, id)
             return self._home.blobs.release(tx, [(user, digest) for user, digest in contents])
 
         self._home.blobs.discard(self._database.write(self._who.tenant, work, slow=True))

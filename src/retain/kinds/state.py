@@ -11,7 +11,8 @@ from typing import Any
 from retain import canonical, clock, tokens
 from retain.canonical import Json
 from retain.errors import Invalid, NotFound, WrongVersion
-from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.kinds import findable as index
+from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
 
@@ -74,7 +75,9 @@ class State(Kind):
                        session_id is not null and not exists (
                            select 1 from sessions where sessions.tenant = :tenant and sessions.id = state.session_id)))""",
         ),
+        *index.STATE.checks,
     )
+    findable = index.STATE
 
     def set(
         self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
@@ -82,6 +85,7 @@ class State(Kind):
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
         canonical.key(key, "key")
         raw = canonical.dump(value, "value", self._settings.max_state_bytes)
+        said = index.value(raw)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
         if ttl is not None:
@@ -97,6 +101,8 @@ class State(Kind):
                 found = self._find(tx, place["area"], key)
                 actual = 0 if found is None else found.version
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
+            whose = (place["area"], key, place["owner"], place["session"])
+            self._home.index.replace(tx, self.name, index.pair(*whose[:2]), index.state(*whose, said, tx.now, row[4]))
             return _item(row)
 
         return self._write(work)
@@ -154,6 +160,7 @@ class State(Kind):
                 if found is None:
                     raise NotFound(what="state", id=key)
                 raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
+            self._home.index.remove(tx, self.name, index.pair(place, key))
 
         self._write(work)
 
@@ -183,21 +190,25 @@ class State(Kind):
         return _item(row) if row else None
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
-        """An area as it is stored, with the user or session it belongs to."""
+        """An area as it is stored, with the user or session it belongs to, and the user whose it is in the end."""
         if not isinstance(area, str):
             raise Invalid(field="area", problem=f"must be text, not {type(area).__name__}")
         if area == "tenant":
-            return {"area": "tenant", "user": None, "session": None}
+            return {"area": "tenant", "user": None, "session": None, "owner": None}
         if area == "user":
             user = self._user()
-            return {"area": f"user:{user}", "user": user, "session": None}
+            return {"area": f"user:{user}", "user": user, "session": None, "owner": user}
         if area.startswith("session:"):
             session = canonical.key(area.removeprefix("session:"), "area")
-            own_session(tx, self._who, session)
-            return {"area": area, "user": None, "session": session}
+            row = tx.one(_OWNER, session=session, user=self._who.user)
+            if row is None:
+                raise NotFound(what="session", id=session)
+            return {"area": area, "user": None, "session": session, "owner": row[0]}
         raise Invalid(field="area", problem=f"must be user, tenant or session:ID, not {area!r}")
 
 
+_OWNER = """select user_id from sessions
+            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 # Constants, joined at import: how to set a key over anything, over nothing (if_version=0), or over one version.
 _RETURNING = "returning area, key, value, version, expires_at, created_at, updated_at"
 _INSERT = """insert into state (tenant, area, key, user_id, session_id, value, version, expires_at, created_at, updated_at)

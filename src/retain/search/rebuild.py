@@ -1,8 +1,8 @@
 """Filling the index with what it lacks: after a migration from before there was one, and after an import.
 
-What is written at any other time puts its rows into the index itself, so this runs beside any number of writers. A batch is read
-and made ready outside of any write; then its things are kept from others, and only what is still as it was read, and
-still lacks its rows, gets them.
+What is written at any other time puts its rows into the index itself, so this runs beside any number of writers. A batch is
+read and made ready outside of any write; then its things are kept from others, and only what is still as it was
+read, and still lacks its rows, gets them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Place = tuple[Any, ...]
 class Findable:
     """The things of a kind, as the index sees them.
 
-    `lacking` gives things that have no rows, in the order of their keys, after one of them: each begins with its key, and has
-    everything that its rows are made of. `start` is before the first key. `stray` gives the numbers of rows without a
+    `lacking` gives things that have no rows, in the order of their keys, after one of them: each begins with its key, and
+    has everything that its rows are made of. `start` is before the first key. `stray` gives the numbers of rows without a
     thing, each with what it says it is. `hold` keeps things from other writers until the commit. `items` makes the rows
     of a thing, none where it is blank, given how its stored `content` (user and digest) begins, if it has one.
     """

@@ -28,6 +28,8 @@ from retain.storage.tables import Table
 FORMAT = 1
 PARTS = "blob_parts"
 _IN_ONE_WRITE = 500
+_BEHIND = """insert into search_behind (tenant, round) values (:tenant, 1)
+             on conflict (tenant) do update set round = search_behind.round + 1"""
 Progress = Callable[[int, int], None]
 """Called with how much is done and how much there is, 0 where that is not known."""
 
@@ -141,6 +143,7 @@ def _contents(blobs: Blobs, tenant: str, rows: Iterator[Mapping[str, Any]]) -> I
 def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> int:
     """Add the rows that are missing; the others must be the same."""
     added = 0
+    tx.run(_BEHIND)  # with the rows, because an import may be killed at any moment
     for row in rows:
         if tx.run(table.insert(columns), **row):
             added += 1

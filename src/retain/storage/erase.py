@@ -29,10 +29,15 @@ class Receipt:
 
 
 def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
-    """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs."""
+    """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs.
+
+    What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted.
+    """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
-        return tx.now, {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
+        removed = {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
+        tx.run("delete from search_items where tenant = :tenant and user_id = :user", user=user)
+        return tx.now, removed
 
     at, removed = database.write(tenant, work, frees=True, slow=True)
     try:

@@ -68,7 +68,10 @@ begin
         and not (c.relrowsecurity and c.relforcerowsecurity and exists (  -- a table that has it must not be locked again
             select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant')) order by 1
     loop
-        seen := mine || case when found = 'tenants' then $q$ or current_setting('retain.tenant', true) = '*'$q$ else '' end;
+        seen := mine;
+        if found in ('tenants', 'search_behind') then  -- which tenants there are, and which of them are behind
+            seen := mine || $q$ or current_setting('retain.tenant', true) = '*'$q$;
+        end if;
         execute format('alter table %1$I.%2$I enable row level security', {schema_text}, found);
         execute format('alter table %1$I.%2$I force row level security', {schema_text}, found);
         execute format('drop policy if exists tenant on %1$I.%2$I', {schema_text}, found);
@@ -149,7 +152,8 @@ _CHECKS = {
         or not exists (
             select 1 from pg_policy p
             where p.polrelid = c.oid and p.polpermissive and p.polcmd = '*' and p.polroles = '{{0}}'
-            and pg_get_expr(p.polqual, c.oid) = case c.relname when 'tenants' then {_MINE_OR_ALL} else {_MINE} end
+            and pg_get_expr(p.polqual, c.oid)
+                = case when c.relname in ('tenants', 'search_behind') then {_MINE_OR_ALL} else {_MINE} end
             and pg_get_expr(p.polwithcheck, c.oid) = {_MINE})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles

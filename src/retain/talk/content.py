@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,19 +18,22 @@ Content = str | Mapping[str, Any] | JsonText
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
 _IMAGES = ("image", "image_url", "input_image")
+_CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
+_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no word
+_MOST_OF_A_CALL = 300
 
 
-def read(content: Content, field: str, limit: int) -> tuple[str, int, bool]:
-    """Content as JSON text of at most `limit` bytes, its estimated tokens, and whether it calls tools."""
+def read(content: Content, field: str, limit: int) -> tuple[str, int, bool, Mapping[str, Any]]:
+    """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
         written = canonical.text(content, field, limit)
         raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
-        return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False
+        return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False, {"text": written}
     raw = canonical.dump(content, field, limit)
     value = json.loads(raw)
     if not isinstance(value, dict):
         raise Invalid(field=field, problem="must be text or a JSON object")
-    return raw, _cost(value, raw), bool(pairing.calls(value))
+    return raw, _cost(value, raw), bool(pairing.calls(value)), value
 
 
 def words(content: Mapping[str, Any]) -> str:
@@ -44,6 +48,28 @@ def words(content: Mapping[str, Any]) -> str:
         if part.get("type") not in _IMAGES:
             said.append(f"(an attachment: {part.get('name') or part.get('type') or 'unnamed'})")
     return "\n".join(said)
+
+
+def findable(role: str, content: Mapping[str, Any]) -> str:
+    """What a search can find of a message: its words, what is said of its images and attachments, the tools that it
+    calls, and what they answered; data that is no text is left out.
+    """
+    if content.keys() == {"text"} and isinstance(content["text"], str):
+        return content["text"] if content["text"].strip() else ""
+    said = [words(content)]
+    shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
+    said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
+    said += [f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL] for call in pairing.calls(content)]
+    said += [_text(result.output) for result in pairing.results(role, content)]
+    kept: list[str] = []
+    for text in said:
+        if text.strip() and not any(text in earlier for earlier in kept):
+            kept.append(text)
+    return _DATA.sub("…", "\n".join(kept))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
 
 
 def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:

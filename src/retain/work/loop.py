@@ -9,10 +9,10 @@ from retain import clock
 from retain.errors import NotFound
 from retain.kinds.kind import Home
 from retain.storage import leases
-from retain.work import consolidate, summarize
+from retain.work import consolidate, reindex, summarize
 from retain.work.job import Done, Job, Progress
 
-JOBS = (Job("summaries", summarize.run), Job("consolidations", consolidate.run))
+JOBS = (Job("index", reindex.run), Job("summaries", summarize.run), Job("consolidations", consolidate.run))
 _SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
 
 

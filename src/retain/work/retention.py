@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from retain import clock
 from retain.errors import Full, Invalid, NotFound
+from retain.kinds import findable
+from retain.search.index import Index
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 
@@ -21,7 +23,7 @@ _WITH_THEM = (
 )
 """What is kept of messages elsewhere, and goes with them."""
 Progress = Callable[[int, int], None]
-Batch = Callable[[Transaction, int | None, int], int | None]
+Batch = Callable[[Transaction, Index, int | None, int], int | None]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Purged:
 def purge(
     database: Database,
     blobs: Blobs,
+    index: Index,
     *,
     days: float | None = None,
     tenants: Sequence[str] | None = None,
@@ -65,7 +68,7 @@ def purge(
     done = {"state": 0, "messages": 0}
     for tenant, (cutoff, _) in due.items():
         for what, batch in (("state", _expired), ("messages", _old)):
-            for removed in _in_batches(database, tenant, batch, cutoff, emergency):
+            for removed in _in_batches(database, index, tenant, batch, cutoff, emergency):
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
@@ -73,12 +76,16 @@ def purge(
     return Purged(done["messages"], done["state"], database.compact(), contents)
 
 
-def _in_batches(database: Database, tenant: str, batch: Batch, cutoff: int | None, emergency: bool) -> Iterator[int]:
+def _in_batches(
+    database: Database, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
+) -> Iterator[int]:
     """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
     size = MOST_IN_ONE_WRITE
     while True:
         try:
-            removed = database.write(tenant, lambda tx, size=size: batch(tx, cutoff, size), frees=True)  # type: ignore[misc]
+            removed = database.write(
+                tenant, lambda tx, size=size: batch(tx, index, cutoff, size), frees=True  # type: ignore[misc]
+            )  # fmt: skip
         except Full:
             if not emergency or size == 1:
                 raise
@@ -102,17 +109,19 @@ def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
     return cutoff, int(state[0]) + int((old or (0,))[0])
 
 
-def _expired(tx: Transaction, cutoff: int | None, size: int) -> int | None:
+def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
     """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
-    removed = tx.run(
+    removed = tx.all(
         """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
-               select area, key from state where tenant = :tenant and expires_at <= :now limit :size)""",
+               select area, key from state where tenant = :tenant and expires_at <= :now limit :size)
+           returning area, key""",
         size=size,
     )
-    return removed or None
+    index.remove_all(tx, "state", [findable.pair(area, key) for area, key in removed])
+    return len(removed) or None
 
 
-def _old(tx: Transaction, cutoff: int | None, size: int) -> int | None:
+def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
     """A batch of the oldest messages of one session, None when no session has old ones."""
     if cutoff is None:
         return None
@@ -137,6 +146,7 @@ def _old(tx: Transaction, cutoff: int | None, size: int) -> int | None:
     keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
     first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, max(tx.now, cutoff))  # empty: due in no other batch
     removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)
+    index.remove_before(tx, "messages", id, first)
     for statement in _WITH_THEM:
         tx.run(statement, id=id, first=first)
     tx.run(

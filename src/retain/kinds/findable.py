@@ -1,0 +1,244 @@
+"""What can be searched for: the rows that the index has of each thing, and how those that it lacks are found.
+
+Whoever writes a thing and whoever fills the index make its rows here, so that they are the same. A thing is kept from other
+writers before its rows are added, and removed before they are: so neither leaves rows of nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from retain import canonical
+from retain.search import chunk
+from retain.search.engine import Item
+from retain.search.index import parts
+from retain.search.rebuild import Findable, Place
+from retain.storage.database import Row, Transaction
+from retain.talk import content
+
+BEGINNING = 2_000
+"""Characters of a stored content that can be found."""
+INACTIVE = "inactive"
+"""The role of a reference that is in no prompt."""
+
+# -- messages: id is the session, seq the number -----------------------------------------------------------------------
+
+_MESSAGES = """select session_id, seq, user_id, agent, role, author, content, messages.created_at
+    from messages join sessions on sessions.tenant = :tenant and sessions.id = session_id
+    where messages.tenant = :tenant and (session_id, seq) > (:session, :seq) and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'messages'
+        and found.id = messages.session_id and found.seq = messages.seq)
+    order by session_id, seq limit :size"""
+_NO_MESSAGE = """select number, 'message ' || cast(seq as {text}) || ' of session ' || id from search_items
+    where tenant = :tenant and kind = 'messages' and not exists (
+        select 1 from messages where messages.tenant = :tenant and messages.session_id = search_items.id
+        and messages.seq = search_items.seq)
+    limit :size"""
+
+
+def message(
+    session: str, seq: int, user: str, agent: str, role: str, author: str | None, said: Sequence[str], at: int
+) -> list[Item]:
+    """The rows of a message; `said` are the parts of what it says."""
+    return [
+        Item("messages", session, text, at, seq, part, user, agent, None, session, author or "", role)
+        for part, text in enumerate(said)
+    ]
+
+
+def said(role: str, value: Any) -> list[str]:
+    """What a message says, in parts where it is long."""
+    return parts(content.findable(role, value)) if isinstance(value, dict) else []
+
+
+def _message(row: Row, _: str) -> list[Item]:
+    session, seq, user, agent, role, author, raw, at = row
+    return message(session, seq, user, agent, role, author, said(role, json.loads(raw)), at)
+
+
+def _hold_sessions(tx: Transaction, keys: Sequence[Place]) -> None:
+    for session in sorted({key[0] for key in keys}):
+        tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+
+
+MESSAGES = Findable(
+    "messages",
+    ("", 0),
+    lambda tx, after, size: tx.all(_MESSAGES, session=after[0], seq=after[1], size=size),
+    lambda tx, size: tx.all(_NO_MESSAGE, size=size),
+    _hold_sessions,
+    _message,
+)
+
+# -- notes: id names the user and the agent, seq counts the sections -----------------------------------------------------
+
+_NOTES_ID = """'["' || replace(replace(notes.user_id, '\\', '\\\\'), '"', '\\"') || '","'
+    || replace(replace(notes.agent, '\\', '\\\\'), '"', '\\"') || '"]'"""
+_NOTES = """select user_id, agent, text, updated_at from notes
+    where tenant = :tenant and (user_id, agent) > (:user, :agent) and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'notes'
+        and found.id = """ + _NOTES_ID + """)
+    order by user_id, agent limit :size"""  # fmt: skip
+_NO_NOTES = """select number, 'notes ' || id from search_items
+    where tenant = :tenant and kind = 'notes' and not exists (
+        select 1 from notes where notes.tenant = :tenant and notes.user_id = search_items.user_id
+        and notes.agent = search_items.agent)
+    limit :size"""
+
+
+def notes(user: str, agent: str, sections: Sequence[chunk.Chunk], at: int) -> list[Item]:
+    """The rows of a document of notes."""
+    id = pair(user, agent)
+    return [
+        Item("notes", id, section.text, at, seq, 0, user, agent, author=agent, title=section.title)
+        for seq, section in enumerate(sections)
+    ]
+
+
+def _hold_notes(tx: Transaction, keys: Sequence[Place]) -> None:
+    for user, agent in sorted(keys):
+        tx.lock("select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent", user=user, agent=agent)
+
+
+NOTES = Findable(
+    "notes",
+    ("", ""),
+    lambda tx, after, size: tx.all(_NOTES, user=after[0], agent=after[1], size=size),
+    lambda tx, size: tx.all(_NO_NOTES, size=size),
+    _hold_notes,
+    lambda row, _: notes(row[0], row[1], chunk.split(row[2], "markdown"), row[3]),
+)
+
+# -- entries -------------------------------------------------------------------------------------------------------------
+
+_ENTRIES = """select id, agent, kind, board, content, user_id, created_at from entries
+    where tenant = :tenant and id > :id and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'entries' and found.id = entries.id)
+    order by id limit :size"""
+_NO_ENTRY = """select number, 'entry ' || id from search_items where tenant = :tenant and kind = 'entries' and not exists (
+        select 1 from entries where entries.tenant = :tenant and entries.id = search_items.id)
+    limit :size"""
+
+
+def entry(id: str, agent: str, kind: str, board: str | None, content: str, user: str | None, *, at: int) -> list[Item]:
+    """The rows of an entry: its agent's alone, or of whoever shares its board."""
+    private = agent if board is None else None
+    return [
+        Item("entries", id, text, at, 0, part, user, private, board, None, agent, kind)
+        for part, text in enumerate(parts(content))
+    ]
+
+
+def _hold_entries(tx: Transaction, keys: Sequence[Place]) -> None:
+    for (id,) in sorted(keys):
+        tx.lock("select 1 from entries where tenant = :tenant and id = :id", id=id)
+
+
+ENTRIES = Findable(
+    "entries",
+    ("",),
+    lambda tx, after, size: tx.all(_ENTRIES, id=after[0], size=size),
+    lambda tx, size: tx.all(_NO_ENTRY, size=size),
+    _hold_entries,
+    lambda row, _: entry(*row[:6], at=row[6]),
+)
+
+# -- references: id is the key ---------------------------------------------------------------------------------------------
+
+_REFS = """select key, user_id, agent, session_id, type, summary, media, bytes, lines, tokens, metadata, source, is_active,
+           created_at, updated_at, digest from refs
+    where tenant = :tenant and key > :key and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'refs' and found.id = refs.key)
+    order by key limit :size"""
+_NO_REF = """select number, 'reference ' || id from search_items where tenant = :tenant and kind = 'refs' and not exists (
+        select 1 from refs where refs.tenant = :tenant and refs.key = search_items.id)
+    limit :size"""
+
+
+def ref(row: Row, begins: str) -> Item:
+    """The row of a reference: its description in the first line, then the command and how the content begins."""
+    key, user, _, session, type, summary, *_, active, at, _ = row
+    role = type if active else INACTIVE
+    return Item("refs", key, f"{summary}\n{begins}", at, user=user or None, session=session, role=role, title=key)
+
+
+def begins(command: str, media: str, beginning: str) -> str:
+    """What can be found of a content: the command that it came from, and how it begins if that can be read."""
+    said = "\n".join(part for part in (command, "" if media == "binary" else beginning[:BEGINNING]) if part)
+    return canonical.text(said, "content", 1 << 20)
+
+
+def _ref(row: Row, beginning: str) -> list[Item]:
+    command = json.loads(row[10]).get("command")
+    return [ref(row[:-1], begins(command if isinstance(command, str) else "", row[6], beginning))]
+
+
+def _hold_refs(tx: Transaction, keys: Sequence[Place]) -> None:
+    for (key,) in sorted(keys):
+        tx.lock("select 1 from refs where tenant = :tenant and key = :key", key=key)
+
+
+REFS = Findable(
+    "refs",
+    ("",),
+    lambda tx, after, size: tx.all(_REFS, key=after[0], size=size),
+    lambda tx, size: tx.all(_NO_REF, size=size),
+    _hold_refs,
+    _ref,
+    lambda row: (row[1], row[15]),
+)
+
+# -- state: id names the area and the key ----------------------------------------------------------------------------------
+
+_STATE_ID = """'["' || replace(replace(state.area, '\\', '\\\\'), '"', '\\"') || '","'
+    || replace(replace(state.key, '\\', '\\\\'), '"', '\\"') || '"]'"""
+_STATE = """select area, key, coalesce(state.user_id, sessions.user_id), session_id, value, updated_at, expires_at
+    from state left join sessions on sessions.tenant = :tenant and sessions.id = session_id
+    where state.tenant = :tenant and (area, key) > (:area, :key) and (expires_at is null or expires_at > :now)
+    and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'state'
+        and found.id = """ + _STATE_ID + """)
+    order by area, key limit :size"""  # fmt: skip
+_NO_STATE = """select number, 'state ' || id from search_items where tenant = :tenant and kind = 'state' and not exists (
+        select 1 from state where state.tenant = :tenant and state.key = search_items.title
+        and state.area = coalesce('session:' || search_items.session_id, 'user:' || search_items.user_id, 'tenant'))
+    limit :size"""
+
+
+def state(
+    area: str, key: str, user: str | None, session: str | None, value: Sequence[str], at: int, expires: int | None
+) -> list[Item]:
+    """The rows of a key; `value` are the parts of its value as text."""
+    id = pair(area, key)
+    return [
+        Item("state", id, text, at, 0, part, user, session=session, title=key, expires_at=expires)
+        for part, text in enumerate(value or [""])
+    ]
+
+
+def value(raw: str) -> list[str]:
+    """A value that is text in its own words, any other as JSON; in parts where it is long."""
+    found = json.loads(raw)
+    return parts(found if isinstance(found, str) else raw)
+
+
+def _hold_state(tx: Transaction, keys: Sequence[Place]) -> None:
+    for area, key in sorted(keys):
+        tx.lock("select 1 from state where tenant = :tenant and area = :area and key = :key", area=area, key=key)
+
+
+STATE = Findable(
+    "state",
+    ("", ""),
+    lambda tx, after, size: tx.all(_STATE, area=after[0], key=after[1], size=size),
+    lambda tx, size: tx.all(_NO_STATE, size=size),
+    _hold_state,
+    lambda row, _: state(row[0], row[1], row[2], row[3], value(row[4]), row[5], row[6]),
+)
+
+
+def pair(user: str, agent: str) -> str:
+    """Two keys, such as a user and an agent, as the one id of a thing: a JSON array, as a statement can write it too."""
+    return '["' + '","'.join(key.replace("\\", "\\\\").replace('"', '\\"') for key in (user, agent)) + '"]'

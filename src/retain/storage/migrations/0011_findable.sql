@@ -1,0 +1,23 @@
+-- What the index may lack, and what it made unnecessary.
+
+-- up
+-- Who erases a user, or removes a session, finds the rows by these; messages of a session are found by its id.
+create index search_items_by_user on search_items (tenant, user_id);
+create index search_items_by_session on search_items (tenant, session_id) where kind <> 'messages';
+
+-- Tenants with things that were not written by way of the index: from before there was one, or by an import. `round` counts
+-- how often that happened, so that whoever filled the index knows whether it was all.
+create table search_behind (
+    tenant {key} not null primary key references tenants (tenant),
+    round {int} not null
+) {strict};
+insert into search_behind select tenant, 1 from tenants;
+
+-- References are found by the index now.
+alter table refs drop column words;
+
+-- down
+alter table refs add column words {text} not null default '';
+drop table search_behind;
+drop index search_items_by_session;
+drop index search_items_by_user;

@@ -1,0 +1,83 @@
+"""The index of tenants that are behind: migrated from before there was one, or imported, and not filled to the end yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from retain.errors import NotFound, StorageError
+from retain.kinds import KINDS
+from retain.kinds.kind import Home
+from retain.search.rebuild import Filling, Reindexed, behind
+from retain.storage import leases
+from retain.storage.database import EVERY_TENANT
+from retain.work.job import Done, Progress
+
+__all__ = ["Reindexed", "catch_up", "reindex", "run"]
+
+_LEASE = "index"
+_SECONDS = 60.0
+_BEHIND = "select tenant from search_behind where :tenant = '*' order by tenant"
+_KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
+log = logging.getLogger("retain.search")
+
+
+def reindex(home: Home, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Reindexed:
+    """Fill the index of some tenants, or of every one, whether they are behind or not."""
+    known = home.database.tenants()
+    for tenant in tenants or []:
+        if tenant not in known:
+            raise NotFound(what="tenant", id=tenant)
+    total = Reindexed()
+    for tenant in known if tenants is None else tenants:
+        total += _fill(home, tenant, total.added, progress)
+    return total
+
+
+def catch_up(home: Home, progress: Progress | None = None) -> Reindexed:
+    """Fill the index of the tenants that are behind, but for those that another process is at."""
+    total = Reindexed()
+    for (tenant,) in home.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
+        log.info("the index of tenant %s is behind: filling it", tenant)
+        try:
+            total += _alone(home, tenant, total.added, progress) or Reindexed()
+        except StorageError as error:  # what there is can be used as it is
+            log.warning("the index of tenant %s is not filled: %s `retain reindex` goes on with it.", tenant, error)
+    return total
+
+
+def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
+    """Go on where an import or a migration was stopped."""
+    if not home.database.read(tenant, behind):
+        return Done()
+    made = _alone(home, tenant, 0, progress)
+    return Done(left=1) if made is None else Done(done=made.added)
+
+
+def _alone(home: Home, tenant: str, before: int, progress: Progress | None) -> Reindexed | None:
+    """Fill the index of a tenant, unless somebody else is at it: two would do no harm, and the same work twice."""
+    lease = leases.claim(home.database, tenant, _LEASE, _SECONDS)
+    if lease is None:
+        return None
+
+    def renewed(done: int, total: int) -> None:
+        leases.renew(home.database, lease, _SECONDS)
+        if progress:
+            progress(done, total)
+
+    try:
+        return _fill(home, tenant, before, renewed)
+    finally:
+        leases.release(home.database, lease)
+
+
+def _fill(home: Home, tenant: str, before: int, progress: Progress | None) -> Reindexed:
+    done = before
+
+    def added(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if progress:
+            progress(done, 0)
+
+    return Filling(home.database, home.index, home.blobs, tenant, added).run(_KINDS)
