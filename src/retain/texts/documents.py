@@ -1,0 +1,112 @@
+"""Documents as text: what a file is, by its content and its name, and what a person would read in it."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from retain import canonical
+from retain.errors import Invalid
+from retain.texts import blocks, pdf, webpage
+from retain.texts.describe import media_of
+
+Media = Literal["text", "markdown", "html", "pdf"]
+MEDIA: tuple[Media, ...] = ("text", "markdown", "html", "pdf")
+
+SUFFIXES: dict[str, Media] = {
+    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html",
+    ".pdf": "pdf", ".txt": "text", ".text": "text", ".rst": "text", ".adoc": "text", ".org": "text", ".tex": "text",
+    ".log": "text", ".csv": "text", ".tsv": "text", ".json": "text", ".jsonl": "text", ".yaml": "text", ".yml": "text",
+}  # fmt: skip
+"""What a name says; files that it says nothing about are read by their content."""
+_LOOK = 1 << 12
+_WEB = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_HEADED = re.compile(r"^(?:#{1,6}[ \t]+\S|[^\s#>|-][^\n]*\n(?:={3,}|-{3,})[ \t]*$)", re.MULTILINE)
+_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE)
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+BETWEEN_PAGES = "\n\n"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a document says: as text, or as Markdown where it has structure; `pages` is where each page of a PDF starts.
+
+    `given` is what it was read from, if that was text.
+    """
+
+    media: Media
+    text: str
+    title: str = ""
+    pages: tuple[int, ...] = ()
+    given: str = ""
+
+
+def read_file(data: bytes, name: str, limit: int) -> Read:
+    """What is in a file of any of these kinds; an error says why it cannot be read."""
+    if data.lstrip()[:5] == b"%PDF-" or b"%PDF-" in data[:1024]:
+        return _pdf(data, limit)
+    media = by_name(name)
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if media == "pdf" or (not wide and media_of(data) == "binary"):
+        raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
+    return read_text(_decoded(data, web=media == "html" or _looks_like_web(data)), media, limit)
+
+
+def by_name(name: str) -> Media | None:
+    """What a file is by its name, None where that says nothing."""
+    return SUFFIXES.get(PurePath(name).suffix.lower())
+
+
+def read_text(text: str, media: Media | None, limit: int) -> Read:
+    """What a text says; what it is, is seen from its beginning where nobody says."""
+    if media == "pdf":
+        raise Invalid(field="media", problem="is pdf, and a PDF is read from a file")
+    text = canonical.text(text, "text", limit)
+    media = media or ("html" if _WEB.match(text[:_LOOK]) else "markdown" if _HEADED.search(text) else "text")
+    if media == "html":
+        page = webpage.read(text)
+        return Read("html", page.text, page.title or _first_heading(page.text), given=text)
+    return Read(media, text, _first_heading(text) if media == "markdown" else "", given=text)
+
+
+def _pdf(data: bytes, limit: int) -> Read:
+    found = pdf.read(data, limit)
+    pages = [canonical.text(page, "file", limit) for page in found.pages]
+    starts, at = [], 0
+    for page in pages:
+        starts.append(at)
+        at += len(page) + len(BETWEEN_PAGES)
+    return Read("pdf", BETWEEN_PAGES.join(pages), found.title, tuple(starts))
+
+
+def _looks_like_web(data: bytes) -> bool:
+    return _WEB.match(data[:_LOOK].decode("latin-1")) is not None
+
+
+def _decoded(data: bytes, *, web: bool) -> str:
+    """Bytes as text: by their mark, by what a web page says of itself, as UTF-8, and if they are not, as Western text."""
+    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
+    if not named and web and (found := _CHARSET.search(data[:_LOOK])):
+        named = found[1].decode("ascii")
+    for encoding in filter(None, (named, "utf-8")):
+        try:
+            return codecs.lookup(encoding).decode(data, "replace" if encoding == "utf-16" else "strict")[0]
+        except (LookupError, ValueError, TypeError):
+            continue
+    return data.decode("cp1252", "replace")
+
+
+def _first_heading(text: str) -> str:
+    """The title of a Markdown document: what its front matter says, or its first heading."""
+    for block in blocks.markdown(text[: 64 << 10]):
+        if block.kind == "heading":
+            return block.path[-1]
+        if not block.start and text.startswith("---") and (found := _FRONT_TITLE.search(text[: block.end])):
+            return found[1].strip("\"'")
+    return ""
