@@ -2,6 +2,7 @@
 
     python bench/recall.py FILE --profile default --run OUT.jsonl     # the run that the data's own score.py reads
     python bench/recall.py --all FOLDER                               # every profile on every file in it, scored, as a table
+    python -m bench.recall --agree FOLDER                             # how far SQLite and PostgreSQL have the same first ten
 
 A file is one of three formats (LoCoMo, LongMemEval's pool, BEAM), told apart by its content. The configuration is the same
 for all of them: retain as it comes. No question is shown to anything but `search`.
@@ -31,6 +32,7 @@ PROFILES = {
     "static": {"embedder": "static"},
     "strong": {"embedder": "minilm"},
     "default": {},
+    "rerank": {"embedder": "minilm", "reranker": "late"},
 }
 DEEP = 60
 """How many units a run lists for a question: the score looks at 50."""
@@ -192,6 +194,29 @@ def table(folder: Path, profiles: Sequence[str]) -> None:
                 print(f"{profile:8s} {line}" if "n=" in line else f"         {line}", flush=True)
 
 
+def agree(folder: Path, profile: str) -> None:
+    """How much of the first ten is the same on both engines, for every file of a folder."""
+    from tests.servers import PostgresServer
+
+    server = PostgresServer("modern")
+    try:
+        for file in sorted(folder.glob("*.json.gz")):
+            tops: list[dict[str, list[Any]]] = []
+            for url in ("", server.create(f"recall{len(file.name)}")):
+                with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
+                    run(file, profile, Path(out.name), url)
+                    lines = [json.loads(line) for line in Path(out.name).read_text(encoding="utf-8").splitlines()]
+                tops.append({line["id"]: line["ranked"][:10] for line in lines})
+            one, other = tops
+            shared = [len(set(one[id]) & set(other[id])) / max(len(one[id]), 1) for id in one]
+            same = sum(one[id] == other[id] for id in one)
+            print(
+                f"{file.name}: {sum(shared) / len(shared):.3f} of the first ten shared, {same} of {len(one)} lists the same"
+            )
+    finally:
+        server.close()
+
+
 def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description="What search finds, on conversations with known evidence.")
@@ -201,14 +226,17 @@ def main() -> int:
     )
     parser.add_argument("--run", type=Path, metavar="OUT.jsonl", help="where to write what was found")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every profile on every file of a folder, scored")
+    parser.add_argument("--agree", type=Path, metavar="FOLDER", help="compare the first ten of SQLite and PostgreSQL")
     parser.add_argument("--database", default="", help="another database than a new SQLite file; it must be empty")
     chosen = parser.parse_args()
     if chosen.all:
         table(chosen.all, chosen.profile or list(PROFILES))
+    elif chosen.agree:
+        agree(chosen.agree, (chosen.profile or ["default"])[0])
     elif chosen.file and chosen.run:
         run(chosen.file, (chosen.profile or ["default"])[0], chosen.run, chosen.database)
     else:
-        parser.error("give a FILE and --run OUT.jsonl, or --all FOLDER")
+        parser.error("give a FILE and --run OUT.jsonl, or --all FOLDER, or --agree FOLDER")
     return 0
 
 

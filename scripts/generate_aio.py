@@ -84,6 +84,7 @@ def generate() -> str:
         bodies.append(kind_class(node))
     imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(memory, "retain.memory", classes["Scope"])
     imports |= {"from retain.tool import AsyncTool", "from retain.search.embed import Embedder"}
+    imports.add("from retain.search.rerank import Reranker")
     bodies += [scope_class(classes["Scope"], kinds), memory_class(classes["Memory"])]
     text = HEAD + "\n".join(sorted(imports)) + HOP + "".join(bodies)
     return ruff(text)
@@ -155,6 +156,7 @@ class AsyncMemory:
         clock: Clock | None = None,
         models: Models | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
@@ -168,6 +170,7 @@ class AsyncMemory:
             clock=clock,
             models=models,
             embedder=embedder,
+            reranker=reranker,
             migrate_up=migrate_up,
             create=create,
         )

@@ -19,11 +19,13 @@ from retain.clock import Clock
 from retain.context.assemble import Context
 from retain.kinds.agents import Agent, Agents
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
+from retain.kinds.document import Document, Passage
 from retain.kinds.entries import Entries
 from retain.kinds.entry import Entry, EntryKind
 from retain.kinds.finding import Found
 from retain.kinds.interactions import Interaction, Interactions, Total, Usage
 from retain.kinds.kind import Page, Source
+from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Note, Notes, NoteVersion
 from retain.kinds.reference import Output, Ref
@@ -35,15 +37,18 @@ from retain.kinds.turns import Turn, Turns
 from retain.memory import Memory, Scope
 from retain.models import Models
 from retain.search.embed import Embedder
+from retain.search.rerank import Reranker
 from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt
 from retain.talk.content import Content
 from retain.talk.message import Message, NewMessage, Role
+from retain.texts.documents import Media
 from retain.texts.view import View
 from retain.tool import AsyncTool
 from retain.work.loop import Worked
+from retain.work.reindex import Reindexed
 from retain.work.retention import Purged
 
 Result = TypeVar("Result")
@@ -525,6 +530,50 @@ class AsyncState:
         await self._hop(self._kind.remove, key, area=area, if_version=if_version)
 
 
+class AsyncKnowledge:
+    """The documents of the scope: its user's, and those of the whole tenant."""
+
+    def __init__(self, kind: Knowledge, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+    async def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
+        """Add a document, or put it in the place of the one with the same path, or the same title where it has no path."""
+        return await self._hop(self._kind.add, title, text, path=path, media=media)
+
+    async def get(self, id: str) -> Document:
+        """A document, without its text."""
+        return await self._hop(self._kind.get, id)
+
+    async def text(self, id: str) -> str:
+        """All of a document as text, or as Markdown if it was read from HTML."""
+        return await self._hop(self._kind.text, id)
+
+    async def passages(
+        self, id: str, *, seq: int | None = None, around: int = 0, limit: int = 100, after: str | None = None
+    ) -> Page[Passage]:
+        """The chunks of a document in order; or one of them, with so many before and after it."""
+        return await self._hop(self._kind.passages, id, seq=seq, around=around, limit=limit, after=after)
+
+    async def list(self, *, prefix: str = "", limit: int = 100, after: str | None = None) -> Page[Document]:
+        """The documents that the scope can see, those first that were changed last; all, or those below a path."""
+        return await self._hop(self._kind.list, prefix=prefix, limit=limit, after=after)
+
+    async def counts(self) -> dict[str, int]:
+        """How many documents the scope can see, and how many chunks and bytes they have."""
+        return await self._hop(self._kind.counts)
+
+    async def remove(self, id: str) -> None:
+        """Delete a document; one of the whole tenant only in a scope without a user."""
+        await self._hop(self._kind.remove, id)
+
+    async def search(
+        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+    ) -> Found:
+        """The passages that answer a question, by words and by meaning, best first."""
+        return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
+
+
 class AsyncInteractions:
     """The model calls made for the scope's user and agent, or for the whole tenant."""
 
@@ -617,6 +666,7 @@ class AsyncScope:
         self.consolidations = AsyncConsolidations(scope.consolidations, hop)
         self.refs = AsyncRefs(scope.refs, hop)
         self.state = AsyncState(scope.state, hop)
+        self.knowledge = AsyncKnowledge(scope.knowledge, hop)
         self.interactions = AsyncInteractions(scope.interactions, hop)
         self.turns = AsyncTurns(scope.turns, hop)
 
@@ -675,6 +725,7 @@ class AsyncMemory:
         clock: Clock | None = None,
         models: Models | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> AsyncMemory:
@@ -688,6 +739,7 @@ class AsyncMemory:
             clock=clock,
             models=models,
             embedder=embedder,
+            reranker=reranker,
             migrate_up=migrate_up,
             create=create,
         )
@@ -741,6 +793,10 @@ class AsyncMemory:
     async def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         return await self._hop(self.sync.import_, file, progress=progress)
+
+    async def reindex(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Reindexed:
+        """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
+        return await self._hop(self.sync.reindex, tenants=tenants, progress=progress)
 
     async def purge(
         self,

@@ -30,8 +30,9 @@ from retain.kinds.summaries import Summaries
 from retain.kinds.turns import Turn, Turns
 from retain.models import Models
 from retain.search import connect as search
-from retain.search import embed
+from retain.search import embed, rerank
 from retain.search.embed import Embedder
+from retain.search.rerank import Reranker
 from retain.settings import Settings
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
@@ -142,20 +143,22 @@ class Memory:
         clock: Clock | None = None,
         models: Models | None = None,
         embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
         migrate_up: bool = True,
         create: bool = True,
     ) -> Memory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date.
 
-        Without `create`, a file that does not exist is an error. `models` and `embedder` are others than the settings name.
+        Without `create`, a file that does not exist is an error. `models`, `embedder` and `reranker` are others
+        than the settings name.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
-        embedder = embedder or embed.choose(settings)
+        embedder, reranker = embedder or embed.choose(settings), reranker or rerank.choose(settings)
         opened, migrations = connect(settings, clock, create=create)
         blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
-        home = Home(opened, settings, models or Models(settings), blobs, index, embedder, record)
+        home = Home(opened, settings, models or Models(settings), blobs, index, embedder, reranker, record)
         memory = cls(home, migrations)
         try:
             if migrate_up:

@@ -93,6 +93,9 @@ class Settings:
     embedding_dimensions: int = _setting(
         0, "For `service`: how long vectors are asked for. 0: as long as the model makes them."
     )
+    reranker: Literal["none", "late"] = _setting(
+        "none", "`late` looks at the best hits of a search again, token by token; it takes the encoder of `minilm`, and time."
+    )
     vector_memory_mib: int = _setting(
         512,
         "How much memory vectors may take; those searched last stay. A million of the `static` embedder take 260 MiB.",
@@ -109,6 +112,7 @@ class Settings:
     )
     max_ref_bytes: int = _setting(1 << 30, "The largest content of one reference.", 1024)
     max_notes_bytes: int = _setting(256 << 10, "The largest notes document.", 1024)
+    max_document_bytes: int = _setting(64 << 20, "The largest document of knowledge, as a file and as text.", 1024)
     context_tokens: int = _setting(8000, "The budget of a context, where a call does not say.", 100)
     max_message_bytes: int = _setting(1 << 20, "The largest content of one message, as JSON.", 1024)
     max_state_bytes: int = _setting(1 << 20, "The largest value of one state key, as JSON.", 1024)

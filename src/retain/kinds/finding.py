@@ -12,6 +12,7 @@ from retain.kinds.kind import Home, Who, own_session
 from retain.search import find
 from retain.search.engine import Asked
 from retain.search.find import Begun, Hit, Sought
+from retain.search.rerank import LOOKED_AT, reranked
 from retain.storage.database import Transaction
 
 SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
@@ -62,8 +63,12 @@ def search(
         None if until is None else clock.from_datetime(until, "until"),
     )
     sought = seek(home, who, text, asked, now)
-    hits = home.database.read(who.tenant, lambda tx: find.finish(tx, home.index, sought, limit))
-    return Found(hits, sought.legs)
+    wanted = limit if home.reranker is None else max(limit, LOOKED_AT)
+    hits = home.database.read(who.tenant, lambda tx: find.finish(tx, home.index, sought, wanted))
+    if home.reranker is None:
+        return Found(hits, sought.legs)
+    again, said = reranked(home.reranker, sought.question.for_embedding, hits)
+    return Found(again[:limit], {**sought.legs, "reranker": said})
 
 
 def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None) -> Sought:

@@ -16,6 +16,7 @@ from retain.models.watch import Call, Watched
 from retain.search.embed import Embedder
 from retain.search.index import Index
 from retain.search.rebuild import Findable
+from retain.search.rerank import Reranker
 from retain.section import Ask, Section
 from retain.settings import Settings
 from retain.storage.blobs import Blobs
@@ -50,6 +51,7 @@ class Home:
     blobs: Blobs
     index: Index
     embedder: Embedder | None
+    reranker: Reranker | None
     record: Callable[[Home, Who, str, Call, str | None], None] = lambda *_: None
 
     def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:

@@ -74,6 +74,18 @@ class OnnxEmbedder:
                 found[places] = vectors
         return found
 
+    def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """A vector of length 1 for each token of each text, for who compares texts token by token."""
+        encoder = self._encoder()
+        tokens = [encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts]
+        found: dict[int, NDArray[np.float32]] = {}
+        for places in _batches([len(one) for one in tokens]):
+            states, _ = _states(encoder, [tokens[place] for place in places])
+            if states.ndim != 3:
+                raise SettingsError(where="reranker", problem=f"{encoder.identity} has no vectors of tokens")
+            found |= {place: _one_long(states[row, : len(tokens[place])]) for row, place in enumerate(places)}
+        return [found[place] for place in range(len(texts))]
+
     def _encoder(self) -> _Encoder:
         if self._loaded is None:
             self._loaded = _load(self._folder)
@@ -93,6 +105,17 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _run(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    """The vector of each text."""
+    import numpy as np
+
+    output, mask = _states(encoder, texts)
+    if output.ndim == 3:
+        output = (output * mask[:, :, None]).sum(axis=1, dtype=np.float32)
+    return _one_long(output)
+
+
+def _states(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """What the model makes of texts that are run together, and where they have tokens."""
     import numpy as np
 
     tokens = np.zeros((len(texts), max(map(len, texts))), np.int64)
@@ -101,11 +124,14 @@ def _run(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> NDArray[np.float3
         tokens[row, : len(text)] = text
         mask[row, : len(text)] = 1
     given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
-    output = encoder.session.run(None, {name: given[name] for name in encoder.inputs})[0]
-    if output.ndim == 3:
-        output = (output * mask[:, :, None]).sum(axis=1, dtype=np.float32)
-    output = np.asarray(output, np.float32)
-    return np.asarray(output / np.maximum(np.linalg.norm(output, axis=1, keepdims=True), 1e-12), np.float32)
+    return encoder.session.run(None, {name: given[name] for name in encoder.inputs})[0], mask
+
+
+def _one_long(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    import numpy as np
+
+    found = np.asarray(vectors, np.float32)
+    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12), np.float32)
 
 
 def _load(folder: str) -> _Encoder:
