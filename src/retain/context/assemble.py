@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from retain import canonical, placeholder, tokens
-from retain.context import render
+from retain.context import recall, render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Report
 from retain.context.render import Rendered, Said
@@ -22,6 +22,7 @@ from retain.kinds.notes import Notes
 from retain.kinds.refs import Refs
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
+from retain.search.find import Sought
 from retain.section import Ask
 from retain.storage.database import Transaction
 from retain.talk import content
@@ -61,7 +62,8 @@ def assemble(home: Home, who: Who, session: str, message: Content, budget: int |
         raise Invalid(field="others", problem="must be a list of names")
     new = _new(home, message)
     ask = Ask(session, new.text if new else "", [canonical.key(name, "others") for name in others])
-    found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given))
+    sought = recall.seek(home, who, ask)
+    found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given, sought))
     if new is not None and ask.others:
         new = new._replace(text=labelled(found.who.user or "", new.text))
     factor = tokens.factor(found.model or home.settings.model)
@@ -82,7 +84,7 @@ def _new(home: Home, message: Content) -> Said | None:
         and isinstance(message["content"], str | Mapping)
     ):
         message = message["content"]
-    raw, _, _ = content.read(message, "message", home.settings.max_message_bytes)
+    raw, *_ = content.read(message, "message", home.settings.max_message_bytes)
     value = canonical.parse(raw, "message")
     new = Said("user", content.words(value), content.images(value))
     if new.text.strip() or new.images:
@@ -92,7 +94,7 @@ def _new(home: Home, message: Content) -> Said | None:
     return None
 
 
-def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int) -> Found:
+def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: Sought | None) -> Found:
     row = tx.one(
         """select sessions.user_id, sessions.agent, first_seq, summarized_count, coalesce(prompt, ''), coalesce(model, '')
            from sessions left join agents
@@ -118,12 +120,18 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int) -> Found
     )
     covered = covered if summary else 0
     spoken = {section.layer: section for section in sections if section and section.pieces}
-    wants = [budget if layer.name == "window" else wanted(spoken, layer.name) for layer in LAYERS]
-    recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
     listed = spoken["references"].pieces if "references" in spoken else ()
     known = {piece.source.removeprefix("refs "): piece.text for piece in listed}
-    known |= refs.known(tx, _mentioned(recent) - known.keys())
-    return Found(whose, prompt, model, covered, first, spoken, recent, known)
+    reserved, trouble, recalled = 0, "", set[str]()
+    if sought is not None:
+        said = {piece.source for section in spoken.values() for piece in section.pieces}
+        found, keys = recall.section(tx, home, ask, sought, said)
+        reserved, trouble, recalled = recall.reserve(budget), recall.trouble(sought), set(keys)
+        spoken |= {"recall": found} if found else {}
+    wants = [budget if layer.name == "window" else wanted(spoken, layer.name, reserved) for layer in LAYERS]
+    recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
+    known |= refs.known(tx, (recalled | _mentioned(recent)) - known.keys())
+    return Found(whose, prompt, model, covered, first, spoken, recent, known, reserved, trouble)
 
 
 def _mentioned(messages: Sequence[Message]) -> set[str]:

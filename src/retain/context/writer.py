@@ -8,12 +8,13 @@ end what is new each time: state, the whiteboard, what was recalled, the new mes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retain import placeholder, tokens
 from retain.context import render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Item, Report
+from retain.context.recall import best
 from retain.context.render import Said
 from retain.context.window import Line, Voices, size, window
 from retain.kinds.kind import Who
@@ -29,13 +30,16 @@ REFERENCES_HEAD = "References from earlier in this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 _HEAD_TOKENS = 24
 """What the heading or the fence of a section costs besides its pieces, about."""
-_GIVEN_UP = ("recall", "whiteboard", "state", "fragment", "notes", "private", "summary")
+_GIVEN_UP = ("whiteboard", "state", "fragment", "notes", "private", "summary")
 """What goes, one after the other, where a budget is too small even for what was chosen."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one read transaction found."""
+    """What one read transaction found.
+
+    `reserved` tokens are kept for the recall, and `trouble` is why not all was looked through for it.
+    """
 
     who: Who
     prompt: str
@@ -45,6 +49,8 @@ class Found:
     sections: Mapping[str, Section]
     messages: Sequence[Message]
     known: Mapping[str, str]
+    reserved: int = 0
+    trouble: str = ""
 
     @property
     def whole_prompt(self) -> str:
@@ -52,8 +58,10 @@ class Found:
         return self.prompt if self.prompt.strip() else f"You are {self.who.agent}."
 
 
-def wanted(sections: Mapping[str, Section], name: str) -> int:
-    """How many tokens a layer could use."""
+def wanted(sections: Mapping[str, Section], name: str, reserved: int) -> int:
+    """How many tokens a layer could use; for the recall so many are reserved, whatever it finds."""
+    if name == "recall":
+        return reserved
     section = sections.get(name)
     return sum(piece.tokens for piece in section.pieces) + _HEAD_TOKENS if section else 0
 
@@ -66,7 +74,9 @@ class Writer:
         self.written: dict[str, str] = {}
         self.free = budget - sum(size(part) for part in self._said([]))
         messages = sum(message.tokens for message in found.messages)
-        wants = [messages if layer.name == "window" else wanted(found.sections, layer.name) for layer in LAYERS]
+        wants = [
+            messages if layer.name == "window" else wanted(found.sections, layer.name, found.reserved) for layer in LAYERS
+        ]
         self.shares = dict(zip([layer.name for layer in LAYERS], share(self.free, wants), strict=True))
         self.items: dict[str, list[Item]] = {}
         self.left_out: dict[str, list[Item]] = {}
@@ -74,13 +84,15 @@ class Writer:
 
     def write(self) -> tuple[list[Said], Report]:
         """Every layer in its share; the recent turns get what the others leave."""
-        for name in ("private", "notes", "summary", "state", "whiteboard", "recall"):
-            self._fill(name)
+        for name in ("private", "notes", "summary", "state", "whiteboard"):
+            self._fill(name, self.found.sections.get(name), self.shares[name])
         if "references" in self.found.sections:
             self.written["fragment"] = FRAGMENT
         base = self._base()
-        recent = self._window(self.budget - base - self.shares["references"])
-        cost = base + sum(line.tokens for line in recent)
+        room = self.budget - base - self.shares["references"]
+        reserved = max(min(self.shares["recall"], room), 0)
+        recent = self._window(room - reserved)
+        cost = base + self._fill_recall(recent, reserved) + sum(line.tokens for line in recent)
         cost += self._fill_references(recent, self.budget - cost)
         return self._said(recent), self._report(cost)
 
@@ -95,16 +107,15 @@ class Writer:
                 break
         return base
 
-    def _fill(self, name: str) -> None:
-        section = self.found.sections.get(name)
+    def _fill(self, name: str, section: Section | None, share: int) -> None:
         if section is None:
             return
-        room = self.shares[name] - _HEAD_TOKENS
+        room = share - _HEAD_TOKENS
         if name in ("notes", "summary"):
             kept = self._beginning(section.pieces, name, room)
         else:
             kept = self._choose(section.pieces, name, room)
-            while kept and tokens.estimate(section.write(kept)) > self.shares[name]:  # it has headings of its own
+            while kept and tokens.estimate(section.write(kept)) > share:  # it has headings of its own
                 gone = min(kept, key=lambda piece: piece.worth)
                 kept = [piece for piece in kept if piece is not gone]
                 self._leave_out(name, [gone])
@@ -184,14 +195,29 @@ class Writer:
         self.written["references"] = render.fence(listed) if kept else ""
         return size(Said("user", self.written["references"])) if kept else 0
 
+    def _fill_recall(self, recent: Sequence[Line], room: int) -> int:
+        """What was recalled and is not among the recent turns, and what it costs with its fence."""
+        section, before = self.found.sections.get("recall"), sum(map(size, self._data()))
+        if self.found.trouble:
+            self.left_out["recall"] = [Item("recall", "vectors", 0, self.found.trouble)]
+        if section is not None:
+            pieces = best(section.pieces, {f"messages {line.seq}" for line in recent})
+            fence = 0 if before else size(Said("user", render.fence("")))
+            self._fill("recall", replace(section, pieces=pieces), room - fence)
+        return sum(map(size, self._data())) - before
+
+    def _data(self) -> list[Said]:
+        """What is new each time, in one fence."""
+        volatile = [self.written[name] for name in ("state", "whiteboard", "recall") if self.written.get(name)]
+        return [Said("user", render.fence("\n".join(volatile)))] if volatile else []
+
     def _said(self, recent: Sequence[Line]) -> list[Said]:
         written = self.written
         said = [Said("system", self._system())]
         said += [Said("system", render.fence(written["summary"]))] if written.get("summary") else []
         said += [Said("user", written["references"])] if written.get("references") else []
         spoken = [part for line in recent for part in line.said]
-        volatile = [written[name] for name in ("state", "whiteboard", "recall") if written.get(name)]
-        data = [Said("user", render.fence("\n".join(volatile)))] if volatile else []
+        data = self._data()
         if self.new is not None:
             return [*said, *spoken, *data, self.new]
         last = max((place for place, part in enumerate(spoken) if part.role == "user"), default=len(spoken))

@@ -1,0 +1,415 @@
+"""The contract of search on every engine: what was written is found, what is gone is not, and nobody else's ever is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retain import Memory, Scope
+from retain.errors import Invalid, ModelUnavailable, NotFound
+from retain.kinds.finding import Found
+from retain.search.embed import Family
+from tests.chaos.sizes import FULL
+from tests.conftest import SETTINGS, Now
+
+if TYPE_CHECKING:
+    from retain.search.embed import Matrix
+
+QUERIES = 10_000 if FULL else 300
+NASTY = (
+    "", " ", "\x00", "a\x00b", '"', "'", "''", '"unclosed', "it's", "pre-edit", "a:b", "text:x", "AND", "OR", "NOT", "NEAR",
+    "a AND", "AND b", "a NEAR/3 b", "NEAR(a b)", "(", ")", "(()", "*", "a*", "^a", "-a", "+a", "{a b}: c", "a & | ! b",
+    "<->", "a <-> b", ":*", "a:*", "\\", "\\'", "%", "_", "; drop table search_items; --", "$1", ":tenant", "?", "\ud800",
+    "x\udfffy", "👨‍👩‍👧", "🏳️‍🌈 flag", "\u202eabc", "\u0300\u0301", "e\u0301", "…", "—", "。", "、", "the",
+    "to be or not to be", "a", "I", "1", "1.12", "0x7f", "a.b.c/d\\e", "C++", "C#", "@", "#", "\n\n\t", "火", "火车", "ラーメン", "서울",
+    "ไทย", "नमस्ते", "مرحبا", "שלום", "Straße", "İstanbul", "ﬁ", "½", "\ufeff", "\u200b", "NULL",
+)  # fmt: skip
+HUGE = ("a" * 100_000, "word " * 20_000, "( " * 10_000, '"' * 5_000, " ".join(f"w{n}" for n in range(20_000)))
+
+
+class Hashing:
+    """An embedder for tests: each word is a direction of its own, so that texts with the same words are near."""
+
+    def __init__(self, name: str = "hashing", dimensions: int = 64) -> None:
+        self.identity, self.dimensions = f"{name}-{dimensions}", dimensions
+        self.family: Family = "static"
+        self.asked = 0
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        import numpy as np
+
+        self.asked += len(texts)
+        made = np.full((len(texts), self.dimensions), 1e-3, np.float32)
+        for place, text in enumerate(texts):
+            for word in text.lower().split():
+                made[place, zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions] += 1
+        return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+class Broken(Hashing):
+    """An embedder that never answers."""
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        raise ModelUnavailable(model=self.identity, problem="it was told to fail")
+
+
+@pytest.fixture
+def session(me: Scope) -> str:
+    return me.sessions.add("s").id
+
+
+def word(number: int) -> str:
+    """A word of letters alone, which is no other number's."""
+    return "z" + "".join("bcdfghjkmp"[int(digit)] for digit in f"{number:03}")
+
+
+def texts(found: Found) -> list[str]:
+    return [hit.text for hit in found]
+
+
+def by_words(found: Found) -> list[str]:
+    return [hit.text for hit in found if "words" in hit.legs]
+
+
+def opened(url: str, embedder: Hashing, **changes: Any) -> Memory:
+    return Memory.open(url, settings=replace(SETTINGS, **changes), embedder=embedder)
+
+
+# -- what is written is found --------------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_found_at_once(me: Scope, session: str) -> None:
+    """P12, Q1: by words, before anything was embedded, whatever kind it is."""
+    me.messages.append(session, "user", "The zeppelin leaves at noon.")
+    me.notes.overwrite("# Travel\n\nA zeppelin is slow.")
+    me.entries.add("I saw a zeppelin.")
+    me.refs.add("zeppelin log\n" * 10, "What the zeppelin wrote", key="log-1")
+    me.state.set("vehicle", "zeppelin")
+    found = me.search("zeppelin")
+    assert {hit.kind for hit in found} >= {"messages", "notes", "entries", "refs", "state"}
+    assert found.legs["words"] == "ran"
+    assert all("words" in hit.legs for hit in found if "zeppelin" in hit.text.lower())
+
+
+def test_every_one_of_many_is_found_right_after_its_own_write(me: Scope, session: str) -> None:
+    """P12: whether its words were gathered already or still wait for that."""
+    for number in range(300):
+        me.messages.append(session, "user", f"The secret {word(number)} was spoken.")
+        if number % 37 == 0 or number > 290:
+            assert by_words(me.search(word(number))) == [f"The secret {word(number)} was spoken."]
+    for number in range(0, 300, 23):
+        assert by_words(me.search(word(number), kinds=["messages"]))[:1] == [f"The secret {word(number)} was spoken."]
+
+
+def test_what_another_process_committed_is_found(open_memory: Callable[..., Memory], url: str) -> None:
+    """P12: and what it removed is not."""
+    me = open_memory().scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    me.search("anything")  # whatever is kept in memory is kept now
+    write = f"""
+from retain import Memory, Settings
+from tests.search.test_find import word
+me = Memory.open({url!r}, settings=Settings(sqlite_ballast_mib=0)).scope("acme", "ada", "scout")
+me.messages.extend("s", [{{"role": "user", "content": word(n) + " came"}} for n in range(200)])
+me.state.set("door", "parcel"); me.state.remove("door")
+"""
+    subprocess.run([sys.executable, "-c", write], check=True, timeout=120, cwd=Path(__file__).parent.parent.parent)
+    for number in (0, 100, 150, 199):
+        assert by_words(me.search(word(number))) == [f"{word(number)} came"]
+    assert me.search("door", kinds=["state"]).hits == []
+
+
+def test_what_changes_is_found_as_it_is_now(me: Scope) -> None:
+    me.state.set("colour", "crimson")
+    me.state.set("colour", "turquoise")
+    entry = me.entries.add("The gate is green.", kind="core")
+    me.entries.edit(entry.id, "The gate is violet.")
+    me.notes.overwrite("# Birds\n\nheron")
+    me.notes.overwrite("# Birds\n\negret")
+    me.refs.add("content", "an old label", key="r")
+    me.refs.edit("r", summary="a fresh caption")
+    for gone, there in (("crimson", "turquoise"), ("green", "violet"), ("heron", "egret"), ("label", "caption")):
+        assert by_words(me.search(gone)) == []
+        assert len(by_words(me.search(there))) == 1
+
+
+# -- what is removed is not ----------------------------------------------------------------------------------------------
+
+
+def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
+    """P13: by words and by vectors, at once, for every way in which things go."""
+    with opened(url, Hashing()) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "a comet over the harbour")
+        me.notes.overwrite("a comet in the notes")
+        entry = me.entries.add("a comet in the journal")
+        me.refs.add("a comet in an output", "a comet", key="r")
+        me.state.set("sky", "a comet")
+        bob = memory.scope("acme", "bob", "scout")
+        bob.sessions.add("b")
+        bob.messages.append("b", "user", "a comet that bob saw")
+        memory.work()
+        everyone = memory.scope("acme")
+        before = everyone.search("a comet over the harbour", limit=50)
+        assert {hit.kind for hit in before if "vectors" in hit.legs} == {"messages", "notes", "entries", "refs", "state"}
+        me.sessions.remove("s")
+        me.notes.clear()
+        me.entries.remove(entry.id)
+        me.refs.remove("r")
+        me.state.remove("sky")
+        after = everyone.search("a comet over the harbour", limit=50)
+        assert texts(after) == ["a comet that bob saw"]
+        memory.erase("bob", tenant="acme")
+        gone = everyone.search("a comet over the harbour", limit=50)
+        assert gone.hits == []
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
+    """B22: of a corpus of which 99 % has expired, the top 10 are 10 that have not."""
+    me = open_memory(clock=now).scope("acme", "ada", "scout")
+    for number in range(1000):
+        ttl = {} if number % 100 == 7 else {"ttl": 60.0}
+        me.state.set(f"key{number}", "pumpkin pumpkin" if ttl else "one pumpkin among other words", **ttl)
+    now.pass_days(1)
+    found = me.search("pumpkin", limit=10)
+    assert sorted(hit.title for hit in found) == sorted(f"key{number}" for number in range(7, 1000, 100))
+
+
+# -- filters come before the cut -------------------------------------------------------------------------------------------
+
+
+def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: Now) -> None:
+    """Q1: one thing that passes the filter is found among a thousand better ones that do not."""
+    memory = open_memory(clock=now)
+    me = memory.scope("acme", "ada", "scout")
+    early = datetime(2025, 3, 1, tzinfo=UTC)
+    me.sessions.add("noise")
+    me.messages.extend("noise", [{"role": "user", "content": "apple apple apple"}] * 1000)
+    me.sessions.add("quiet")
+    me.messages.append("quiet", "user", "some words and then one apple", created_at=early)
+    me.state.set("fruit", "there is an apple in this rather long value")
+    planner = memory.scope("acme", "ada", "planner")
+    planner.entries.add("the planner has an apple as well")
+    bob = memory.scope("acme", "bob", "scout")
+    bob.sessions.add("bobs")
+    bob.messages.append("bobs", "user", "bob eats his apple slowly")
+    one = "some words and then one apple"
+    assert texts(me.search("apple", session="quiet")) == [one]
+    assert texts(me.search("apple", until=early + timedelta(days=1))) == [one]
+    assert texts(me.search("apple", since=early, until=early + timedelta(microseconds=1))) == [one]
+    assert texts(me.search("apple", until=early)) == []
+    assert [hit.kind for hit in me.search("apple", kinds=["state"])] == ["state"]
+    assert texts(planner.search("apple", kinds=["entries"])) == ["the planner has an apple as well"]
+    assert texts(bob.search("apple", kinds=["messages"])) == ["bob eats his apple slowly"]
+    assert set(texts(me.search("apple", kinds=["messages"], limit=5))) == {"apple apple apple"}
+
+
+def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:
+    for wrong in ({"kinds": ["nonsense"]}, {"kinds": []}, {"limit": 0}, {"limit": 201}, {"since": datetime(2025, 1, 1)}):
+        with pytest.raises(Invalid):
+            me.search("x", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(NotFound):
+        me.search("x", session="nowhere")
+    with pytest.raises(Invalid):
+        me.search(5)  # type: ignore[arg-type]
+
+
+# -- any text is a question ------------------------------------------------------------------------------------------------
+
+
+def test_any_text_is_a_question(me: Scope, session: str) -> None:
+    """B27: quotes, operators, NUL, half of an emoji, 100 kB: no error, and the words in it are found."""
+    me.messages.append(session, "user", "The parrot can't pre-edit a:b AND (c).")
+    me.messages.append(session, "user", "to be or not to be")
+    for query in NASTY + HUGE:
+        assert isinstance(me.search(query), Found), query
+        assert any("parrot" in text for text in texts(me.search(f"parrot {query[:50]}"))), query
+    assert by_words(me.search("to be or not to be"))[:1] == ["to be or not to be"]
+
+
+@settings(max_examples=QUERIES)
+@given(query=st.one_of(st.text(max_size=60), st.lists(st.sampled_from(NASTY), max_size=8).map(" ".join)))
+def test_no_fuzzed_question_is_an_error(fuzzed: Scope, query: str) -> None:
+    """B27: 10,000 of them with CHAOS=full."""
+    assert fuzzed.search(query).legs["words"]
+
+
+@pytest.fixture
+def fuzzed(me: Scope) -> Scope:
+    me.sessions.add("s")
+    me.messages.extend("s", [{"role": "user", "content": text or "-"} for text in NASTY])
+    return me
+
+
+# -- nobody else's ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
+    """Q1: with vectors and without; what is nobody's is everybody's, in its tenant."""
+    with opened(url, Hashing()) as memory:
+        scopes = {
+            (tenant, user, agent): memory.scope(tenant, user, agent)
+            for tenant in ("acme", "zeta")
+            for user in ("ada", "bob")
+            for agent in ("scout", "cook")
+        }
+        for (tenant, user, agent), scope in scopes.items():
+            mine = f"{tenant} {user} {agent}"
+            scope.sessions.add(f"{user}-{agent}")
+            scope.messages.append(f"{user}-{agent}", "user", f"message about the lighthouse of {mine}")
+            scope.notes.overwrite(f"note about the lighthouse of {mine}")
+            scope.entries.add(f"entry about the lighthouse of {mine}")
+        for tenant in ("acme", "zeta"):
+            memory.scope(tenant).refs.add(f"lighthouse of {tenant}", f"lighthouse output of {tenant}", key=f"r-{tenant}")
+        if embedded:
+            memory.work()
+        for (tenant, user, agent), scope in scopes.items():
+            found = scope.search("the lighthouse", limit=100)
+            own = [f"{kind} about the lighthouse of {tenant} {user} {agent}" for kind in ("message", "note", "entry")]
+            refs = [f"lighthouse output of {tenant}\nlighthouse of {tenant}"]
+            assert sorted(texts(found)) == sorted([*own, *refs])
+            assert any("vectors" in hit.legs for hit in found) == embedded
+        assert len(memory.scope("acme", "ada").search("lighthouse", limit=100)) == 7
+        assert len(memory.scope("acme").search("lighthouse", limit=100)) == 13
+
+
+def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
+    scout, cook, guest = (memory.scope("acme", "ada", agent) for agent in ("scout", "cook", "guest"))
+    scout.entries.share("kitchen", ["scout", "cook"])
+    scout.entries.add("The marmalade is in the cellar.", kind="whiteboard", board="kitchen")
+    assert texts(cook.search("marmalade")) == texts(scout.search("marmalade")) == ["The marmalade is in the cellar."]
+    assert texts(guest.search("marmalade")) == []
+    scout.entries.share("kitchen", ["scout"])
+    assert texts(cook.search("marmalade")) == []
+
+
+# -- meaning ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_without_a_vector_still_ranks(url: str) -> None:
+    """P12: among rows that have one."""
+    with opened(url, Hashing()) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.sessions.add("s")
+        me.messages.extend("s", [{"role": "user", "content": f"an ordinary sentence {n}"} for n in range(50)])
+        memory.work()
+        me.messages.append("s", "user", "the quetzal is an extraordinary bird")
+        found = me.search("where is the quetzal bird")
+        assert found[0].text == "the quetzal is an extraordinary bird"
+        assert "vectors" not in found[0].legs
+
+
+def test_an_embedder_that_fails_is_a_leg_less(url: str) -> None:
+    """Q2, F7: what can be found by words is, and the answer says which leg did not run and why."""
+    with opened(url, Broken("broken")) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the quetzal is a bird")
+        found = me.search("quetzal")
+        assert texts(found) == ["the quetzal is a bird"]
+        assert found.legs["words"] == "ran"
+        assert found.legs["vectors"].startswith("failed: ")
+        assert "it was told to fail" in found.legs["vectors"]
+
+
+def test_without_an_embedder_words_are_enough(open_memory: Callable[..., Memory]) -> None:
+    me = open_memory(embedder="none").scope("acme", "ada", "scout")
+    me.state.set("bird", "quetzal")
+    assert me.search("quetzal")[0].kind == "state"
+    assert me.search("quetzal").legs["vectors"] == "no embedder is set"
+
+
+def test_vectors_of_two_models_are_never_compared(url: str) -> None:
+    """B36: another embedder, of another length or the same, finds by words until its own vectors are there."""
+    with opened(url, Hashing("one")) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.sessions.add("s")
+        me.messages.append("s", "user", "the quetzal is a bird")
+        memory.work()
+        assert "vectors" in me.search("quetzal bird")[0].legs
+    for other in (Hashing("two"), Hashing("two", 128)):
+        with opened(url, other) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            assert me.search("quetzal bird")[0].legs == ("words",)
+            memory.work()
+            assert "vectors" in me.search("quetzal bird")[0].legs
+
+
+# -- languages -------------------------------------------------------------------------------------------------------------
+
+SAID = {
+    "de": "Meine Versicherungsnummer steht auf der Krankenversicherungskarte.",
+    "zh": "我昨天坐火车去了北京大学。",
+    "ja": "東京タワーの近くでラーメンを食べました。",
+    "ko": "서울에서 친구를 만났습니다",
+    "fr": "Elle a mangé une crème brûlée à l'hôtel.",
+    "ru": "Моя сестра живёт в Москве.",
+    "code": "def parse_config(path): raise FileNotFoundError(path)  # see src/app/settings.py",
+    "error": "The build failed with ECONNREFUSED on 10.0.0.12:5432, exit code 137.",
+    "prose": "We had dinner near the harbour.",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Wie ist meine Nummer?", "de"),
+        ("Versicherung", "de"),
+        ("北京", "zh"),
+        ("火车", "zh"),
+        ("ラーメン", "ja"),
+        ("東京タワー", "ja"),
+        ("서울", "ko"),
+        ("creme brulee", "fr"),
+        ("hotel", "fr"),
+        ("живет в Москве", "ru"),
+        ("parse_config", "code"),
+        ("parse config function", "code"),
+        ("settings.py", "code"),
+        ("FileNotFoundError", "code"),
+        ("econnrefused", "error"),
+        ("10.0.0.12", "error"),
+        ("exit code 137", "error"),
+        ("dinners", "prose"),
+    ],
+)
+def test_many_languages_and_code(me: Scope, session: str, query: str, expected: str) -> None:
+    me.messages.extend(session, [{"role": "user", "content": text} for text in SAID.values()])
+    assert me.search(query)[0].text == SAID[expected]
+
+
+# -- what a hit says -------------------------------------------------------------------------------------------------------
+
+
+def test_a_hit_says_what_it_is_and_why(me: Scope, session: str) -> None:
+    me.messages.append(session, "user", "Shall we sail?")
+    me.messages.append(session, "assistant", "The regatta begins on Sunday.")
+    me.messages.append(session, "user", "Good.")
+    hit = me.search("regatta")[0]
+    assert (hit.kind, hit.id, hit.seq, hit.session, hit.role, hit.author) == ("messages", "s", 2, "s", "assistant", "scout")
+    assert (hit.before, hit.after) == ("Shall we sail?", "Good.")
+    assert 0 < hit.score <= 1
+    assert hit.why
+    assert hit.at.tzinfo is not None
+
+
+def test_a_long_text_is_found_by_its_end(me: Scope, session: str) -> None:
+    long = "\n\n".join(f"Paragraph {number} speaks of nothing in particular." for number in range(2000))
+    me.messages.append(session, "user", f"{long}\n\nAt last the xylophone sounds.")
+    found = [hit for hit in me.search("xylophone") if "words" in hit.legs]
+    assert [(hit.id, hit.seq) for hit in found] == [(session, 1)]
+    assert "xylophone" in found[0].text
+    assert len(found[0].text) < len(long) // 10
