@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from retain.errors import BadAnswer, SettingsError
+from retain.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.search.onnx import OnnxEmbedder
 from retain.search.service import ServiceEmbedder
 from retain.search.static import StaticEmbedder
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Family = Literal["static", "strong"]
 """How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
-_CLOSE = 1e-3
 
 
 class Embedder(Protocol):
@@ -78,27 +77,25 @@ _service = functools.cache(ServiceEmbedder)
 
 
 def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    """The vectors of some texts, or an error that says what is wrong with them."""
+    """The vectors of some texts, or an error that says what is wrong with them; never called in a transaction."""
     import numpy as np
 
-    if not texts:
-        return np.zeros((0, embedder.dimensions), np.float32)
-    found = np.asarray(embedder.embed(texts), np.float32)
-    wanted = (len(texts), embedder.dimensions)
-    problem = ""
-    if found.shape != wanted:
-        problem = f"it has the shape {' × '.join(map(str, found.shape))}, not {wanted[0]} × {wanted[1]}"
-    elif not np.isfinite(found).all():
-        problem = "a vector has NaN or infinity in it"
-    else:
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        if (lengths == 0).any():
-            problem = "a vector is all zeros"
-        elif abs(lengths - 1).max() > _CLOSE:
-            found = found / lengths
-    if problem:
-        raise BadAnswer(model=embedder.identity, problem=problem)
-    return found
+    dimensions = embedder.dimensions
+    try:
+        found = np.asarray(embedder.embed(texts), np.float32) if texts else np.zeros((0, dimensions), np.float32)
+    except RetainError:
+        raise
+    except Exception as error:  # an embedder may be anybody's
+        raise ModelError(model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]) from error
+    if found.shape != (len(texts), dimensions):
+        shape = " × ".join(map(str, found.shape))
+        raise BadAnswer(model=embedder.identity, problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}")
+    if not np.isfinite(found).all():
+        raise BadAnswer(model=embedder.identity, problem="a vector has NaN or infinity in it")
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    if not lengths.all():
+        raise BadAnswer(model=embedder.identity, problem="a vector is all zeros")
+    return np.asarray(found / lengths, np.float32)
 
 
 def quantise(vectors: Matrix) -> list[tuple[float, bytes]]:

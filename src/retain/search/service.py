@@ -18,7 +18,7 @@ class ServiceEmbedder:
     def __init__(
         self, model: str, base_url: str, api_key: str, dimensions: int, seconds: float, retries: int, pause: float
     ) -> None:
-        self._model = model
+        self.model = model
 
     @property
     def identity(self) -> str:
@@ -32,4 +32,8 @@ class ServiceEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A vector of length 1 for each text."""
+        raise NotImplementedError
+
+    def metered(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
+        """The same, and how many tokens the service says it took."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Everything that is due, done once or again and again; each kind of later work is a line in `JOBS`."""
+"""Everything that is due, done once or again and again; each kind of later work is a line in `jobs`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from retain import clock
 from retain.errors import NotFound
 from retain.kinds.kind import Home
 from retain.storage import leases
-from retain.work import consolidate, reindex, summarize
+from retain.work import consolidate, embed, reindex, summarize
 from retain.work.job import Done, Job, Progress
 
-JOBS = (Job("index", reindex.run), Job("summaries", summarize.run), Job("consolidations", consolidate.run))
 _SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
+
+
+def jobs() -> tuple[Job, ...]:
+    """Each kind of later work, in order, for one worker."""
+    return (
+        Job("index", reindex.run),
+        Job("vectors", embed.Vectors().run),
+        Job("summaries", summarize.run),
+        Job("consolidations", consolidate.run),
+    )
 
 
 @dataclass(frozen=True)
@@ -41,9 +50,9 @@ class Worked:
 class Worker:
     """Does what is due, and remembers since when: a round after the first looks only at what was active meanwhile."""
 
-    def __init__(self, home: Home, jobs: Sequence[Job] = JOBS) -> None:
+    def __init__(self, home: Home, own: Sequence[Job] | None = None) -> None:
         self._home = home
-        self._jobs = jobs
+        self._jobs = jobs() if own is None else own
         self._since: dict[tuple[str, str], int] = {}
 
     def run(self, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Worked:

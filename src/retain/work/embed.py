@@ -1,0 +1,255 @@
+"""Vectors follow the write: whatever has none of the embedder that is set gets one, in batches, outside of any transaction.
+
+What is due is a query. A text that cannot be embedded keeps no other from it: it stays findable by its words, is counted,
+and is tried again later. Where another embedder is set, everything is due again; the vectors of the one before stay,
+unused, until theirs are there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from retain import clock
+from retain.errors import ModelError, SettingsError, StorageError
+from retain.kinds.kind import Home, Who
+from retain.models import Completion
+from retain.models.watch import Call
+from retain.search.embed import Embedder, checked, quantise, text_of
+from retain.search.engine import Item
+from retain.search.service import ServiceEmbedder
+from retain.storage import leases
+from retain.storage.database import Transaction
+from retain.work.job import Done, Progress
+
+if TYPE_CHECKING:
+    from retain.search.embed import Matrix
+
+BATCH = 256
+_IN_ONE_READ = 20_000  # numbers of rows
+_LEASE_SECONDS = 120.0
+_MARGIN = 5 * clock.MINUTE  # how long a transaction may take to commit a row whose number it got before others
+_LOOK_AGAIN = 60 * clock.MINUTE  # … and when everything is looked at again, for one that took even longer
+_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0  # seconds before a text that failed is tried again
+_MOST_FAILING = 10_000
+_LACKING = """not exists (select 1 from search_vectors as made
+                          where made.tenant = :tenant and made.number = search_items.number and made.model = :model)"""
+_DUE = f"""select number from search_items where tenant = :tenant and number > :above and {_LACKING}
+           order by number limit :most"""
+_TOP = "select max(number) from search_items where tenant = :tenant"
+_OLDEST = f"select min(at) from search_items where tenant = :tenant and {_LACKING}"
+_COUNT = """select (select count(*) from search_items where tenant = :tenant)
+                 - (select count(*) from search_vectors where tenant = :tenant and model = :model)"""
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How many rows have no vector of this embedder yet, and how many seconds ago the oldest of them happened."""
+
+    pending: int
+    oldest_seconds: float = 0.0
+    identity: str = ""
+
+
+def lag(home: Home, tenant: str) -> Lag:
+    """How far the vectors of a tenant are behind its rows; nothing is behind where there is no embedder."""
+    if home.embedder is None:
+        return Lag(0)
+    model = home.embedder.identity
+
+    def work(tx: Transaction) -> Lag:
+        (pending,) = tx.one(_COUNT, model=model) or (0,)
+        if not pending:
+            return Lag(0, 0.0, model)
+        (oldest,) = tx.one(_OLDEST, model=model) or (None,)
+        return Lag(pending, 0.0 if oldest is None else max(0, tx.now - oldest) / clock.SECOND, model)
+
+    return home.database.read(tenant, work, slow=True)
+
+
+@dataclass
+class _Seen:
+    """What one worker knows of a tenant and an embedder: up to which number all is done, and what failed.
+
+    Rows are not committed in the order of their numbers, so the floor follows what was reached with a margin of minutes.
+    """
+
+    floor: int = 0
+    since: int = 0
+    reached: list[tuple[int, int]] = field(default_factory=list)
+    failing: dict[int, tuple[int, float]] = field(default_factory=dict)
+
+    def start(self, now: int) -> None:
+        """Before a look: move the floor as far as it is safe, or back to the ground after an hour."""
+        if now - self.since > _LOOK_AGAIN or len(self.failing) > _MOST_FAILING:
+            self.floor, self.since, self.reached, self.failing = 0, now, [], {}
+        while self.reached and self.reached[0][0] <= now - _MARGIN:
+            self.floor = max(self.floor, self.reached.pop(0)[1])
+
+    def again(self) -> list[int]:
+        """What failed, would not be looked at any more, and may be tried again."""
+        return [number for number in self.failing if number <= self.floor and not self.waits(number)]
+
+    def ready(self, numbers: Sequence[int]) -> list[int]:
+        """Those that may be tried now."""
+        return [number for number in numbers if not self.waits(number)]
+
+    def failed(self, number: int) -> None:
+        """A text failed: the next try is later each time."""
+        tries = self.failing.get(number, (0, 0.0))[0]
+        self.failing[number] = (tries + 1, time.monotonic() + min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE))
+
+    def waits(self, number: int) -> bool:
+        """Whether it is too early to try this text again."""
+        return number in self.failing and time.monotonic() < self.failing[number][1]
+
+
+class Vectors:
+    """The job; it belongs to one worker, and remembers what need not be looked at again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], _Seen] = {}
+
+    def run(self, home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
+        """Embed what is due in a tenant. Rows are not due by when they changed, so `since` does not matter here."""
+        if home.embedder is None:
+            return Done()
+        embedder = _Metered(home, tenant, home.embedder)
+        try:
+            model = embedder.identity
+            return self._round(home, tenant, embedder, model, progress)
+        except (ModelError, SettingsError) as error:  # nothing can be embedded now
+            return Done(failed=1, left=1, errors=(f"tenant {tenant}: {error}",))
+
+    def _round(self, home: Home, tenant: str, embedder: Embedder, model: str, progress: Progress | None) -> Done:
+        seen = self._seen.setdefault((tenant, model), _Seen())
+        seen.start(home.database.read(tenant, lambda tx: tx.now))
+        look = _look(home, tenant, model, seen.floor)
+        due = seen.again() + seen.ready(look.numbers)
+        lease = leases.claim(home.database, tenant, "embed", _LEASE_SECONDS) if due else None
+        if due and lease is None:
+            return Done(left=len(due))
+        total, renewed = Done(), time.monotonic()
+        try:
+            while lease:
+                for start in range(0, len(due), BATCH):
+                    if time.monotonic() - renewed > _LEASE_SECONDS / 3:
+                        if not leases.renew(home.database, lease, _LEASE_SECONDS):
+                            return total + Done(left=len(due) - start)  # somebody else goes on
+                        renewed = time.monotonic()
+                    total += _embed(home, tenant, embedder, model, due[start : start + BATCH], seen)
+                    if progress:
+                        progress(min(start + BATCH, len(due)), len(due))
+                if look.whole:
+                    break
+                look = _look(home, tenant, model, look.top)
+                due = seen.ready(look.numbers)
+            seen.reached.append((look.now, look.top))
+        finally:
+            with suppress(StorageError):  # it runs out by itself
+                if lease:
+                    leases.release(home.database, lease)
+        return total + Done(left=len(seen.failing) - total.failed)
+
+
+class _Look(NamedTuple):
+    """The numbers of rows without a vector, oldest first, up to the number `top`; `whole` if that is the last there is."""
+
+    now: int
+    numbers: list[int]
+    top: int
+    whole: bool
+
+
+def _look(home: Home, tenant: str, model: str, above: int) -> _Look:
+    def work(tx: Transaction) -> _Look:
+        numbers = [int(row[0]) for row in tx.all(_DUE, model=model, above=above, most=_IN_ONE_READ)]
+        if len(numbers) == _IN_ONE_READ:
+            return _Look(tx.now, numbers, numbers[-1], whole=False)
+        (top,) = tx.one(_TOP) or (None,)
+        return _Look(tx.now, numbers, top or 0, whole=True)
+
+    return home.database.read(tenant, work, slow=True)
+
+
+def _embed(home: Home, tenant: str, embedder: Embedder, model: str, numbers: Sequence[int], seen: _Seen) -> Done:
+    """Read some rows, embed them, and keep the vectors of those that are still there."""
+    rows = home.database.read(tenant, lambda tx: home.index.engine.items(tx, numbers))
+    for number in numbers:
+        if number not in rows:
+            seen.failing.pop(number, None)
+    if not rows:
+        return Done()
+    made = _made(embedder, [text_of(row.title, row.text) for row in rows.values()])
+    good = [(number, *one) for number, one in zip(rows, made, strict=True) if not isinstance(one, ModelError)]
+    home.database.write(tenant, lambda tx: home.index.put_vectors(tx, model, good), safe=True)
+    for number, *_ in good:
+        seen.failing.pop(number, None)
+    total = Done(done=len(good))
+    for row, one in zip(rows.values(), made, strict=True):
+        if isinstance(one, ModelError):
+            seen.failed(row.number)
+            total += Done(failed=1, errors=(f"tenant {tenant}, {_named(row)}: {one}",))
+    return total
+
+
+def _named(row: Item) -> str:
+    return f"{row.kind} {row.id}" + (f" {row.seq}" if row.seq else "")
+
+
+def _made(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes] | ModelError]:
+    """What becomes of each text; an embedder that fails with the plainest text too, fails with all, and that is raised."""
+    try:
+        return list(quantise(checked(embedder, texts)))
+    except ModelError:
+        checked(embedder, ["hello"])
+        return _halved(embedder, texts)
+
+
+def _halved(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes] | ModelError]:
+    """The same, one half after the other, until the texts that fail are alone."""
+    half = len(texts) // 2
+    found: list[tuple[float, bytes] | ModelError] = []
+    for part in (texts[:half], texts[half:]):
+        try:
+            found += quantise(checked(embedder, part))
+        except ModelError as error:
+            found += [error] if len(part) == 1 else _halved(embedder, part)
+    return found
+
+
+class _Metered:
+    """An embedder whose calls are on record where they go to a service, which may want money for them (T1)."""
+
+    def __init__(self, home: Home, tenant: str, embedder: Embedder) -> None:
+        self._home, self._tenant, self._embedder = home, tenant, embedder
+        self.family = embedder.family
+
+    @property
+    def identity(self) -> str:
+        """Which model this is."""
+        return self._embedder.identity
+
+    @property
+    def dimensions(self) -> int:
+        """How long each vector is."""
+        return self._embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """What the embedder makes of the texts."""
+        if not isinstance(self._embedder, ServiceEmbedder):
+            return self._embedder.embed(texts)
+        started, tokens, problem, model = time.monotonic(), 0, "", self._embedder.model
+        try:
+            vectors, tokens = self._embedder.metered(texts)
+            return vectors
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            took = (time.monotonic() - started) * 1000
+            answer = None if problem else Completion("", model, tokens, 0, None, took)
+            self._home.record(self._home, Who(self._tenant), "embed", Call(model, took, answer, problem), None)
