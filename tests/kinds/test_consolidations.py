@@ -588,7 +588,7 @@ def test_verify_finds_an_accepted_one_without_its_entry(opened: Open, url: str, 
     made = me.consolidations.accept(id).entry_id
     with raw(url) as database:
         database.all(f"delete from entries where id = '{made}'")
-    assert problems(opened(None)) == [f"acme: {id}"]
+    assert problems(opened(None)) == [f"acme: entry {made}", f"acme: {id}"], "and the index still has it"
 
 
 # -- whose ------------------------------------------------------------------------------------------------------------

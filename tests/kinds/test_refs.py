@@ -349,7 +349,7 @@ def test_search_finds_all_words_anywhere(me: Scope) -> None:
     assert me.refs.search("unseen") == []
     assert [ref.key for ref in me.refs.search("n", limit=1)] == [two]
     assert [ref.key for ref in me.refs.search("n", session="s")] == [one]
-    for query in ("", "  ", "a b c d e f g h i", "x" * 2000):
+    for query in ("", "  ", "x" * 2000):
         with pytest.raises(Invalid):
             me.refs.search(query)
 

@@ -276,8 +276,10 @@ class SqliteDatabase:
 
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
+        with self._spare(writing=False) as connection:  # one that was used would compare FTS5's pages with what it remembers
+            damage = care.damage(connection)
         return [
-            *self._with_reader(care.damage),
+            *damage,
             Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
         ]
 
@@ -327,9 +329,9 @@ class SqliteDatabase:
         return left
 
     @contextmanager
-    def _spare(self) -> Iterator[apsw.Connection]:
+    def _spare(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
         """A connection of its own, for work that takes long."""
-        with self._doors, closing(self._connect(writing=True)) as connection:
+        with self._doors, closing(self._connect(writing=writing)) as connection:
             try:
                 yield connection
             except apsw.Error as error:
