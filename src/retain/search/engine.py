@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retain.storage.database import Transaction
 
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     Vector = NDArray[float32]
 
 
-@dataclass(frozen=True)
-class Item:
-    """One row of the index: a thing that can be found, or part of a long one."""
+class Item(NamedTuple):
+    """One row of the index: a thing that can be found, or part of a long one. A tuple, because a search makes hundreds."""
 
     kind: str
     id: str
@@ -78,6 +77,10 @@ class Engine(Protocol):
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
+        ...
+
+    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
+        """Who said what is in the rows."""
         ...
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:

@@ -6,7 +6,7 @@ transaction; the second finds rows by meaning, and reads whatever is to be score
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -57,10 +57,11 @@ class Hit:
 
 @dataclass(frozen=True)
 class Begun:
-    """What the first read found: the rows that have words of the question, and how many rows have each of them."""
+    """What the first read found: rows that have words of the question, who speaks in them, and how many have each word."""
 
     words: Sequence[str]
-    rows: Sequence[Item]
+    numbers: Sequence[int]
+    authors: Collection[str]
     corpus: Corpus
 
 
@@ -81,14 +82,13 @@ def begin(tx: Transaction, index: Index, text: str, asked: Asked) -> Begun:
     """The first read: what the words of the question find."""
     terms = words.of_question(text)
     found = index.engine.matching(tx, terms, asked, DEPTH)
-    rows = index.engine.items(tx, found.numbers)
-    present = [rows[number] for number in found.numbers if number in rows]
-    return Begun(terms, present, Corpus(max(index.engine.extent(tx, asked), len(present)), found.having))
+    corpus = Corpus(max(index.engine.extent(tx, asked), len(found.numbers)), found.having)
+    return Begun(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus)
 
 
 def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None) -> Sought:
-    """Read the question, knowing who speaks in what its words found, and embed it; without an embedder there is a leg less."""
-    asks = question.read(text, now=now, authors={row.author for row in begun.rows if row.author})
+    """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
+    asks = question.read(text, now=now, authors=begun.authors)
     words_ran = "ran" if begun.words else "there are no words in the question"
     if embedder is None:
         return Sought(asked, begun, asks, None, "", "static", {"words": words_ran, "vectors": "no embedder is set"})
@@ -102,11 +102,11 @@ def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedd
 
 def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hit]:
     """The second read: what is near in meaning, the neighbours of the best, and the order of them all."""
-    engine, by_words = index.engine, [row.number for row in sought.begun.rows]
+    engine, by_words = index.engine, sought.begun.numbers
     near: dict[int, float] = {}
     if sought.vector is not None:
         near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, DEPTH))
-    rows = engine.items(tx, [*by_words, *(number for number in near if number not in set(by_words))])  # as they are now
+    rows = engine.items(tx, list(dict.fromkeys([*by_words, *near])))
     best = [rows[number] for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]]) if number in rows]
     beside = {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
     everything, cosines = rows | beside, near

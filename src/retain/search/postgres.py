@@ -52,6 +52,8 @@ _VISIBLE = """select number from search_items where tenant = :tenant and number 
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
     and (expires_at is null or expires_at > :now)"""
 _ITEMS = f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)"
+_AUTHORS = """select distinct author from search_items
+              where tenant = :tenant and number = any(:numbers) and author <> ''"""
 _AROUND = f"""select distinct {COLUMNS} from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
     spans (of_kind, of_id, low, high) join search_items
     on tenant = :tenant and kind = of_kind and id = of_id and seq between low and high
@@ -106,6 +108,10 @@ class PostgresEngine(Legs):
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
         return {row[0]: item(row) for row in tx.all(_ITEMS, numbers=list(numbers))}
+
+    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
+        """Who said what is in the rows."""
+        return {author for (author,) in tx.all(_AUTHORS, numbers=list(numbers))}
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """The neighbours of rows."""

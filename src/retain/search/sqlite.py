@@ -36,8 +36,9 @@ _MARK = "update search_absorbed set number = :number where :tenant <> ''"
 _WAITING = """select number, tenant, user_id, kind, session_id, author, title, text, at from search_items
               where number > :after and number <= :last and :tenant <> '' order by number limit :size"""
 _INDEX = "insert into search_words (rowid, words) select :number, :words where :tenant <> ''"
+# The plus keeps the planner from the index by tenant, which would read all of a tenant's rows.
 _TAIL = """select number, kind, session_id, author, title, text, at from search_items
-           where number > (select number from search_absorbed) and tenant = :tenant
+           where number > (select number from search_absorbed) and +tenant = :tenant
            and (user_id is null or user_id = coalesce(:user, user_id)) order by number desc"""
 _POSTING = """select group_concat(rowid), :tenant from (
                   select rowid from search_words where search_words match :query order by rowid desc limit :cap)"""
@@ -51,6 +52,7 @@ _FILTERS = """ and (user_id is null or user_id = coalesce(:user, user_id))
 _THESE = "(select value as this from json_each(:numbers)) cross join search_items on number = this"
 _VISIBLE = f"select number from {_THESE} where tenant = :tenant {_FILTERS}"
 _ITEMS = f"select {COLUMNS} from {_THESE} where tenant = :tenant"
+_AUTHORS = f"select distinct author from {_THESE} where tenant = :tenant and author <> ''"
 _AROUND = f"""select distinct {COLUMNS} from (select value as span from json_each(:spans)) cross join search_items
     on tenant = :tenant and kind = span ->> 0 and id = span ->> 1 and seq between span ->> 2 and span ->> 3
     where (expires_at is null or expires_at > :now)"""
@@ -108,6 +110,10 @@ class SqliteEngine(Legs):
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
         return {row[0]: item(row) for row in tx.all(_ITEMS, numbers=json.dumps(list(numbers)))}
+
+    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
+        """Who said what is in the rows."""
+        return {author for (author,) in tx.all(_AUTHORS, numbers=json.dumps(list(numbers)))}
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """The neighbours of rows."""
