@@ -42,7 +42,7 @@ FLOORS = (
     {"faces", "adapters", "__init__"},
 )
 GENERATED = {"aio.py"}
-PARTS = {"kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}
+PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 50
 

@@ -91,12 +91,14 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    by_hand = {command.name for command in operations.COMMANDS}
+    groups = {}
     for kind in _KINDS.values():
-        verbs = _add_group(commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0])
+        groups[kind.name] = _add_group(commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0])
         for way in WAYS:
-            if way.kind == kind.name:
-                _add_verb(verbs, way)
-    groups = {name: _add_group(commands, name, about) for name, about in operations.GROUPS.items()}
+            if way.kind == kind.name and way.command not in by_hand:
+                _add_verb(groups[kind.name], way)
+    groups |= {name: _add_group(commands, name, about) for name, about in operations.GROUPS.items()}
     for command in operations.COMMANDS:
         group, _, verb = command.name.rpartition(" ")
         _add_operation(groups[group] if group else commands, verb, command)

@@ -30,6 +30,8 @@ _COLUMNS = {
     "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),
     "Ref": ("key", "type", "is_active", "tokens", "created_at", "summary"),
     "Item": ("area", "key", "value", "version", "expires_at"),
+    "Document": ("id", "title", "path", "media", "chunks", "user", "updated_at"),
+    "Passage": ("seq", "title", "page", "text"),
     "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }

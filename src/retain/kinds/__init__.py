@@ -5,6 +5,7 @@ from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Kind
+from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
 from retain.kinds.notes import Notes
 from retain.kinds.refs import Refs
@@ -23,6 +24,7 @@ KINDS: tuple[type[Kind], ...] = (
     Consolidations,
     Refs,
     State,
+    Knowledge,
     Interactions,
     Turns,
 )

@@ -55,7 +55,10 @@ def read_file(data: bytes, name: str, limit: int) -> Read:
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if media == "pdf" or (not wide and media_of(data) == "binary"):
         raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
-    return read_text(_decoded(data, web=media == "html" or _looks_like_web(data)), media, limit)
+    web = media == "html" or _looks_like_web(data)
+    if media is None and PurePath(name).suffix:
+        media = "html" if web else "text"  # a program's comments are no headings
+    return read_text(_decoded(data, web=web), media, limit)
 
 
 def by_name(name: str) -> Media | None:
@@ -96,7 +99,7 @@ def _decoded(data: bytes, *, web: bool) -> str:
         named = found[1].decode("ascii")
     for encoding in filter(None, (named, "utf-8")):
         try:
-            return codecs.lookup(encoding).decode(data, "replace" if encoding == "utf-16" else "strict")[0]
+            return data.decode(encoding, "replace" if encoding == "utf-16" else "strict")
         except (LookupError, ValueError, TypeError):
             continue
     return data.decode("cp1252", "replace")

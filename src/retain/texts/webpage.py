@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 _UNSEEN = {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "select", "datalist"}
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-_OPEN_ENDED = {"p", "li", "td", "th", "tr", "dt", "dd", "option"}
-"""Whose end may be left out: what is hidden ends at the next block."""
+_OPEN_ENDED = {"li", "td", "th", "tr", "dt", "dd"}
+"""Whose end may be left out: one that is hidden ends where the next begins, or where what holds it ends."""
+_HOLDERS = {"ul", "ol", "dl", "table"}
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
     "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "head", "header", "hr", "html", "legend", "li", "main",
@@ -95,16 +96,17 @@ class _Reader:
         self.pre = 0
         self.in_title = False
         self.skipped = ""
-        self.depth = 0
+        self.depth = self.inside = 0
 
     def open(self, tag: str, told: dict[str, str]) -> None:
         """A tag opens."""
         if self.skipped and not self._resumes(tag):
-            self.depth += tag == self.skipped and tag not in _VOID
+            self.depth += tag == self.skipped
+            self.inside += tag in _HOLDERS
             return
         if tag in _UNSEEN or "hidden" in told or _HIDDEN.search(told.get("style", "")):
             if tag not in _VOID:
-                self.skipped, self.depth = tag, 1
+                self.skipped, self.depth, self.inside = tag, 1, 0
             return
         if tag == "br":
             self.words.append("\n")
@@ -115,8 +117,9 @@ class _Reader:
 
     def close(self, tag: str) -> None:
         """A tag closes."""
-        if self.skipped and not self._resumes(tag):
+        if self.skipped and not self._resumes("" if tag == self.skipped else tag, ends=True):
             self.depth -= tag == self.skipped
+            self.inside -= tag in _HOLDERS
             if self.depth <= 0:
                 self.skipped = ""
             return
@@ -139,11 +142,15 @@ class _Reader:
         self._flush()
         self._close_table()
 
-    def _resumes(self, tag: str) -> bool:
-        """Whether a hidden paragraph or cell, which nobody closed, ends here."""
-        if self.skipped in _OPEN_ENDED and tag != self.skipped and (tag in _BLOCKS or tag in _HEADINGS):
+    def _resumes(self, tag: str, *, ends: bool = False) -> bool:
+        """Whether a hidden paragraph, item or cell, which nobody closed, ends where a tag opens or ends."""
+        if self.skipped == "p":
+            over = tag in _BLOCKS or tag in _HEADINGS
+        else:
+            over = self.skipped in _OPEN_ENDED and not self.inside and (tag in _HOLDERS if ends else tag == self.skipped)
+        if over:
             self.skipped = ""
-        return not self.skipped
+        return over
 
     def _begin(self, tag: str) -> None:
         if tag == "title":
