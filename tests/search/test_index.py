@@ -1,0 +1,574 @@
+"""The index has everything that can be found, as it is now, and nothing else: after each verb, on each engine (P12, P13)."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retain import Memory, NewMessage, Scope
+from retain.errors import Conflict, Full, NotFound, WrongVersion
+from retain.faces.cli import main
+from retain.kinds import findable
+from retain.search.index import LONGEST, parts
+from retain.storage import leases, migrate
+from retain.storage.database import Transaction
+from retain.work import reindex
+from tests.conftest import START, Now
+from tests.storage.behind import raw
+from tests.test_every_kind import exported, populate
+
+COLUMNS = ("kind", "id", "seq", "part", "user_id", "agent", "board", "session_id", "author", "role", "title", "text", "at", "expires_at")  # fmt: skip  # noqa: E501
+_ROWS = """select kind, id, seq, part, user_id, agent, board, session_id, author, role, title, text, at, expires_at, number
+           from search_items where tenant = :tenant order by kind, id, seq, part"""
+_LOSE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = coalesce(:seq, seq)"
+_BEHIND = "insert into search_behind (tenant, round) values (:tenant, 1) on conflict do nothing"
+_IS_BEHIND = "select round from search_behind where tenant = :tenant"
+
+
+def rows(memory: Memory, kind: str = "", tenant: str = "acme") -> list[dict[str, Any]]:
+    """What the index has, but for the numbers."""
+    found = memory.database.read(tenant, lambda tx: tx.all(_ROWS))
+    return [dict(zip(COLUMNS, row, strict=False)) for row in found if kind in ("", row[0])]
+
+
+def texts(memory: Memory, kind: str) -> list[str]:
+    return [row["text"] for row in rows(memory, kind)]
+
+
+def numbers(memory: Memory, kind: str) -> dict[int, int]:
+    """The number of each row, by its place in a thing."""
+    return {row[2]: row[14] for row in memory.database.read("acme", lambda tx: tx.all(_ROWS)) if row[0] == kind}
+
+
+def row(kind: str, id: str, text: str, **named: Any) -> dict[str, Any]:
+    """A row that has nothing but what is said here."""
+    nothing = dict.fromkeys(COLUMNS) | {"seq": 0, "part": 0, "user_id": "ada", "author": "", "role": "", "title": ""}
+    return nothing | {"kind": kind, "id": id, "text": text, "at": START} | named
+
+
+def sound(memory: Memory) -> None:
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def behind(memory: Memory, tenant: str = "acme") -> bool:
+    return memory.database.read(tenant, lambda tx: tx.one(_IS_BEHIND)) is not None
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
+    """The test's database, under a clock that stands still."""
+    return open_memory(clock=now)
+
+
+# -- messages ------------------------------------------------------------------------------------------------------
+
+
+def said(seq: int, text: str, **named: Any) -> dict[str, Any]:
+    return row("messages", "s", text, seq=seq, agent="scout", session_id="s", role="user", **named)
+
+
+def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
+    me.sessions.add("s")
+    me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
+    me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
+    when = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    me.messages.extend("s", [NewMessage("assistant", "Indeed.", created_at=when), NewMessage("user", " \n ")])
+    memory.scope("acme").messages.append("s", "system", "Be kind.")
+    assert rows(memory) == [
+        said(1, "It rains␀ in Porto.", author="Caroline"),
+        said(2, "Indeed.") | {"role": "assistant", "author": "scout", "at": 1_683_554_160_000_000},
+        said(4, "Be kind.") | {"role": "system"},
+    ]
+    sound(memory)
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "found"),
+    [
+        ("user", {"text": "Look!", "attachments": [{"type": "image", "url": "u", "caption": "a dog on a wall"}]},
+         "Look!\na dog on a wall"),
+        ("user", {"parts": [{"type": "text", "text": "One."}, {"type": "image", "data": "QUJD" * 90, "alt": "a cat"}]},
+         "One.\na cat"),
+        ("user", {"text": "", "attachments": [{"type": "file", "name": "plan.pdf", "description": "the plan"}]},
+         "(an attachment: plan.pdf)\nthe plan"),
+        ("assistant", {"tool_calls": [{"id": "1", "function": {"name": "grep", "arguments": '{"path": "src"}'}}]},
+         'grep {"path": "src"}'),
+        ("tool", {"text": "14 passed", "tool_call_id": "1"}, "14 passed"),
+        ("tool", "Ran `ls`. [MemoryRef: ls-1234 - 40 lines]", "Ran `ls`. [MemoryRef: ls-1234 - 40 lines]"),
+        ("user", {"parts": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "done"}]}]},
+         "done"),
+        ("tool", {"output": {"rows": [1, 2]}}, '{"rows": [1, 2]}'),
+        ("user", {"parts": [{"type": "tool_result", "content": "A" * 5000}]}, "…"),
+        ("user", {"other": "thing"}, None),
+        ("user", {"text": 7}, None),
+    ],
+)  # fmt: skip
+def test_what_a_message_says_in_other_ways(open_memory: Callable[..., Memory], role: Any, content: Any, found: Any) -> None:
+    """Captions, tools and what they answered; no data, and nothing twice."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    me.messages.append("s", role, content)
+    assert texts(memory, "messages") == ([] if found is None else [found])
+
+
+def test_a_long_message_is_found_in_parts(memory: Memory, me: Scope) -> None:
+    me.sessions.add("s")
+    whole = "\n\n".join(f"Paragraph {n} is about the number {n}. " * 8 for n in range(40))
+    assert len(whole) > LONGEST
+    me.messages.append("s", "user", whole)
+    me.messages.append("s", "user", whole[:LONGEST])
+    found = rows(memory)
+    assert [one["part"] for one in found if one["seq"] == 1] == list(range(len(parts(whole))))
+    assert [one["text"] for one in found if one["seq"] == 1] == parts(whole)
+    assert [one["text"] for one in found if one["seq"] == 2] == [whole[:LONGEST]]
+    assert "".join("".join(parts(whole)).split()) == "".join(whole.split()), "nothing is lost between them"
+    sound(memory)
+
+
+def test_a_turn_brings_its_messages_and_references(memory: Memory, me: Scope) -> None:
+    me.sessions.add("s")
+    call = {"tool_calls": [{"id": "1", "function": {"name": "shell", "arguments": '{"command": "make test"}'}}]}
+    result = NewMessage("tool", {"text": "line of the log\n" * 2000, "tool_call_id": "1"})
+    for _ in range(2):
+        me.save_turn("s", [NewMessage("user", "Test it."), NewMessage("assistant", call), result], key="k")
+    found = rows(memory)
+    assert [(one["kind"], one["seq"]) for one in found] == [("messages", 1), ("messages", 2), ("messages", 3), ("refs", 0)]
+    assert found[2]["text"].startswith("Ran `shell make test`. [MemoryRef: ")
+    assert found[3]["session_id"] == "s"
+    assert found[3]["text"].splitlines()[1:3] == ["shell make test", "line of the log"]
+    sound(memory)
+
+
+# -- notes ---------------------------------------------------------------------------------------------------------
+
+
+def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) -> None:
+    """A section that a change leaves as it was keeps its row, and the time it is from."""
+    home, work = "She lives in Turin. " * 20, "She writes software. " * 20
+    me.notes.overwrite(f"# Ada\n\n## Home\n\n{home}\n\n## Work\n\n{work}")
+    first = numbers(memory, "notes")
+    found = rows(memory)
+    assert [(one["id"], one["agent"], one["author"]) for one in found] == [('["ada","scout"]', "scout", "scout")] * len(
+        found
+    )
+    assert [one["title"] for one in found] == ["Ada › Home", "Ada › Work"]
+    now.pass_days(1)
+    me.notes.replace_section("Work", "She has retired. " * 20)
+    assert [one["at"] for one in rows(memory)] == [START, now.micros]
+    assert numbers(memory, "notes")[0] == first[0]
+    assert numbers(memory, "notes")[1] > first[1]
+    me.notes.delete_section("Home")
+    assert [one["title"] for one in rows(memory)] == ["Ada › Work"]
+    me.notes.append("# Later\n\n" + "More is to come. " * 20)
+    assert [one["title"] for one in rows(memory)] == ["Ada › Work", "Later"]
+    sound(memory)
+    me.notes.clear()
+    assert rows(memory) == []
+    me.notes.restore(1)
+    assert [one["title"] for one in rows(memory)] == ["Ada › Home", "Ada › Work"]
+    with pytest.raises(WrongVersion):
+        me.notes.overwrite("no", if_version=1)
+    assert [one["title"] for one in rows(memory)] == ["Ada › Home", "Ada › Work"]
+    sound(memory)
+
+
+def test_names_that_look_like_json_are_kept_apart(memory: Memory) -> None:
+    for user, agent in (('a","b', "c"), ("a", 'b","c'), ("\\", '"'), ('\\"', "%é")):
+        memory.scope("acme", user, agent).notes.overwrite(f"of {user}")
+        memory.scope("acme", user).state.set(agent, user)
+    found = rows(memory, "notes")
+    assert sorted(json.loads(one["id"]) for one in found) == sorted([one["user_id"], one["agent"]] for one in found)
+    assert len({one["id"] for one in found}) == 4
+    sound(memory)
+    memory.database.write("acme", lambda tx: tx.run("delete from search_items where tenant = :tenant"))
+    assert memory.reindex() == reindex.Reindexed(8, 0)
+    sound(memory)
+
+
+# -- entries -------------------------------------------------------------------------------------------------------
+
+
+def test_entries_are_found_by_whom_they_are_for(memory: Memory, me: Scope) -> None:
+    me.entries.share("plans", ["scout", "cook"])
+    core = me.entries.add("Ada is a pilot.", kind="core").id
+    board = me.entries.add("Buy rice.", kind="whiteboard", board="plans").id
+    journal = memory.scope("acme", None, "scout").entries.add("Nobody told me.").id
+    expected = {
+        core: row("entries", core, "Ada is a pilot.", agent="scout", author="scout", role="core"),
+        board: row("entries", board, "Buy rice.", board="plans", author="scout", role="whiteboard"),
+        journal: row("entries", journal, "Nobody told me.", user_id=None, agent="scout", author="scout", role="journal"),
+    }
+    assert {one["id"]: one for one in rows(memory)} == expected
+    me.entries.edit(core, "Ada was a pilot.")
+    me.entries.remove(journal)
+    assert {one["id"]: one["text"] for one in rows(memory)} == {core: "Ada was a pilot.", board: "Buy rice."}
+    me.entries.share("plans", ["scout"])
+    assert {one["id"]: one["board"] for one in rows(memory)} == {core: None, board: "plans"}
+    sound(memory)
+
+
+def test_entries_that_are_brought_in_are_found_once(memory: Memory, me: Scope) -> None:
+    given = [{"id": "one", "content": "One."}, {"id": "two", "content": "Two. " * 1900, "kind": "core"}]
+    for _ in range(2):
+        me.entries.add_many(given)
+    found = rows(memory)
+    assert [one["text"] for one in found if one["id"] == "one"] == ["One."]
+    assert [one["text"] for one in found if one["id"] == "two"] == parts(("Two. " * 1900).strip())
+    with pytest.raises(Conflict):
+        me.entries.add_many([{"content": "new"}, {"id": "one", "content": "other"}])
+    assert rows(memory) == found
+    sound(memory)
+
+
+def test_what_faded_is_still_found(memory: Memory, me: Scope, now: Now) -> None:
+    me.entries.add("The ferry left at nine.")
+    now.pass_days(30)
+    assert me.entries.prompt() == ""
+    assert [(one["text"], one["expires_at"]) for one in rows(memory)] == [("The ferry left at nine.", None)]
+
+
+def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope) -> None:
+    for place in ("harbour", "station", "harbour", "station"):
+        me.entries.add(f"Ada goes to the {place} in Porto.")
+    before = rows(memory)
+    made = me.consolidations.propose(days=0)[0]
+    assert rows(memory) == before, "a proposal is not remembered yet"
+    accepted = me.consolidations.accept(made.id)
+    assert [one for one in rows(memory) if one not in before] == [
+        row("entries", accepted.entry_id or "", made.content, agent="scout", author="scout", role="core")
+    ]
+    sound(memory)
+    me.consolidations.undo(made.id)
+    assert rows(memory) == before
+
+
+# -- references ----------------------------------------------------------------------------------------------------
+
+
+def test_references_are_found_by_their_description_command_and_beginning(memory: Memory, me: Scope) -> None:
+    me.sessions.add("s")
+    me.refs.add("first line\n" + "x" * 9000, "The log", key="log", session="s", type="note")
+    me.refs.capture(b"\xff\xfe" * 9000, source="cat photo.jpg")
+    memory.scope("acme").refs.add("of nobody", "Shared", key="shared")
+    found = {one["id"]: one for one in rows(memory)}
+    assert found["log"] == row(
+        "refs",
+        "log",
+        "The log\n" + ("first line\n" + "x" * 9000)[: findable.BEGINNING],
+        title="log",
+        role="note",
+        session_id="s",
+    )
+    assert found["shared"] == row("refs", "shared", "Shared\nof nobody", title="shared", role="note", user_id=None)
+    (photo,) = [one for id, one in found.items() if id.startswith("cat-photo")]
+    assert photo["text"].splitlines()[1:] == ["cat photo.jpg"], "bytes are not words"
+    me.refs.edit("log", summary="The build log")
+    me.refs.edit("shared", is_active=False)
+    found = {one["id"]: one for one in rows(memory)}
+    assert found["log"]["text"].splitlines()[:2] == ["The build log", "first line"]
+    assert found["shared"]["role"] == findable.INACTIVE
+    sound(memory)
+    me.refs.remove("log")
+    with pytest.raises(NotFound):
+        me.refs.edit("log", summary="gone")
+    assert "log" not in {one["id"] for one in rows(memory)}
+    sound(memory)
+
+
+# -- state ---------------------------------------------------------------------------------------------------------
+
+
+def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) -> None:
+    me.sessions.add("s")
+    me.state.set("theme", {"name": "dark"})
+    me.state.set("theme", "light blue", ttl=60)
+    memory.scope("acme").state.set("step", 3, area="session:s")
+    me.state.set("motd", "Hello all.", area="tenant")
+    assert {one["title"]: one for one in rows(memory)} == {
+        "theme": row("state", '["user:ada","theme"]', "light blue", title="theme", expires_at=START + 60_000_000),
+        "step": row("state", '["session:s","step"]', "3", title="step", session_id="s"),
+        "motd": row("state", '["tenant","motd"]', "Hello all.", title="motd", user_id=None),
+    }
+    with pytest.raises(WrongVersion):
+        me.state.set("theme", "no", if_version=7)
+    with pytest.raises(WrongVersion):
+        me.state.remove("theme", if_version=7)
+    me.state.remove("motd", area="tenant")
+    assert sorted(texts(memory, "state")) == ["3", "light blue"]
+    now.pass_days(1)
+    me.state.set("theme", "dark")
+    assert [(one["expires_at"], one["at"]) for one in rows(memory) if one["title"] == "theme"] == [(None, now.micros)]
+    sound(memory)
+
+
+# -- removal -------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_with_all_that_is_found_of_it(memory: Memory, me: Scope) -> None:
+    """P13: messages, references and state of the session, and nothing of another, in the transaction that removes it."""
+    for id in ("s", "s2", 's","'):
+        me.sessions.add(id)
+        me.messages.append(id, "user", f"said in {id}")
+        me.state.set("step", id, area=f"session:{id}")
+        me.refs.add(f"content of {id}", f"stored in {id}", session=id)
+    me.refs.add("content of none", "stored in no session")
+    me.sessions.remove("s")
+    assert {one["session_id"] for one in rows(memory)} == {"s2", 's","', None}
+    assert len(rows(memory)) == 7
+    sound(memory)
+    me.sessions.add("s")
+    me.messages.append("s", "user", "begun anew")
+    assert len(rows(memory)) == 8
+
+
+def test_a_purge_takes_old_messages_and_expired_state_out(memory: Memory, me: Scope, now: Now) -> None:
+    """P13."""
+    me.sessions.add("s")
+    for n in range(6):
+        me.messages.append("s", "user", f"message {n}")
+        me.state.set(f"key {n}", n, ttl=3600 if n % 2 else None)
+        now.pass_days(1)
+    assert memory.purge(days=2.5).messages == 4
+    assert texts(memory, "messages") == ["message 4", "message 5"]
+    assert sorted(texts(memory, "state")) == ["0", "2", "4"]
+    sound(memory)
+
+
+def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
+    """P13, B1: in the same transaction as all else of theirs; the receipt counts memory, and the index is none."""
+    for user in ("ada", "bob"):
+        populate(memory.scope("acme", user, "scout"), f"canary of {user}")
+    memory.scope("acme").refs.add("of nobody")
+    bobs = [one for one in rows(memory) if one["user_id"] != "ada"]
+    receipt = memory.erase("ada", tenant="acme")
+    assert not any(name.startswith("search") for name in receipt.removed)
+    assert [one for one in rows(memory) if one["user_id"] == "ada"] == []
+    assert rows(memory) == bobs
+    sound(memory)
+
+
+# -- filling it ----------------------------------------------------------------------------------------------------
+
+
+def alike(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without what a section of notes knows only while it is written: when it was changed last."""
+    return [one | {"at": 0} if one["kind"] == "notes" else one for one in found]
+
+
+def test_an_import_is_found_as_it_was_at_home(memory: Memory, tmp_path: Any) -> None:
+    """P15: the index is in no export; the import makes it anew, with the same rows."""
+    for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
+        populate(memory.scope(tenant, user, "scout"), f"canary of {user}")
+    whole = exported(memory)
+    assert b'"table":"search' not in whole
+    with Memory.open(f"sqlite:///{tmp_path}/away.db", clock=Now()) as away:
+        away.import_(io.BytesIO(whole))
+        for tenant in memory.tenants():
+            assert alike(rows(away, "", tenant)) == alike(rows(memory, "", tenant))
+            assert len(rows(away, "", tenant)) > 30
+            assert not behind(away, tenant)
+        sound(away)
+        away.import_(io.BytesIO(whole))
+        assert alike(rows(away)) == alike(rows(memory))
+
+
+def test_a_database_from_before_the_index_gets_one_when_it_is_opened(
+    open_memory: Callable[..., Memory], now: Now, caplog: pytest.LogCaptureFixture
+) -> None:
+    """M1: from schema 8, with data of every kind that was there."""
+    memory = open_memory(clock=now)
+    populate(memory.scope("acme", "ada", "scout"))
+    populate(memory.scope("other", "bob", "scout"))
+    before = {
+        tenant: [one for one in rows(memory, "", tenant) if one["kind"] != "knowledge"] for tenant in ("acme", "other")
+    }
+    migrate.down(memory.database, memory.migrations, to=8)
+    with caplog.at_level("INFO", "retain.search"):
+        again = open_memory(clock=now)
+    assert "the index of tenant acme is behind" in caplog.text
+    for tenant, found in before.items():
+        assert alike(rows(again, "", tenant)) == alike(found)
+        assert not behind(again, tenant)
+    sound(again)
+
+
+def fill(me: Scope, many: int) -> None:
+    for n in range(many):
+        me.sessions.add(f"s{n:03}")
+        me.messages.extend(f"s{n:03}", [NewMessage("user", f"{k} of {n}") for k in range(5)])
+        me.state.set(f"key {n:03}", n)
+        me.entries.add(f"entry {n}")
+
+
+def forget(memory: Memory) -> None:
+    """Lose the index, as a database had it before there was one."""
+
+    def work(tx: Transaction) -> None:
+        tx.run("delete from search_items where tenant = :tenant")
+        tx.run(_BEHIND)
+
+    memory.database.write("acme", work)
+
+
+class Killed(BaseException):
+    """What is not an error, and ends a process all the same."""
+
+
+def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory()
+    fill(memory.scope("acme", "ada", "scout"), 60)
+    before = rows(memory)
+    forget(memory)
+
+    def killed(done: int, total: int) -> None:
+        raise Killed
+
+    for finish in (lambda: open_memory(), lambda: memory.work()):
+        forget(memory)
+        with pytest.raises(Killed):
+            memory.reindex(progress=killed)
+        assert 0 < len(rows(memory)) < len(before)
+        assert behind(memory)
+        finish()
+        assert rows(memory) == before
+        assert not behind(memory)
+    assert memory.work().jobs["index"].done == 0
+    sound(memory)
+
+
+def test_two_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> None:
+    """While another process is at it, an open goes on with what there is, and work is left for the next round."""
+    memory = open_memory()
+    fill(memory.scope("acme", "ada", "scout"), 3)
+    before = rows(memory)
+    forget(memory)
+    lease = leases.claim(memory.database, "acme", "index", 60)
+    assert lease is not None
+    again = open_memory()
+    assert again.work().jobs["index"].left == 1
+    assert rows(memory) == []
+    leases.release(memory.database, lease)
+    assert again.work().jobs["index"].done == len(before)
+    assert rows(memory) == before
+
+
+def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = open_memory()
+    fill(memory.scope("acme", "ada", "scout"), 1)
+    forget(memory)
+
+    def full(*_: object) -> None:
+        raise Full(problem="the disk")
+
+    monkeypatch.setattr(reindex, "_alone", full)
+    open_memory()
+    assert "`retain reindex` goes on with it" in caplog.text
+    assert behind(memory)
+    assert [finding.check for finding in memory.verify() if not finding.ok] == [
+        f"{kind} are in the index (`retain reindex` puts them there)" for kind in ("messages", "entries", "state")
+    ]
+
+
+def test_an_import_meanwhile_keeps_a_tenant_behind(memory: Memory, me: Scope) -> None:
+    """Who fills the index ends what it began with, and not what came after that."""
+    fill(me, 1)
+    forget(memory)
+    later = "update search_behind set round = round + 1 where tenant = :tenant"
+
+    def meanwhile(done: int, total: int) -> None:
+        memory.database.write("acme", lambda tx: tx.run(later))
+
+    memory.reindex(progress=meanwhile)
+    assert behind(memory)
+    assert memory.work().jobs["index"].done == 0
+    assert not behind(memory)
+
+
+def test_writers_go_on_while_the_index_is_filled(open_memory: Callable[..., Memory]) -> None:
+    """Nothing twice, nothing missing, nothing of what was removed: whoever came first, writer or filler."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, 80)
+    entries = [entry.id for entry in me.entries.list()]
+    forget(memory)
+    start = threading.Barrier(4)
+
+    def write(offset: int) -> None:
+        start.wait()
+        for n in range(offset, 80, 3):
+            me.messages.append(f"s{n:03}", "user", "added meanwhile")
+            me.state.set(f"key {n:03}", f"set by {offset}")
+            me.entries.edit(entries[n], f"edited by {offset}")
+            if n % 2:
+                me.sessions.remove(f"s{n:03}")
+                me.state.remove(f"key {n:03}")
+                me.entries.remove(entries[n])
+
+    def filler() -> None:
+        start.wait()
+        for _ in range(3):
+            memory.reindex()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [*(pool.submit(write, offset) for offset in range(3)), pool.submit(filler)]:
+            done.result()
+    assert memory.reindex() == reindex.Reindexed(0, 0)
+    assert len(texts(memory, "messages")) == 40 * 6
+    assert {text.split()[0] for text in texts(memory, "entries")} == {"edited"}
+    assert len(texts(memory, "entries")) == len(texts(memory, "state")) == 40
+    sound(memory)
+
+
+# -- checking it ---------------------------------------------------------------------------------------------------
+
+
+def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: str) -> None:
+    """B36: an index that lags behind its table is noticed, named, and repaired by `reindex`."""
+    populate(memory.scope("acme", "ada", "scout"))
+    sound(memory)
+    before = rows(memory)
+    kinds = sorted({one["kind"] for one in before})
+    assert {"entries", "messages", "notes", "refs", "state"} <= set(kinds)
+    for kind in kinds:
+        one = next(one for one in before if one["kind"] == kind)
+        which = {"kind": kind, "id": one["id"], "seq": one["seq"] if kind in ("messages", "knowledge") else None}
+        memory.database.write("acme", lambda tx, which=which: tx.run(_LOSE, **which))  # type: ignore[misc]
+        wrong = [finding.check for finding in memory.verify() if not finding.ok]
+        assert wrong == [f"{kind} are in the index (`retain reindex` puts them there)"], kind
+        assert memory.reindex(tenants=["acme"]).added >= 1
+        sound(memory)
+    assert alike(rows(memory)) == alike(before)
+    add = """insert into search_items (tenant, kind, id, seq, part, author, role, title, text, at)
+             values (:tenant, :kind, :id, 0, 7, '', '', 'of nothing', 'of nothing', 0)"""
+    for kind in kinds:
+        memory.database.write("acme", lambda tx, kind=kind: tx.run(add, kind=kind, id="of nothing"))  # type: ignore[misc]
+        wrong = [finding.check for finding in memory.verify() if not finding.ok]
+        assert wrong == [f"what the index has of {kind} is there"]
+        assert memory.reindex() == reindex.Reindexed(0, 1)
+    sound(memory)
+    with pytest.raises(NotFound):
+        memory.reindex(tenants=["nobody"])
+
+
+def test_the_command_fills_the_index(
+    open_memory: Callable[..., Memory], url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = open_memory()
+    fill(memory.scope("acme", "ada", "scout"), 2)
+    with raw(url) as database:
+        database.all("delete from search_items where kind = 'messages'")
+    command = ["reindex", "--database", url, "--json"]
+    assert main([*command, "--tenant", "acme"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"added": 10, "removed": 0}
+    assert main([*command, "--all-tenants"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"added": 0, "removed": 0}
