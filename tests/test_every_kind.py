@@ -91,6 +91,12 @@ def make_refs(me: Scope, mark: str) -> None:
     me.refs.edit(me.refs.add(mark), summary=f"{mark} édité", is_active=False)
 
 
+def make_knowledge(me: Scope, mark: str) -> None:
+    me.knowledge.add(f"guide of {mark}", f"# {mark} é\r\n\r\n\x00 😀\r\n\r\n## Two\r\n" + f"About {mark}. " * 200)
+    me.knowledge.add(f"page of {mark}", f"<!doctype html><p>{mark}", path=f"web/{mark}.html")
+    me.knowledge.add(f"guide of {mark}", f"# {mark}\n\nagain")
+
+
 def make_turns(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} taking turns")
     report = me.context(id, mark)
@@ -124,6 +130,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "consolidations": make_consolidations,
     "refs": make_refs,
     "state": make_state,
+    "knowledge": make_knowledge,
     "interactions": make_interactions,
     "turns": make_turns,
 }
@@ -149,6 +156,7 @@ WORDS: dict[str, Any] = {
     "entries": [{"content": "foreign"}],
     "output": "foreign",
     "query": KEEP,
+    "title": f"guide of {KEEP}",
 }
 OWN_WORDS: dict[str, dict[str, Any]] = {
     "turns": {"session": f"session of {KEEP} taking turns"},
@@ -406,5 +414,5 @@ def test_every_table_says_whose_a_row_is() -> None:
     for table in TABLES:
         definition = re.search(rf"create table {table.name} \((.*?)\n\) ", schema, re.DOTALL)
         assert definition, table.name
-        personal = any(column in definition[1] for column in ("user_id", "session_id", "consolidation_id"))
+        personal = any(column in definition[1] for column in ("user_id", "session_id", "consolidation_id", "document_id"))
         assert personal == bool(table.owned), table.name

@@ -51,6 +51,7 @@ READS: dict[str, list[Verb]] = {
     "notes.changes": [lambda me: me.notes.changes(after=1)],
     "entries.get": [lambda me: me.entries.get("e1")],
     "entries.list": [lambda me: me.entries.list().items, lambda me: me.entries.list(kind="core", search="i").items],
+    "entries.search": [lambda me: me.entries.search("mine theirs"), lambda me: me.search("mine theirs", limit=200).hits],
     "entries.counts": [lambda me: (me.entries.counts(), "mine")],
     "entries.prompt": [lambda me: me.entries.prompt()],
     "entries.whiteboard": [lambda me: me.entries.whiteboard()],
@@ -63,6 +64,12 @@ READS: dict[str, list[Verb]] = {
     "refs.content": [lambda me: me.refs.content("r1")],
     "refs.list": [lambda me: me.refs.list().items, lambda me: me.refs.list(session="s1").items],
     "refs.search": [lambda me: me.refs.search("stored")],
+    "knowledge.get": [lambda me: me.knowledge.get(me.knowledge.list()[0].id)],
+    "knowledge.list": [lambda me: me.knowledge.list().items, lambda me: me.knowledge.list(prefix="a/").items],
+    "knowledge.text": [lambda me: me.knowledge.text(me.knowledge.list()[0].id)],
+    "knowledge.passages": [lambda me: me.knowledge.passages(me.knowledge.list()[0].id, seq=1).items],
+    "knowledge.counts": [lambda me: (me.knowledge.counts(), "mine")],
+    "knowledge.search": [lambda me: me.knowledge.search("mine theirs").hits],
     "turns.get": [lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)],
     "turns.list": [lambda me: (me.turns.list("s2").items, me.context("s2").messages)],
     "state.get": [
@@ -116,6 +123,11 @@ WRITES: dict[str, list[Verb]] = {
     "refs.capture": [lambda me: me.refs.capture("mine " * 1000, source="mine", session="s1")],
     "refs.edit": [lambda me: me.refs.edit("r1", summary="edited", is_active=False)],
     "refs.remove": [lambda me: me.refs.remove("r1")],
+    "knowledge.add": [
+        lambda me: me.knowledge.add("other", "mine"),
+        lambda me: me.knowledge.add("mine", "# mine\n\nedited", path="a/b.md"),
+    ],
+    "knowledge.remove": [lambda me: me.knowledge.remove(me.knowledge.list(prefix="a/")[0].id)],
     "state.set": [
         lambda me: me.state.set("k", "edited"),
         lambda me: me.state.set("k", "edited", if_version=2),
@@ -155,6 +167,7 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     me.entries.add(word, kind="whiteboard", board=f"{word} board")
     assert me.consolidations.propose(days=5.0)
     me.refs.add(word, f"stored by {word}", key="r1", session="s1")
+    me.knowledge.add(word, f"# {word}\n\nabout {word}", path="a/b.md")
     me.state.set("k", word)
     me.state.set("k", word, area="session:s1")
     me.state.set("k", word, area="tenant")
