@@ -359,6 +359,12 @@ class AsyncEntries:
         """Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay."""
         return await self._hop(self._kind.add_many, entries)
 
+    async def search(
+        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+    ) -> Sequence[Entry]:
+        """The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too."""
+        return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
+
     async def list(
         self,
         *,
@@ -488,7 +494,7 @@ class AsyncRefs:
         await self._hop(self._kind.remove, key)
 
     async def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
-        """References with all words of a query in their key, summary, command or beginning, newest first."""
+        """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
         return await self._hop(self._kind.search, query, session=session, limit=limit)
 
     async def list(

@@ -455,6 +455,27 @@ def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
     assert len(contents(me, search="  ")) == 5
 
 
+def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: Now) -> None:
+    """J7, Q1: by words in any form, faded entries too, and the boards that the agent shares."""
+    memory = open_memory(clock=now)
+    me = memory.scope("acme", "ada", "scout")
+    me.entries.add("Ada was painting boats.")
+    now.pass_days(30)
+    me.entries.add("The boat is blue.", kind="core")
+    me.entries.share("dock", ["scout"])
+    me.entries.add("A paint for boats is needed.", kind="whiteboard", board="dock")
+    memory.scope("acme", "ada", "cook").entries.add("boats, boats, boats")
+    assert {entry.content for entry in me.entries.search("boat")} == {
+        "Ada was painting boats.",
+        "The boat is blue.",
+        "A paint for boats is needed.",
+    }
+    assert {entry.expired for entry in me.entries.search("boats")} == {True, False}
+    assert me.entries.search("blue")[0].content == "The boat is blue."
+    late = clock.to_datetime(now.micros)
+    assert [entry.content for entry in me.entries.search("boats", until=late)] == ["Ada was painting boats."]
+
+
 def test_search_pages_over_what_does_not_match(me: Scope) -> None:
     """J7: a page is full as long as there is more, however rare the word."""
     me.entries.add_many(

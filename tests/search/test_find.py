@@ -31,8 +31,8 @@ NASTY = (
     "a AND", "AND b", "a NEAR/3 b", "NEAR(a b)", "(", ")", "(()", "*", "a*", "^a", "-a", "+a", "{a b}: c", "a & | ! b",
     "<->", "a <-> b", ":*", "a:*", "\\", "\\'", "%", "_", "; drop table search_items; --", "$1", ":tenant", "?", "\ud800",
     "x\udfffy", "👨‍👩‍👧", "🏳️‍🌈 flag", "\u202eabc", "\u0300\u0301", "e\u0301", "…", "—", "。", "、", "the",
-    "to be or not to be", "a", "I", "1", "1.12", "0x7f", "a.b.c/d\\e", "C++", "C#", "@", "#", "\n\n\t", "火", "火车", "ラーメン", "서울",
-    "ไทย", "नमस्ते", "مرحبا", "שלום", "Straße", "İstanbul", "ﬁ", "½", "\ufeff", "\u200b", "NULL",
+    "to be or not to be", "a", "I", "1", "1.12", "0x7f", "a.b.c/d\\e", "C++", "C#", "@", "#", "\n\n\t", "火", "火车",
+    "ラーメン", "서울", "ไทย", "नमस्ते", "مرحبا", "שלום", "Straße", "İstanbul", "ﬁ", "½", "\ufeff", "\u200b", "NULL",
 )  # fmt: skip
 HUGE = ("a" * 100_000, "word " * 20_000, "( " * 10_000, '"' * 5_000, " ".join(f"w{n}" for n in range(20_000)))
 
@@ -53,7 +53,7 @@ class Hashing:
         for place, text in enumerate(texts):
             for word in text.lower().split():
                 made[place, zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions] += 1
-        return made / np.linalg.norm(made, axis=1, keepdims=True)
+        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
 class Broken(Hashing):
@@ -180,8 +180,8 @@ def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now
     """B22: of a corpus of which 99 % has expired, the top 10 are 10 that have not."""
     me = open_memory(clock=now).scope("acme", "ada", "scout")
     for number in range(1000):
-        ttl = {} if number % 100 == 7 else {"ttl": 60.0}
-        me.state.set(f"key{number}", "pumpkin pumpkin" if ttl else "one pumpkin among other words", **ttl)
+        ttl = None if number % 100 == 7 else 60
+        me.state.set(f"key{number}", "pumpkin pumpkin" if ttl else "one pumpkin among other words", ttl=ttl)
     now.pass_days(1)
     found = me.search("pumpkin", limit=10)
     assert sorted(hit.title for hit in found) == sorted(f"key{number}" for number in range(7, 1000, 100))
@@ -217,9 +217,11 @@ def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: No
 
 
 def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:
-    for wrong in ({"kinds": ["nonsense"]}, {"kinds": []}, {"limit": 0}, {"limit": 201}, {"since": datetime(2025, 1, 1)}):
+    wrongs: list[dict[str, Any]]
+    wrongs = [{"kinds": ["nonsense"]}, {"kinds": []}, {"limit": 0}, {"limit": 201}, {"since": datetime(2025, 1, 1)}]
+    for wrong in wrongs:
         with pytest.raises(Invalid):
-            me.search("x", **wrong)  # type: ignore[arg-type]
+            me.search("x", **wrong)
     with pytest.raises(NotFound):
         me.search("x", session="nowhere")
     with pytest.raises(Invalid):

@@ -28,7 +28,7 @@ MOST = 12
 _LOOKED_AT = 40
 _PIECE_TOKENS = 150
 _BEGINNING, _END = 1_500, 500
-_SHARE = 8
+_SHARE, _SMALL = 8, 400
 _OWNER = """select user_id, agent from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 _LABEL = "select label from sessions where tenant = :tenant and id = :session"
@@ -41,7 +41,7 @@ def reserve(budget: int) -> int:
     They are the same whatever is found, or each message would begin the window somewhere else, and no provider's prompt
     cache could serve it.
     """
-    return min(budget // _SHARE, MOST * _PIECE_TOKENS)
+    return min(max(budget - _SMALL, 0) // _SHARE, MOST * _PIECE_TOKENS)
 
 
 def seek(home: Home, who: Who, ask: Ask) -> Sought | None:

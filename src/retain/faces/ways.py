@@ -65,6 +65,7 @@ WAYS = (
     Way("notes", "changes", "retain notes changes --after 6 --wait 30 --user ada --agent scout --json"),
     Way("entries", "add", 'retain entries add "Ada prefers trains to planes." --kind core --agent scout'),
     Way("entries", "list", "retain entries list --agent scout --search 'train lisbon'"),
+    Way("entries", "search", "retain entries search 'what does Ada prefer' --agent scout"),
     Way("entries", "get", "retain entries get 0199… --json"),
     Way("entries", "edit", 'retain entries edit 0199… "Ada prefers night trains." --if-version 1'),
     Way("entries", "remove", "retain entries remove 0199…"),

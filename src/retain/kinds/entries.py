@@ -14,6 +14,7 @@ from retain import canonical, clock, ids, placeholder
 from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import entry as rules
 from retain.kinds import findable as index
+from retain.kinds import finding
 from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
 from retain.kinds.kind import Kind, Page, Table, Who, cut, unpack
 from retain.section import Ask, Section
@@ -23,7 +24,6 @@ from retain.tool import Answer, Tool
 CORE_NOTE = "This is kept for good and is part of every prompt of yours."
 _MOST_IN_A_PROMPT = 1000
 _IN_ONE_READ = 500
-_FAR = 2**62
 
 # A scope sees its agent's entries and the boards that this shares, written with its user or with none.
 _WITH_USER = " and (user_id is null or user_id = coalesce(:user, user_id))"
@@ -142,7 +142,7 @@ class Entries(Kind):
     def prompt(self) -> str:
         """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
         self._agent()
-        section = self._read(lambda tx: _private(tx, self._who, _FAR))
+        section = self._read(lambda tx: _private(tx, self._who, rules.FAR))
         return placeholder.neutral(section.write(section.pieces))
 
     def whiteboard(self) -> str:
@@ -199,7 +199,7 @@ class Entries(Kind):
 
     def export(self) -> Sequence[Entry]:
         """Every core and journal entry of the agent, the oldest first, for `add_many`."""
-        values = {**_everything(self._who), "kind": None, "board": None, "size": _FAR}
+        values = {**rules.everything(self._who.agent, self._who.user), "kind": None, "board": None, "size": rules.FAR}
 
         def work(tx: Transaction) -> Sequence[Entry]:
             rows = tx.all(_LIST[False, self._who.agent is not None], **values, fading=tx.now - WINDOW)
@@ -216,6 +216,19 @@ class Entries(Kind):
             raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
         rows = [rules.imported(given, f"entries[{n}]", agent, self._who.user) for n, given in enumerate(entries)]
         return self._write(lambda tx: [self._bring_in(tx, row) for row in rows])
+
+    def search(
+        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+    ) -> Sequence[Entry]:
+        """The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too."""
+        found = finding.search(self._home, self._who, query, [self.name], None, since, until, None, limit)
+        asked = {"agent": self._who.agent, "user": self._who.user}
+
+        def work(tx: Transaction) -> Sequence[Entry]:
+            rows = [tx.one(_FIND[self._who.agent is not None], id=hit.id, **asked) for hit in found]
+            return [_entry(row, tx.now) for row in rows if row]
+
+        return self._read(work)
 
     def tools(self) -> list[Tool]:
         """How an agent remembers something."""
@@ -348,10 +361,10 @@ class Entries(Kind):
         if search is not None and not isinstance(search, str):
             raise Invalid(field="search", problem=f"must be text, not {type(search).__name__}")
         size = self._limit(limit)
-        at, id = unpack(after, [int, str]) if after else (_FAR, "")
+        at, id = unpack(after, [int, str]) if after else (rules.FAR, "")
         shared = kind == "whiteboard" or board is not None
         values = {
-            **_everything(self._who, since, until),
+            **rules.everything(self._who.agent, self._who.user, since, until),
             "kind": kind,
             "board": board,
             "least": int(expired is True),
@@ -367,20 +380,6 @@ def _entry(row: Row, now: int) -> Entry:
     fades = created + WINDOW if kind == "journal" else None
     at = (clock.to_datetime(created), clock.to_datetime(updated), clock.to_datetime_or_none(fades))
     return Entry(id, agent, kind, board, content, user, source, version, *at, fades is not None and fades <= now)
-
-
-def _everything(who: Who, since: datetime | None = None, until: datetime | None = None) -> dict[str, Any]:
-    """What a list is asked for, before any filter."""
-    return {
-        "agent": who.agent,
-        "user": who.user,
-        "since": 0 if since is None else clock.from_datetime(since, "since"),
-        "until": _FAR if until is None else clock.from_datetime(until, "until"),
-        "at": _FAR,
-        "id": "",
-        "least": 0,
-        "most": 1,
-    }
 
 
 def _success(saved: Entry) -> Answer:

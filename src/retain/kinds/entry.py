@@ -20,6 +20,8 @@ JOURNAL_WINDOW = timedelta(days=7)
 WINDOW = JOURNAL_WINDOW // timedelta(microseconds=1)
 MOST_CHARACTERS = 10_000
 MAIN_BOARD = "main"
+FAR = 2**62
+"""Later than any moment."""
 TRUST = ("admin", "user", "agent", "import", "tool")
 """Who writes, the most trusted first: an import was at least chosen by somebody, what a tool brings is anybody's."""
 
@@ -124,6 +126,22 @@ def values(
         "tokens": cost(content),
         "user": user,
         "source": source,
+    }
+
+
+def everything(
+    agent: str | None, user: str | None, since: datetime | None = None, until: datetime | None = None
+) -> dict[str, Any]:
+    """What a list is asked for, before any filter."""
+    return {
+        "agent": agent,
+        "user": user,
+        "since": 0 if since is None else clock.from_datetime(since, "since"),
+        "until": FAR if until is None else clock.from_datetime(until, "until"),
+        "at": FAR,
+        "id": "",
+        "least": 0,
+        "most": 1,
     }
 
 

@@ -1,13 +1,20 @@
-"""The three tools with which a model stores, opens and finds references: what they ask for and what they answer."""
+"""The three tools with which a model stores and opens references, and searches its memory: what they ask and answer."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from retain import placeholder, tokens
 from retain.errors import Invalid, NotFound
+from retain.kinds.finding import Found
 from retain.kinds.reference import Ref
+from retain.search import snippet, words
+from retain.search.find import Hit
 from retain.texts.view import View
 from retain.tool import Answer, Tool, schema
 
@@ -39,15 +46,33 @@ _RETRIEVE = schema(
 )
 _SEARCH = schema(
     ("query",),
-    query={"type": "string", "description": "Words that are in the key, the description, the command or the beginning."},
-    thread_id={"type": "string", "description": "Only what was stored in this session."},
+    query={"type": "string", "description": "A question, or words that are in what you look for."},
+    thread_id={"type": "string", "description": "Only what was said or stored in this session."},
 )
+_ABOUT_SEARCH = """Search all of your memory by words and by meaning: what was said, notes, entries, state, documents, and \
+stored texts and outputs, which have a memory_key that retrieve_memory opens."""
+_RESULTS = 10
+_TOKENS, _TEXT_TOKENS = 1_500, 120
+"""The most that an answer of search_memory costs, about, and one text in it."""
+_MORE = {
+    "notes": "manage_long_term_memory reads the notes whole.",
+    "messages": "search_memory with this thread_id and other words shows other parts.",
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a search found; the references among it by their keys, best first, and placeholders that texts in it mention."""
+
+    found: Found
+    refs: Mapping[str, Ref]
+    known: Mapping[str, str]
 
 
 def tools(
     add: Callable[..., Ref],
     get: Callable[..., View],
-    search: Callable[..., Iterable[Ref]],
+    search: Callable[[str, str | None, int], Results],
 ) -> list[Tool]:
     """The tools, over the verbs that do the work."""
 
@@ -68,18 +93,58 @@ def tools(
         return {**answer, "more": found.more} if found.more else answer
 
     def find(query: str, thread_id: str | None = None) -> Answer:
-        return {"results": [_result(ref) for ref in search(query, session=thread_id)]}
+        return _answer(search(query, thread_id, _RESULTS), words.of_question(query), thread_id)
 
     return [
         Tool("store_memory", "Keep a text outside the conversation, behind a key.", _STORE, store),
         Tool("retrieve_memory", "Open what a placeholder stands for, or the part of it you need.", _RETRIEVE, retrieve),
-        Tool("search_memory", "Find the keys of stored texts and outputs by words.", _SEARCH, find),
+        Tool("search_memory", _ABOUT_SEARCH, _SEARCH, find),
     ]
 
 
-def _result(ref: Ref) -> Answer:
-    at = ref.created_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _answer(results: Results, looked: Sequence[str], thread: str | None) -> Answer:
+    """What was found, best first, as much of it as an answer may cost."""
+    shown: list[Answer] = []
+    spent = 0
+    for hit in results.found:
+        ref = results.refs.get(hit.id) if hit.kind == "refs" else None
+        if ref is None and hit.kind == "refs":
+            continue  # it was removed just now
+        result = _text(hit, looked, results.known) if ref is None else _reference(ref)
+        spent += tokens.estimate(json.dumps(result, ensure_ascii=False))
+        if spent > _TOKENS and shown:
+            break
+        shown.append(result)
+    answer: Answer = {"results": shown}
+    if not shown:
+        answer["note"] = f"Nothing was found: try other words{', or without thread_id' if thread else ''}."
+    elif results.found.legs["vectors"].startswith("failed"):
+        answer["note"] = "This was found by its words alone: if it is not what you need, try other words."
+    return answer
+
+
+def _reference(ref: Ref) -> Answer:
+    at = _moment(ref.created_at)
     return {"memory_key": ref.key, "summary": ref.summary, "type": ref.type, "tokens": ref.tokens, "created_at": at}
+
+
+def _text(hit: Hit, looked: Sequence[str], known: Mapping[str, str]) -> Answer:
+    """Something that is no reference: the part of it that matters, whose it is, and how to read more of a longer one."""
+    part = snippet.within(hit.text, looked, _TEXT_TOKENS)
+    told = {
+        "kind": hit.kind,
+        "text": placeholder.verified(part, known),
+        "title": placeholder.neutral(hit.title),
+        "by": hit.author or (hit.role if hit.kind == "messages" else ""),
+        "thread_id": hit.session,
+        "created_at": _moment(hit.at),
+        "more": _MORE.get(hit.kind, "") if part != hit.text else "",
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def close(key: str, known: Iterable[Ref]) -> str:

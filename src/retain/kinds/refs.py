@@ -9,10 +9,10 @@ from typing import IO, Any
 from retain import canonical, clock, placeholder
 from retain.errors import AlreadyExists, Busy, InDoubt, Invalid, NotFound, RetainError, Unreachable
 from retain.kinds import findable as index
-from retain.kinds import reference
+from retain.kinds import finding, reference
 from retain.kinds.kind import Check, Home, Kind, Page, Table, Who, cut, own_session, unpack
 from retain.kinds.reference import FRAGMENT, Output, Ref
-from retain.kinds.reference_tools import close, tools
+from retain.kinds.reference_tools import Results, close, tools
 from retain.models import Model
 from retain.section import Ask, Section
 from retain.storage.blobs import Stored
@@ -276,18 +276,8 @@ class Refs(Kind):
         self._home.blobs.discard(self._database.write(self._who.tenant, work, frees=True))
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
-        """References with all words of a query in their key, summary, command or beginning, newest first."""
-        size = self._limit(limit)
-        words = reference.looked_for(query)
-
-        def work(tx: Transaction) -> Sequence[Row]:
-            if session is not None:
-                own_session(tx, self._who, canonical.key(session, "session"))
-            sql = _SEARCH if session is None else _SEARCH_IN_SESSION
-            named = {"user": self._who.user, "session": session, "size": reference.IN_ONE_READ}
-            return reference.saying(lambda at, key: tx.all(sql, **named, at=at, key=key), words, size)
-
-        return [reference.ref(row) for row in self._read(work)]
+        """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
+        return list(self._found(query, session, limit, [self.name]).refs.values())
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
@@ -303,7 +293,7 @@ class Refs(Kind):
 
     def tools(self) -> list[Tool]:
         """`store_memory`, `retrieve_memory` and `search_memory`."""
-        return tools(self._add, self.get, self.search)
+        return tools(self._add, self.get, self._found)
 
     def list(
         self,
@@ -329,6 +319,21 @@ class Refs(Kind):
         return cut(
             [reference.ref(row) for row in rows], size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
         )
+
+    def _found(self, query: str, session: str | None, limit: int, kinds: Sequence[str] | None = None) -> Results:
+        """What a search finds, with the references that are among it or are mentioned in it."""
+        if isinstance(query, str) and not query.strip():
+            raise Invalid(field="query", problem="must not be blank")
+        found = finding.search(self._home, self._who, query, kinds, session, None, None, None, limit)
+        keys = [hit.id for hit in found if hit.kind == self.name]
+        mentioned = {key for hit in found if placeholder.MARK in hit.text for key in placeholder.keys(hit.text)}
+
+        def work(tx: Transaction) -> Results:
+            rows = [tx.one(_GET, key=key, user=self._who.user) for key in keys]
+            refs = {row[0]: reference.ref(row) for row in rows if row}
+            return Results(found, refs, self.known(tx, mentioned))
+
+        return self._read(work)
 
     def _open(self, key: str) -> IO[bytes]:
         """The content of a reference that the scope may see."""
@@ -380,15 +385,9 @@ _REMOVE = "delete from refs where tenant = :tenant and key = :key and " + _VISIB
 _ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
 _ONE_SESSION = "session_id = :session and "
 _WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"
-_SAYING = "select " + _COLUMNS + """, (
-               select title || ' ' || text from search_items found
-               where found.tenant = :tenant and found.kind = 'refs' and found.id = refs.key)
-           from refs where tenant = :tenant and (created_at, key) < (:at, :key) and """  # fmt: skip
 _NEWEST = " order by created_at desc, key desc limit :size"
 _LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
 _LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
-_SEARCH = _SAYING + _ANY_SESSION + _VISIBLE + _NEWEST
-_SEARCH_IN_SESSION = _SAYING + _ONE_SESSION + _VISIBLE + _NEWEST
 _OF_SESSION = """select key, summary, created_at, 1 from refs
                  where tenant = :tenant and session_id = :session and is_active = 1
                  order by created_at desc, key desc limit :size"""
