@@ -1,7 +1,8 @@
-"""Doubles for tests, ours and yours: models that say what they are told to, and a service on this machine that misbehaves.
+"""Doubles for tests, ours and yours: models and embedders that do what they are told to, and a service that misbehaves.
 
 A test gives one to a memory: `Memory.open(url, models=Models(settings, main=ScriptedModel("An answer.")))`, or the address
-of a service: `with FakeService() as service: Memory.open(url, settings=Settings(model="m", base_url=service.url))`.
+of a service: `with FakeService() as service: Memory.open(url, settings=Settings(model="m", base_url=service.url))`, or an
+embedder: `Memory.open(url, embedder=FakeEmbedder())`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from retain.errors import ModelUnavailable, RetainError
 from retain.models import Completion
@@ -78,6 +79,50 @@ class EchoModel(ScriptedModel):
 
     def __init__(self, say: Callable[[str], str] = str, *, name: str = "echo") -> None:
         super().__init__(lambda asked: say(asked.prompt), name=name)
+
+
+class FakeEmbedder:
+    """An embedder that makes the same vector of the same text and of no other; `asked` are the batches of texts it got.
+
+    It fails with the texts that `fails` is true of, as `how` says: `error`, `unavailable`, `wrong-dimension`, `wrong-count`,
+    `nan` or `zero`.
+    """
+
+    def __init__(
+        self,
+        dimensions: int = 16,
+        *,
+        name: str = "fake",
+        fails: Callable[[str], bool] = lambda text: False,
+        how: str = "error",
+        family: Literal["static", "strong"] = "static",
+    ) -> None:
+        self.identity = f"{name}-{dimensions}@1"
+        self.dimensions = dimensions
+        self.family = family
+        self.fails = fails
+        self.how = how
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """A vector for each text, or what it was told to do wrong."""
+        import numpy as np
+
+        self.asked.append(list(texts))
+        vectors = np.array([_vector(text, self.dimensions) for text in texts], np.float32)
+        wrong = [place for place, text in enumerate(texts) if self.fails(text)]
+        if not wrong:
+            return vectors
+        if self.how == "error":
+            raise ValueError("it was told to fail")
+        if self.how == "unavailable":
+            raise ModelUnavailable(model=self.identity, problem="it was told to fail")
+        if self.how == "wrong-dimension":
+            return vectors[:, 1:]
+        if self.how == "wrong-count":
+            return vectors[1:]
+        vectors[wrong] = np.nan if self.how == "nan" else 0
+        return vectors
 
 
 INJECTION = (

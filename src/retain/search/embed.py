@@ -7,12 +7,13 @@ whatever it gives goes through `checked`, so that no vector is stored or compare
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from retain.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.search.onnx import OnnxEmbedder
-from retain.search.service import ServiceEmbedder
+from retain.search.service import OPENAI, ServiceEmbedder
 from retain.search.static import StaticEmbedder
 from retain.settings import Settings
 
@@ -55,10 +56,11 @@ def choose(settings: Settings) -> Embedder | None:
     if settings.embedder == "none":
         return None
     if settings.embedder == "service":
+        url = settings.embedding_base_url or settings.base_url or OPENAI
         return _service(
             settings.embedding_model,
-            settings.embedding_base_url,
-            settings.embedding_api_key,
+            url,
+            settings.embedding_api_key or _shared_key(settings, url),
             settings.embedding_dimensions,
             settings.model_seconds,
             settings.model_retries,
@@ -69,6 +71,15 @@ def choose(settings: Settings) -> Embedder | None:
     if settings.embedder_folder:
         raise SettingsError(where="embedder_folder", problem="is for `embedder: minilm`, which runs what is in the folder")
     return _static()
+
+
+def _shared_key(settings: Settings, url: str) -> str:
+    """The key of the main model, if this is its service; another service must not see it."""
+    if url.rstrip("/") != (settings.base_url or OPENAI).rstrip("/"):
+        return ""
+    other = not settings.base_url and ":" in settings.model and not settings.model.startswith("openai:")
+    shared = "" if other else settings.api_key
+    return shared or (os.environ.get("OPENAI_API_KEY", "") if url.rstrip("/") == OPENAI else "")
 
 
 _static = functools.cache(StaticEmbedder)

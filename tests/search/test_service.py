@@ -1,0 +1,202 @@
+"""Embeddings from a service: asked as OpenAI is, never waited for past the deadline, never believed (F7)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.search.embed import checked
+from retain.search.service import MOST_BYTES, MOST_TEXTS, ServiceEmbedder, _seconds
+from retain.testing import FakeService
+
+KEY = "sk-0123456789abcdef-secret"
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService(dimension=12) as started:
+        yield started
+
+
+def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
+    given = {
+        "model": "m",
+        "base_url": service.url,
+        "api_key": KEY,
+        "dimensions": 0,
+        "seconds": 5.0,
+        "retries": 0,
+        "pause": 30.0,
+    }
+    return ServiceEmbedder(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_it_is_asked_as_openai_is(service: FakeService) -> None:
+    found = embedder(service, dimensions=12)
+    vectors = checked(found, ["a cup of tea", "coffee"])
+    assert vectors.shape == (2, 12)
+    assert not np.allclose(vectors[0], vectors[1])
+    (request,) = service.requests
+    assert request.path == "/v1/embeddings"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {"model": "m", "input": ["a cup of tea", "coffee"], "dimensions": 12}
+
+
+def test_its_dimension_is_learned_where_it_is_not_set(service: FakeService) -> None:
+    found = embedder(service)
+    assert found.dimensions == 12
+    assert found.identity == "m-12@service"
+    assert len(service.requests) == 1
+    assert "dimensions" not in service.requests[0].body
+
+
+def test_many_texts_are_sent_in_several_requests_and_stay_in_order(service: FakeService) -> None:
+    texts = [f"text {n}" for n in range(2 * MOST_TEXTS + 1)]
+    vectors = checked(embedder(service, dimensions=12), texts)
+    assert [len(request.body["input"]) for request in service.requests] == [MOST_TEXTS, MOST_TEXTS, 1]
+    assert np.allclose(vectors[200], checked(embedder(service, dimensions=12), ["text 200"])[0])
+
+
+def test_what_is_sent_is_not_blank_and_not_endless(service: FakeService) -> None:
+    checked(embedder(service, dimensions=12), ["", " \n", "\ud800 a", "word " * 100_000])
+    sent = service.requests[0].body["input"]
+    assert sent[:3] == [".", ".", "? a"]
+    assert len(sent[3]) < 10_000
+
+
+def test_the_tokens_it_took(service: FakeService) -> None:
+    assert embedder(service, dimensions=12).metered(["one two three", "four"])[1] == 4
+
+
+def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
+    rows = np.eye(2, dtype="<f4")
+    data = [{"index": n, "embedding": base64.b64encode(rows[n].tobytes()).decode()} for n in (1, 0)]
+    service.body = json.dumps({"data": data}).encode()
+    assert np.array_equal(checked(embedder(service, dimensions=2), ["a", "b"]), rows)
+
+
+WRONG: dict[str, tuple[type[RetainError], str]] = {
+    "500": (ModelUnavailable, "answers 500"),
+    "429": (ModelUnavailable, "answers 429 and asks to wait 1 s"),
+    "hang": (ModelUnavailable, "no answer within 0.3 s"),
+    "drip": (ModelUnavailable, "no answer within 0.3 s"),
+    "reset": (ModelUnavailable, "hung up"),
+    "invalid-json": (BadAnswer, "cannot be read"),
+    "empty": (BadAnswer, "cannot be read"),
+    "html": (BadAnswer, "came as text/html"),
+    "huge": (BadAnswer, "longer than 16 MiB"),
+    "packed": (BadAnswer, "packed"),
+    "wrong-dimension": (BadAnswer, "2 × 13 numbers, not 2 × 12"),
+    "nan": (BadAnswer, "NaN"),
+    "wrong-count": (BadAnswer, "1 vectors for 2 texts"),
+    "refused": (ModelError, "check embedding_api_key"),
+    "redirect": (ModelError, "set embedding_base_url"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_whatever_it_does_wrong_is_an_error_in_time(service: FakeService, how: str) -> None:
+    """F7: bounded in time and memory, never a vector, and never the key in what is said."""
+    service.misbehave(how)
+    found = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
+    error, words = WRONG[how]
+    with pytest.raises(error, match=words) as raised:
+        checked(found, ["a", "b"])
+    assert KEY not in str(raised.value)
+    assert len(service.requests) == 1
+    assert service.sent <= MOST_BYTES + (8 << 20)  # what fits into the buffers between us
+
+
+BODIES = [
+    "[]",
+    "null",
+    '{"data": 1}',
+    '{"data": [1]}',
+    '{"data": [{"index": 0}]}',
+    '{"data": [{"index": 0, "embedding": []}]}',
+]
+BODIES += [
+    '{"data": [{"index": 0, "embedding": ["a", "b"]}]}',
+    '{"data": [{"index": 0, "embedding": [[1], [2, 3]]}]}',
+    "[" * 100_000,
+]
+BODIES += ['{"data": [{"index": 0, "embedding": "%%%"}]}', '{"data": [{"index": 1e999, "embedding": [1, 2]}]}', "\ufeff"]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body[:45])
+def test_whatever_it_answers_is_a_vector_or_an_error(service: FakeService, body: str) -> None:
+    service.body = body.encode()
+    with pytest.raises(BadAnswer):
+        checked(embedder(service, dimensions=2), ["a"])
+
+
+@pytest.mark.parametrize("how", ["500", "reset"])
+def test_it_is_asked_again(service: FakeService, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retain.search.service.FIRST_WAIT", 0.01)
+    service.misbehave(how, times=2)
+    assert checked(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
+    assert len(service.requests) == 3
+
+
+def test_it_waits_as_long_as_it_is_asked_to_if_the_deadline_allows(service: FakeService) -> None:
+    service.misbehave("429")
+    found = embedder(service, dimensions=12, retries=5, seconds=0.5)
+    with pytest.raises(ModelUnavailable, match="wait 1 s"):
+        checked(found, ["a"])
+    assert len(service.requests) == 1
+
+
+def test_a_service_that_fails_and_fails_is_left_alone(service: FakeService) -> None:
+    """F7: the breaker opens, and nobody waits; when the service is well again, it is asked again."""
+    service.misbehave("500")
+    found = embedder(service, dimensions=12, pause=0.1)
+    for _ in range(5):
+        with pytest.raises(ModelUnavailable, match="500"):
+            checked(found, ["a"])
+    with pytest.raises(ModelUnavailable, match="left alone"):
+        checked(found, ["a"])
+    assert len(service.requests) == 5
+    service.misbehave("")
+    time.sleep(0.11)
+    assert checked(found, ["a"]).shape == (1, 12)
+
+
+def test_a_text_that_is_refused_does_not_open_the_breaker(service: FakeService) -> None:
+    service.misbehave("refused", times=6)
+    found = embedder(service, dimensions=12)
+    for _ in range(6):
+        with pytest.raises(ModelError):
+            checked(found, ["a"])
+    assert checked(found, ["a"]).shape == (1, 12)
+
+
+def test_nobody_there() -> None:
+    with FakeService() as gone:
+        url = gone.url
+    found = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
+    with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        checked(found, ["a"])
+
+
+@pytest.mark.parametrize("url", ["", "here", "ftp://here/v1", "http://", "http://[::1/v1", "http://here:port/v1"])
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(SettingsError, match="embedding_base_url"):
+        ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0).embed(["a"])
+
+
+def test_a_service_without_a_model() -> None:
+    with pytest.raises(SettingsError, match="embedding_model"):
+        ServiceEmbedder("", "http://here/v1", "", 12, 5.0, 0, 30.0).embed(["a"])
+
+
+def test_how_long_to_wait() -> None:
+    assert _seconds("7") == 7
+    assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert _seconds("Fri, 21 Oct 2157 07:28:00 GMT") > 0
+    assert _seconds("soon") == _seconds("") == _seconds("-3") == 0
