@@ -1,0 +1,360 @@
+"""Knowledge: documents split along their structure, replaced when they are added again, cited by title and path (G1)."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain import Memory, Scope
+from retain.errors import Invalid, NotFound, TooLarge
+from retain.kinds.document import files, headed
+from retain.kinds.knowledge import Document
+from tests.conftest import Now
+from tests.texts import pdfs
+
+GUIDE = "# Guide\n\nWhat it is.\n\n## Linux\n\n" + "Use the penguin. " * 60 + "\n\n## macOS\n\n" + "Use the apple. " * 60
+
+
+def rows(memory: Memory, tenant: str = "acme") -> list[tuple[Any, ...]]:
+    """What the index has of documents."""
+    sql = """select id, seq, user_id, title, text from search_items where tenant = :tenant and kind = 'knowledge'
+             order by id, seq"""
+    return memory.database.read(tenant, lambda tx: tx.all(sql))
+
+
+def titles(scope: Scope, **which: Any) -> list[str]:
+    return [document.title for document in scope.knowledge.list(**which)]
+
+
+def well(memory: Memory) -> bool:
+    return [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
+    """G1: what is stored is the text, what is found are its parts, each with the headings over it."""
+    made = me.knowledge.add("The guide", GUIDE, path="docs/guide.md")
+    assert (made.title, made.path, made.media, made.user, made.source) == (
+        "The guide",
+        "docs/guide.md",
+        "markdown",
+        "ada",
+        "user",
+    )
+    assert (made.bytes, made.chunks) == (len(GUIDE), len(me.knowledge.passages(made.id)))
+    assert me.knowledge.get(made.id) == made
+    assert me.knowledge.text(made.id) == GUIDE
+    found = me.knowledge.passages(made.id).items
+    assert [passage.seq for passage in found] == list(range(1, len(found) + 1))
+    assert [GUIDE[passage.start :].startswith(passage.text) for passage in found] == [True] * len(found)
+    assert {passage.title for passage in found} == {"Guide", "Guide › Linux", "Guide › macOS"}
+    assert [(row[0], row[1], row[2], row[4]) for row in rows(memory)] == [
+        (made.id, passage.seq, "ada", passage.text.strip()) for passage in found
+    ]
+    assert {row[3] for row in rows(memory)} == {
+        "The guide › Guide", "The guide › Guide › Linux", "The guide › Guide › macOS"
+    }  # fmt: skip
+    assert well(memory)
+
+
+@given(text=st.text(min_size=1, max_size=3000), media=st.sampled_from(["text", "markdown"]))
+def test_the_text_comes_back_whole(text: str, media: Any) -> None:
+    with Memory.open("memory:") as memory:
+        me = memory.scope("acme", "ada")
+        made = me.knowledge.add("T", text, media=media)
+        kept = text.replace("\x00", "␀")
+        assert me.knowledge.text(made.id) == (kept if kept.strip() else "")
+        assert me.knowledge.text(made.id) == "".join(passage.text for passage in me.knowledge.passages(made.id))
+
+
+def test_adding_again_replaces(open_memory: Callable[..., Memory], now: Now) -> None:
+    """G1: by path, and by title where there is no path; the id stays, so that what was cited can be found."""
+    memory = open_memory(clock=now)
+    me = memory.scope("acme", "ada")
+    first = me.knowledge.add("Guide", GUIDE, path="a.md")
+    now.pass_days(1)
+    assert me.knowledge.add("Guide", GUIDE, path="a.md") == first, "what is unchanged is not written"
+    assert me.knowledge.add("", GUIDE, path="a.md", media="markdown").title == "Guide"
+    second = me.knowledge.add("Guide 2", "# Short\n\nnow", path="a.md")
+    assert (second.id, second.created_at, second.chunks, second.title) == (first.id, first.created_at, 1, "Guide 2")
+    assert second.updated_at > first.updated_at
+    assert [row[4] for row in rows(memory)] == ["# Short\n\nnow"]
+    assert me.knowledge.text(first.id) == "# Short\n\nnow"
+    other = me.knowledge.add("Guide 2", "# Short\n\nnow")
+    assert other.id != first.id
+    assert me.knowledge.add("Guide 2", "changed").id == other.id
+    assert me.knowledge.counts() == {"documents": 2, "chunks": 2, "bytes": 19}
+    assert well(memory)
+
+
+def test_what_stays_the_same_keeps_its_place_in_the_index(memory: Memory, me: Scope) -> None:
+    """A change at the end of a document does not make all of it new: what was embedded stays embedded."""
+    numbers = "select number from search_items where tenant = :tenant and kind = 'knowledge' order by seq"
+    me.knowledge.add("Guide", GUIDE)
+    before = memory.database.read("acme", lambda tx: tx.all(numbers))
+    me.knowledge.add("Guide", GUIDE + "\n\n## More\n\n" + "There is more to say. " * 30)
+    after = memory.database.read("acme", lambda tx: tx.all(numbers))
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+
+
+def test_whose_documents(memory: Memory, me: Scope) -> None:
+    """P11: a user's documents are their own; those added without a user are everybody's, and not for a user to remove."""
+    tenant, bob = memory.scope("acme"), memory.scope("acme", "bob", "other agent")
+    ours = tenant.knowledge.add("Ours", "about us", path="same")
+    mine = me.knowledge.add("Mine", "about me", path="same")
+    his = bob.knowledge.add("His", "about him", path="same")
+    assert len({ours.id, mine.id, his.id}) == 3
+    assert (ours.user, mine.user) == (None, "ada")
+    assert sorted(titles(me)) == ["Mine", "Ours"]
+    assert sorted(titles(bob)) == ["His", "Ours"]
+    assert sorted(titles(tenant)) == ["His", "Mine", "Ours"]
+    assert titles(memory.scope("other", "ada")) == []
+    assert sorted(titles(memory.scope("acme", "ada", "any agent"))) == ["Mine", "Ours"]
+    assert me.knowledge.text(ours.id) == "about us"
+    for call in (me.knowledge.get, me.knowledge.text, me.knowledge.passages, me.knowledge.remove):
+        with pytest.raises(NotFound) as error:
+            call(his.id)
+        assert str(error.value) == f"There is no document {his.id!r} here."
+    with pytest.raises(Invalid, match="without a user"):
+        me.knowledge.remove(ours.id)
+    tenant.knowledge.remove(ours.id)
+    assert titles(bob) == ["His"]
+
+
+def test_found_beside_memory_and_alone(memory: Memory, me: Scope) -> None:
+    """G1, P12: at once, with title and place; and nobody else's."""
+    made = me.knowledge.add("The guide", GUIDE)
+    me.sessions.add("s")
+    me.messages.append("s", "user", "I saw a penguin on Linux")
+    memory.scope("acme", "bob").knowledge.add("Secret", "The penguin of bob")
+    hits = me.knowledge.search("penguin on linux").hits
+    assert {hit.kind for hit in hits} == {"knowledge"}
+    assert (hits[0].id, hits[0].title) == (made.id, "The guide › Guide › Linux")
+    assert me.knowledge.passages(made.id, seq=hits[0].seq)[0].text.strip() == hits[0].text
+    assert {hit.kind for hit in me.search("penguin on linux")} == {"knowledge", "messages"}
+    assert not any("bob" in hit.text for hit in me.search("penguin of bob"))
+
+
+def test_removed_is_gone_from_everywhere(memory: Memory, me: Scope) -> None:
+    """P13."""
+    made = me.knowledge.add("Guide", GUIDE)
+    me.knowledge.add("Guide", GUIDE.replace("penguin", "pelican"))
+    assert not any("penguin" in hit.text for hit in me.knowledge.search("penguin"))
+    me.knowledge.remove(made.id)
+    assert rows(memory) == []
+    assert me.knowledge.search("pelican").hits == []
+    assert me.knowledge.counts() == {"documents": 0, "chunks": 0, "bytes": 0}
+    assert memory.counts()["document_chunks"] == 0
+    with pytest.raises(NotFound):
+        me.knowledge.remove(made.id)
+    assert well(memory)
+
+
+def test_an_import_is_found_as_its_export_was(open_memory: Callable[..., Memory], me: Scope, memory: Memory) -> None:
+    """P15: documents and passages are exported, and the index is made again."""
+    me.knowledge.add("Guide", GUIDE)
+    out = io.BytesIO()
+    memory.export(out)
+    with Memory.open("memory:") as other:
+        other.import_(io.BytesIO(out.getvalue()))
+        assert [row[1:] for row in rows(other)] == [row[1:] for row in rows(memory)]
+        hits = other.scope("acme", "ada").knowledge.search("apple").hits
+        assert hits[0].title == "Guide › macOS"
+        assert well(other)
+
+
+def test_erasing_a_user_leaves_the_tenants_documents(memory: Memory, me: Scope) -> None:
+    """B1, P13."""
+    me.knowledge.add("Mine", GUIDE)
+    memory.scope("acme").knowledge.add("Ours", GUIDE)
+    receipt = memory.erase("ada", tenant="acme")
+    assert receipt.removed["documents"] == 1
+    assert receipt.removed["document_chunks"] > 1
+    assert titles(memory.scope("acme")) == ["Ours"]
+    assert {row[2] for row in rows(memory)} == {None}
+    assert well(memory)
+
+
+def test_two_who_add_the_same_at_once(memory: Memory) -> None:
+    """P2: one document, whole, be it the one's or the other's."""
+    start = threading.Barrier(6)
+
+    def add(n: int) -> Document:
+        start.wait()
+        return memory.scope("acme", "ada").knowledge.add("Guide", f"# Version {n % 2}\n\n" + f"Word{n % 2} follows. " * 400)
+
+    with ThreadPoolExecutor(6) as pool:
+        ids = {made.id for made in pool.map(add, range(6))}
+    assert len(ids) == 1
+    me = memory.scope("acme", "ada")
+    text = me.knowledge.text(ids.pop())
+    assert ("Word0" in text) != ("Word1" in text)
+    assert "".join(row[4] for row in rows(memory)).count("Word0") in (0, 400)
+    assert well(memory)
+
+
+def test_readers_see_the_old_or_the_new_and_never_half(memory: Memory) -> None:
+    """P2: while a document changes again and again."""
+    me = memory.scope("acme", "ada")
+    id = me.knowledge.add("Guide", "old words. " * 3000).id
+    done = threading.Event()
+
+    def change() -> None:
+        for n in range(6):
+            me.knowledge.add("Guide", ("new words. " if n % 2 == 0 else "old words. ") * 3000)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        while not done.is_set():
+            assert me.knowledge.text(id) in ("new words. " * 3000, "old words. " * 3000)
+        changing.result()
+
+
+def test_what_is_refused(me: Scope, open_memory: Callable[..., Memory]) -> None:
+    add = me.knowledge.add
+    for call, field in (
+        (lambda: add(" ", "plain"), "title"),
+        (lambda: add("T", "x", media="doc"), "media"),  # type: ignore[arg-type]
+        (lambda: add("T", "x", media="pdf"), "media"),
+        (lambda: add("T", "x", path="a\nb"), "path"),
+        (lambda: add("T", 1), "text"),  # type: ignore[arg-type]
+        (lambda: add(1, "x"), "title"),  # type: ignore[arg-type]
+        (lambda: me.knowledge.passages("x", seq=0), "seq"),
+        (lambda: me.knowledge.list(after="nonsense"), "after"),
+    ):
+        with pytest.raises(Invalid) as error:
+            call()
+        assert error.value.field == field
+    small = open_memory(max_document_bytes=2000).scope("acme", "ada")
+    with pytest.raises(TooLarge):
+        small.knowledge.add("T", "x" * 2001)
+    assert titles(me) == []
+
+
+def test_titles(me: Scope) -> None:
+    assert me.knowledge.add("", "# From the\ttext\n\nx").title == "From the text"
+    assert me.knowledge.add("", "no title", path="some/file.txt").title == "file.txt"
+    assert me.knowledge.add(" Two\nlines\x07 ", "x").title == "Two lines"
+    assert len(me.knowledge.add("ä" * 1000, "x").title.encode()) <= 512
+    assert headed("Guide", "Guide › Linux") == "Guide › Linux"
+    assert headed("Guide", "Linux") == "Guide › Linux"
+    assert headed("Guide", "") == headed("Guide", "Guide") == "Guide"
+
+
+def test_an_empty_document(memory: Memory, me: Scope) -> None:
+    made = me.knowledge.add("Empty", " \n ")
+    assert (made.chunks, me.knowledge.text(made.id), me.knowledge.passages(made.id).items) == (0, "", [])
+    assert well(memory)
+
+
+def test_pages_of_a_list(me: Scope) -> None:
+    for n in range(7):
+        me.knowledge.add(f"T{n}", "x", path=f"{'a' if n < 5 else 'b'}/{n}")
+    seen, after = [], None
+    while True:
+        page = me.knowledge.list(prefix="a/", limit=2, after=after)
+        seen += [document.title for document in page]
+        if not (after := page.next):
+            break
+    assert seen == ["T4", "T3", "T2", "T1", "T0"]
+    long = me.knowledge.add("Long", GUIDE)
+    first = me.knowledge.passages(long.id, limit=2)
+    assert [passage.seq for passage in me.knowledge.passages(long.id, limit=2, after=first.next)][:1] == [3]
+    assert [passage.seq for passage in me.knowledge.passages(long.id, seq=2, around=1)] == [1, 2, 3]
+    with pytest.raises(NotFound) as error:
+        me.knowledge.passages(long.id, seq=99)
+    assert "passage" in str(error.value)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A few documents, and what is none."""
+    place = tmp_path / "docs"
+    (place / "sub" / ".hidden").mkdir(parents=True)
+    (place / "guide.md").write_text(GUIDE)
+    (place / "page.html").write_text("<title>The page</title><p>Hello.")
+    (place / "sub" / "paper.pdf").write_bytes(pdfs.pdf("On the first page", "On the second page", title="The paper"))
+    (place / "sub" / "notes.txt").write_text("Just notes.")
+    (place / "sub" / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    (place / "sub" / "program.py").write_text("print(1)")
+    (place / "sub" / ".hidden" / "x.md").write_text("hidden")
+    (place / ".secret.md").write_text("hidden")
+    (place / "loop").symlink_to(place)
+    return place
+
+
+def test_files_of_every_kind(me: Scope, folder: Path) -> None:
+    """G1: text, Markdown, HTML and PDF; titles and paths are kept for citation."""
+    found = {
+        name: me.knowledge.add_file(folder / name) for name in ("guide.md", "page.html", "sub/paper.pdf", "sub/notes.txt")
+    }
+    assert [(made.title, made.media) for made in found.values()] == [
+        ("Guide", "markdown"), ("The page", "html"), ("The paper", "pdf"), ("notes.txt", "text")
+    ]  # fmt: skip
+    assert found["guide.md"].path == (folder / "guide.md").as_posix()
+    pages = me.knowledge.passages(found["sub/paper.pdf"].id).items
+    assert [(page.title, page.page, page.text.strip()) for page in pages] == [
+        ("p. 1", 1, "On the first page"), ("p. 2", 2, "On the second page")
+    ]  # fmt: skip
+    assert me.knowledge.search("second page").hits[0].title == "The paper › p. 2"
+    assert me.knowledge.add_file(folder / "guide.md", title="Other").title == "Other"
+
+
+def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
+    """One bad file does not stop the rest; what is unchanged is not written again."""
+    told: list[tuple[int, int]] = []
+    dry = me.knowledge.add_files([folder], dry_run=True)
+    assert titles(me) == []
+    done = me.knowledge.add_files([folder, folder / "guide.md", folder / "nothing"], progress=lambda *how: told.append(how))
+    names = [Path(file).name for file in done.added]
+    assert names == ["guide.md", "page.html", "notes.txt", "paper.pdf"]
+    assert dry.added == done.added
+    assert {Path(file).name: reason.split(":")[0].split(",")[0] for file, reason in done.failed.items()} == {
+        "bad.pdf": "is a damaged PDF", "nothing": "cannot be read"
+    }  # fmt: skip
+    assert told[0] == (0, 6)
+    assert told[-1] == (6, 6)
+    (folder / "guide.md").write_text("# Guide\n\nchanged")
+    again = me.knowledge.add_files([folder])
+    assert ([Path(file).name for file in again.replaced], len(again.unchanged), again.added) == (["guide.md"], 3, [])
+    assert len(me.knowledge.list()) == 4
+    assert well(memory)
+
+
+def test_which_files(folder: Path) -> None:
+    def names(*paths: Path, pattern: str | None = None) -> list[str]:
+        return [Path(file).name for file in files(paths, pattern)]
+
+    assert names(folder, pattern="*.py") == ["program.py"]
+    assert names(folder, pattern="sub/*.txt") == ["notes.txt"]
+    assert names(folder / "sub" / "program.py") == ["program.py"]
+    assert names(folder, folder) == ["guide.md", "page.html", "bad.pdf", "notes.txt", "paper.pdf"]
+    assert names() == []
+
+
+def test_files_that_cannot_be(me: Scope, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
+    for path, problem in (
+        (tmp_path / "binary", "is no text, Markdown, HTML or PDF"),
+        (tmp_path, "is no file"),
+        (tmp_path / "nothing", "No such file"),
+        (Path("/dev/zero"), "is no file"),
+    ):
+        with pytest.raises(Invalid, match=problem):
+            me.knowledge.add_file(path)
+    with pytest.raises(Invalid):
+        me.knowledge.add_file("a\x00b")
+    with pytest.raises(Invalid, match="is for one file"):
+        me.knowledge.add_files([tmp_path / "a", tmp_path / "b"], title="T")
