@@ -50,7 +50,7 @@ from retain.work.retention import Purged, purge
 from retain.work.watch import record
 
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
-CHECKS = tuple(check for kind in KINDS for check in kind.checks)
+CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS)
 
 
 class Scope:

@@ -16,6 +16,7 @@ from retain.search.onnx import OnnxEmbedder
 from retain.search.service import OPENAI, ServiceEmbedder
 from retain.search.static import StaticEmbedder
 from retain.settings import Settings
+from retain.storage.tables import Check
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 
 Family = Literal["static", "strong"]
 """How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
+CHECKS = (
+    Check(
+        "all vectors of one model are equally long, and none is empty",
+        """select model from search_vectors where tenant = :tenant group by model
+           having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
+    ),
+    Check(
+        "every vector is one of a row that is there",
+        """select 'a vector for row ' || search_vectors.number || ', which is not there' from search_vectors
+           left join search_items on search_items.tenant = :tenant and search_items.number = search_vectors.number
+           where search_vectors.tenant = :tenant and search_items.number is null limit 100""",
+    ),
+)
 
 
 class Embedder(Protocol):
