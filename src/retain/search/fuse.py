@@ -1,60 +1,32 @@
-"""Candidates of a search put in order: readable signals, weighed by learned weights, give the probability of being what is asked for.
+"""Candidates of a search put in order: signals, weighed by learned weights, say how likely each is what is asked for.
 
-Pure: whoever searches brings the candidates with what is known of them. `digest` is what a row's words say apart from any
-question; it may be kept for ever by the row's number. `rank` weighs and orders. The weights are data (weights.json), learned by
+Pure: whoever searches brings the candidates with what is known of them. The weights are data (weights.json), learned by
 bench/learn.py, for searches by words alone and for each family of embedders, because their scales differ.
 """
 
 from __future__ import annotations
 
-import math
-import zlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from retain.search import words
-from retain.search.question import Question, asks
+from retain.search import signals
+from retain.search.candidate import Candidate, Corpus, Digest, digest
+from retain.search.question import Question
 
-_SKETCH = 8  # smallest hashes of a text's words: enough to see that two texts are nearly the same
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """What ranking needs of a row's text: how often each word is in it, how long it is, whether it asks, and a sketch of it."""
-
-    counts: dict[str, int]
-    length: int
-    asks: bool
-    sketch: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A row that may be what is asked for; `cosine` is None where it has no vector, or nothing was embedded."""
-
-    number: int
-    kind: str
-    id: str
-    seq: int
-    at: int
-    digest: Digest
-    role: str = ""
-    author: str = ""
-    cosine: float | None = None
-    part: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """What is searched: how many rows, and how many of them have each word of the question."""
-
-    count: int
-    having: Sequence[int]
+__all__ = ["Candidate", "Corpus", "Digest", "Ranked", "Weights", "digest", "rank", "weights"]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate in its place: the probability that it is wanted, what each signal added to it, and its near-duplicates."""
+    """A candidate in its place: the probability that it is wanted, what each signal adds or takes, and its near-duplicates."""
 
     number: int
     score: float
@@ -62,23 +34,66 @@ class Ranked:
     same: tuple[int, ...] = ()
 
 
-def digest(author: str, title: str, text: str, at: int | None) -> Digest:
-    """What ranking needs of a row. The same for ever, so it can be kept by the row's number."""
-    found = words.of_item(author, title, text, at)
-    counts: dict[str, int] = {}
-    for word in found:
-        counts[word] = counts.get(word, 0) + 1
-    sketch = sorted(zlib.crc32(word.encode()) for word in counts)[:_SKETCH]
-    return Digest(counts, len(found), asks(text), tuple(sketch))
+@dataclass(frozen=True)
+class Weights:
+    """What was learned: how much each signal counts, and how a sum of them becomes a probability."""
+
+    signals: dict[str, float]
+    slope: float
+    coverage: float
+    offset: float
+
+
+@cache
+def weights(family: str) -> Weights:
+    """The weights for the cosines of a family of embedders, or for words alone."""
+    data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
+    return Weights(**data["families"][family])
 
 
 def rank(question: Question, candidates: Sequence[Candidate], corpus: Corpus, *, family: str = "static") -> list[Ranked]:
     """The candidates, best first. `family` is that of the embedder whose cosines they carry: static or strong."""
-    idf = [math.log(1 + (corpus.count - min(having, corpus.count) + 0.5) / (having + 0.5)) for having in corpus.having]
-    scored = []
-    for candidate in candidates:
-        found = [candidate.digest.counts.get(word, 0) for word in question.words]
-        score = sum(weight * count * 2 / (count + 1) for weight, count in zip(idf, found, strict=True))
-        scored.append((score + 4 * (candidate.cosine or 0.0), candidate))
-    scored.sort(key=lambda pair: (-pair[0], -pair[1].at, pair[1].number))
-    return [Ranked(candidate.number, 1 - 1 / (1 + max(score, 0.0)), {"words": score}) for score, candidate in scored]
+    import numpy as np
+
+    if not candidates:
+        return []
+    ordered = sorted(candidates, key=lambda one: one.number)  # so that no sum depends on the order they came in
+    learned = weights(family if any(one.cosine is not None for one in ordered) else "words")
+    measured = signals.measure(question, ordered, corpus)
+    names = [name for name in learned.signals if name in measured]
+    parts = np.stack([(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1)
+    scores = parts.sum(axis=1).round(9)
+    chances = _chances(scores, float(measured["coverage"].max()), learned)
+    order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
+    found: list[Ranked] = []
+    for place, same in _folded(ordered, order.tolist(), question.many):
+        why = {name: round(float(part), 3) for name, part in zip(names, parts[place], strict=True) if abs(part) >= 0.001}
+        found.append(Ranked(ordered[place].number, float(chances[place]), why, same))
+    return found
+
+
+def _chances(scores: NDArray[np.float64], coverage: float, learned: Weights) -> NDArray[np.float64]:
+    """Probabilities: a candidate's share among all, and how much of the question the best of them has, through a logistic."""
+    import numpy as np
+
+    high = scores.max()
+    share = scores - high - np.log(np.exp(scores - high).sum())
+    chances: NDArray[np.float64] = 1 / (1 + np.exp(-(learned.slope * share + learned.coverage * coverage + learned.offset)))
+    return chances
+
+
+def _folded(ordered: Sequence[Candidate], order: Sequence[int], many: bool) -> list[tuple[int, tuple[int, ...]]]:
+    """The places in order, each with the numbers of those behind it that say the same; a question for many gets them all."""
+    first: dict[tuple[str, tuple[int, ...]], int] = {}
+    same: dict[int, list[int]] = {}
+    for place in order:
+        one = ordered[place]
+        if many or not one.digest.sketch:
+            same[place] = []
+            continue
+        leader = first.setdefault((one.author or one.role, one.digest.sketch), place)
+        if leader == place:
+            same[place] = []
+        else:
+            same[leader].append(one.number)
+    return [(place, tuple(numbers)) for place, numbers in same.items()]
