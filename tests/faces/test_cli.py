@@ -160,7 +160,9 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     assert answer(run("retain migrate up --json"))["version"] == NEWEST
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user hello")
-    assert answer(run("retain status --json"))["rows"]["messages"] == 1  # type: ignore[index]
+    status = answer(run("retain status --json"))
+    assert status["rows"]["messages"] == 1  # type: ignore[index]
+    assert (status["embedder"], status["vectors"]["pending"]) == ("static-256@1", 1)  # type: ignore[index]
     verified = answer(run("retain verify --json"))
     assert verified["ok"] is True
     assert len(verified["checks"]) > 5  # type: ignore[arg-type]

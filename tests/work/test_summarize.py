@@ -83,7 +83,7 @@ def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open)
     for name, count in (("a", 5), ("bad", 9), ("c", 5)):
         fill(me, name, count)
     worked = memory.work()
-    assert (worked.done, worked.failed) == (2, 1)
+    assert (worked.jobs["summaries"].done, worked.failed) == (2, 1)
     assert worked.errors == [
         "tenant acme, session bad: The model 'moody' does not answer: 503. Nothing was changed; it can be tried again."
     ]
@@ -108,7 +108,7 @@ def test_every_call_is_on_record_with_what_it_cost(open_memory: Open) -> None:
     me = memory.scope("acme", "ada", "scout")
     fill(me, "long", 41)
     assert memory.work().failed == 1
-    assert memory.work().done == 1
+    assert memory.work().jobs["summaries"].done == 1
     memory = with_model(memory, FailingModel(name="failing"))
     me.messages.extend("long", [NewMessage("user", "More.")] * 41)
     assert memory.work().failed == 1
@@ -137,10 +137,10 @@ def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Op
 
 
 def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) -> None:
-    memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
+    memory = with_model(open_memory(summary_enabled=True, embedder="none"), ScriptedModel(ANSWER))
     for tenant in ("a", "b", "c"):
         fill(memory.scope(tenant, "ada", "scout"), "long", 41)
-    assert memory.work(tenants=["b"]).done == 1
+    assert memory.work(tenants=["b"]).jobs["summaries"].done == 1
     seen: list[tuple[int, int]] = []
     assert memory.work(progress=lambda done, total: seen.append((done, total))).done == 2
     assert seen == [(1, 1), (1, 1)]
@@ -171,11 +171,11 @@ def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None
     me = memory.scope("acme", "ada", "scout")
     worker = Worker(memory.home)
     fill(me, "first", 41)
-    assert worker.run().done == 1
+    assert worker.run().jobs["summaries"].done == 1
     fill(me, "second", 41)
     me.messages.extend("first", [NewMessage("user", "More.")] * 41)
-    assert worker.run().done == 2
-    assert worker.run().done == 0
+    assert worker.run().jobs["summaries"].done == 2
+    assert worker.run().jobs["summaries"].done == 0
 
 
 def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
@@ -189,7 +189,7 @@ def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
         return ANSWER
 
     fill(memory.scope("acme", "ada", "scout"), "long", 41)
-    assert with_model(memory, ScriptedModel(meanwhile)).work().done == 1
+    assert with_model(memory, ScriptedModel(meanwhile)).work().jobs["summaries"].done == 1
     assert found == [Done(left=1)]
     assert other.asked == []
 
@@ -199,7 +199,7 @@ def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
     memory = Memory(replace(memory.home, models=Models(memory.settings)), memory.migrations)
     me = memory.scope("acme", "ada", "scout")
     fill(me, "long", 41)
-    assert memory.work().done == 1
+    assert memory.work().jobs["summaries"].done == 1
     assert me.summaries.get("long").model == "extractive"
     assert me.interactions.list().items == []
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from retain.errors import Invalid
+from retain.errors import Invalid, ModelError, SettingsError
 from retain.faces import context, knowledge, run, search, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.memory import Memory
 from retain.settings import FIELDS, Settings
 from retain.storage import migrate
+from retain.work.embed import lag
 from retain.work.reindex import catch_up
 
 
@@ -27,14 +29,30 @@ class Status:
     schema: int
     tenants: int
     rows: dict[str, int]
+    embedder: str
+    vectors: dict[str, int]
 
 
 def status(arguments: Arguments) -> int:
-    """Count what there is."""
+    """Count what there is, and how far the vectors are behind."""
     with open_memory(arguments) as memory:
-        shown = Status(memory.database.name, memory.database.version(), len(memory.tenants()), memory.counts())
+        tenants = memory.tenants()
+        embedder, behind = _embedding(memory, tenants)
+        name, schema = memory.database.name, memory.database.version()
+        shown = Status(name, schema, len(tenants), memory.counts(), embedder, behind)
     show(shown, json_wanted=arguments.json)
     return 0
+
+
+def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, int]]:
+    """Which embedder there is, and what waits for it; one that cannot be used is no reason to say nothing."""
+    try:
+        lags = [lag(memory.home, tenant) for tenant in tenants]
+        name = memory.home.embedder.identity if memory.home.embedder else "none"
+    except (ModelError, SettingsError) as error:
+        return f"cannot be used now: {error}", {}
+    oldest = max((one.oldest_seconds for one in lags), default=0.0)
+    return name, {"pending": sum(one.pending for one in lags), "oldest_seconds": round(oldest)}
 
 
 def migrate_status(arguments: Arguments) -> int:
