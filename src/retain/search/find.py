@@ -36,7 +36,8 @@ REACH = 2
 class Hit:
     """Something that was found: `score` is how likely it is wanted, from 0 to 1, and `why` what that is made of.
 
-    `kind` and `id` say what it is, `seq` which message of a session or chunk of a document; `legs` found it.
+    `kind` and `id` say what it is, `seq` which message of a session or chunk of a document; `legs` found it. A score is
+    relative to what else was found; `near` is not: the cosine of the question and the text, where both have a vector.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Hit:
     why: Mapping[str, float] = field(default_factory=dict)
     before: str = ""
     after: str = ""
+    near: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hi
         row = everything[one.number]
         thing = (row.kind, row.id, row.seq)
         if thing not in hits and (one.number in rows or _within(row, sought.asked, tx.now)):
-            hits[thing] = _hit(row, one, tuple(leg for leg, found in legs.items() if one.number in found), places)
+            by = tuple(leg for leg, found in legs.items() if one.number in found)
+            hits[thing] = _hit(row, one, by, places, cosines.get(one.number))
         if len(hits) == limit:
             break
     return list(hits.values())
@@ -134,11 +137,13 @@ def _within(row: Item, asked: Asked, now: int) -> bool:
     return in_time and (row.expires_at is None or row.expires_at > now)
 
 
-def _hit(row: Item, ranked: Ranked, legs: tuple[str, ...], places: Mapping[tuple[str, str, int], Item]) -> Hit:
+def _hit(
+    row: Item, ranked: Ranked, legs: tuple[str, ...], places: Mapping[tuple[str, str, int], Item], near: float | None
+) -> Hit:
     before, after = (places.get((row.kind, row.id, row.seq + step)) for step in (-1, 1))
     return Hit(
         row.kind, row.id, row.seq, row.text, clock.to_datetime(row.at), ranked.score, row.author, row.role, row.title,
-        row.session, legs, ranked.parts, before.text if before else "", after.text if after else "",
+        row.session, legs, ranked.parts, before.text if before else "", after.text if after else "", near,
     )  # fmt: skip
 
 
