@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from retain.search.vectors import Numbers
 
 _AT_ONCE = 8192
+_IN_ONE_STATEMENT = 500
 _NO_OWNER = 0
 _ADD = """with added as (
               insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
@@ -27,24 +28,37 @@ _ADD = """with added as (
               values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role,
                       :author, :title, :text) returning number)
           insert into search_words (tenant, word, owner, number)
-          select :tenant, word, :owner, number from added, unnest(:words::bigint[]) word"""
+          select :tenant, word, :owner, number from added, unnest(:words::int[]) word"""
+# Many rows at once: what was inserted is told apart by what is unique in it.
+_ADD_MANY = """with given as (
+        select * from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[], :user_id::text[], :agent::text[],
+            :board::text[], :session_id::text[], :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
+            :title::text[], :text::text[], :owner::int[]) with ordinality
+        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, owner,
+               place)),
+    added as (
+        insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
+                                  author, title, text)
+        select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text
+        from given order by place returning kind, id, seq, part, number)
+    insert into search_words (tenant, word, owner, number)
+    select :tenant, word, owner, number from added join given using (kind, id, seq, part)
+    join unnest(:places::bigint[], :words::int[]) its (place, word) using (place)"""
 _NEWEST = "select coalesce(max(number), 0) from search_items where tenant = :tenant"
 # Each list is read from the end of its part of the index, and no further than the cap.
-_POSTINGS = """select place, numbers from unnest(:words::bigint[]) with ordinality w (word, place)
-    cross join unnest(:owners::bigint[]) owner
+_POSTINGS = """select place, numbers from unnest(:words::int[]) with ordinality words (this, place)
+    cross join unnest(:owners::int[]) whose
     cross join lateral (
         select string_agg(number::text, ',') numbers from (
-            select number from search_words where tenant = :tenant and search_words.word = w.word
-            and search_words.owner = owner.owner order by number desc limit :cap) newest) list
-    where numbers is not null"""
-_POSTINGS_OF_ALL = """select place, numbers from unnest(:words::bigint[]) with ordinality w (word, place)
-    cross join lateral (
-        select string_agg(number::text, ',') numbers from (
-            select number from search_words where tenant = :tenant and search_words.word = w.word
+            select number from search_words where tenant = :tenant and owner = whose and word = this
             order by number desc limit :cap) newest) list
     where numbers is not null"""
-_COUNT = "select count(*) from search_words where tenant = :tenant and word = :word and owner = any(:owners)"
-_COUNT_OF_ALL = "select count(*) from search_words where tenant = :tenant and word = :word"
+_COUNT = "select count(*) from search_words where tenant = :tenant and owner = any(:owners::int[]) and word = :word"
+_OWNERS = """with recursive owners (owner) as (
+    (select owner from search_words where tenant = :tenant order by owner limit 1) union all
+    select (select search_words.owner from search_words where tenant = :tenant and search_words.owner > owners.owner
+            order by search_words.owner limit 1) from owners where owners.owner is not null)
+    select owner from owners where owner is not null"""
 _VISIBLE = """select number from search_items where tenant = :tenant and number = any(:numbers)
     and (user_id is null or user_id = coalesce(:user, user_id)) and (agent is null or agent = coalesce(:agent, agent))
     and (board is null or board = any(coalesce(:boards, array[board])))
@@ -91,11 +105,15 @@ class PostgresEngine(Legs):
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows and their words."""
-        made = [{**row, "owner": _owner(row["user_id"]), "words": _hashes(row)} for row in rows]
-        if len(made) == 1:
-            tx.run(_ADD, **made[0])
-        else:
-            tx.many(_ADD, made)
+        if len(rows) == 1:
+            tx.run(_ADD, **rows[0], owner=_owner(rows[0]["user_id"]), words=_hashes(rows[0]))
+            return
+        for start in range(0, len(rows), _IN_ONE_STATEMENT):
+            some = rows[start : start + _IN_ONE_STATEMENT]
+            columns = {name: [row[name] for row in some] for name in some[0]}
+            words = [(place, word) for place, row in enumerate(some, 1) for word in _hashes(row)]
+            owners = [_owner(row["user_id"]) for row in some]
+            tx.run(_ADD_MANY, **columns, owner=owners, places=[p for p, _ in words], words=[word for _, word in words])
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Keep the vectors of rows that are still there, in place of another model's."""
@@ -145,10 +163,7 @@ class PostgresEngine(Legs):
         import numpy as np
 
         hashes = [_hash(word) for word in words]
-        if user is None:
-            rows = tx.all(_POSTINGS_OF_ALL, words=hashes, cap=cap)
-        else:
-            rows = tx.all(_POSTINGS, words=hashes, owners=[_owner(user), _NO_OWNER], cap=cap)
+        rows = tx.all(_POSTINGS, words=hashes, owners=_owners(tx, user), cap=cap)
         lists: list[list[Numbers]] = [[] for _ in words]
         for place, listed in rows:
             lists[place - 1].append(np.fromstring(listed, np.int64, sep=","))
@@ -160,9 +175,7 @@ class PostgresEngine(Legs):
         return found
 
     def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
-        if user is None:
-            return int((tx.one(_COUNT_OF_ALL, word=_hash(word)) or (0,))[0])
-        return int((tx.one(_COUNT, word=_hash(word), owners=[_owner(user), _NO_OWNER]) or (0,))[0])
+        return int((tx.one(_COUNT, word=_hash(word), owners=_owners(tx, user)) or (0,))[0])
 
     def _newest(self, tx: Transaction) -> int:
         return int((tx.one(_NEWEST) or (0,))[0])
@@ -191,14 +204,19 @@ class PostgresEngine(Legs):
 
 @lru_cache(1 << 16)
 def _hash(word: str) -> int:
-    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest, signed=True)
 
 
 def _hashes(row: Mapping[str, Any]) -> list[int]:
     found = indexed(row["kind"], row["session_id"], row["author"], row["title"], row["text"], row["at"])
-    return [_hash(word) for word in found]
+    return list({_hash(word) for word in found})
 
 
 def _owner(user: str | None) -> int:
     return _NO_OWNER if user is None else _hash(user)
+
+
+def _owners(tx: Transaction, user: str | None) -> list[int]:
+    """Whose words are asked for: a user's and nobody's, or those of everybody there is."""
+    return [owner for (owner,) in tx.all(_OWNERS)] if user is None else list({_owner(user), _NO_OWNER})

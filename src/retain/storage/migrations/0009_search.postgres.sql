@@ -27,14 +27,15 @@ create table search_items (
 create unique index search_items_by_thing on search_items (tenant, kind, id, seq, part);
 
 -- Which rows have a word, by hashes of the word and of the user. A tsvector cannot serve here: under row-level security its
--- operator may not use an index, because it could leak what it compares; equality of numbers may. A foreign key would be
--- checked once for each word of each row: a trigger removes them with their row.
+-- operator may not use an index, because it could leak what it compares; equality of numbers may. Users come before words:
+-- what one user writes goes to few pages of the index. A foreign key would be checked once for each word of each row: a
+-- trigger removes them with their row.
 create table search_words (
-    tenant {key} not null,
-    word bigint not null,
-    owner bigint not null,
     number bigint not null,
-    primary key (tenant, word, owner, number)
+    owner integer not null,
+    word integer not null,
+    tenant {key} not null,
+    primary key (tenant, owner, word, number)
 ) {strict};
 create index search_words_by_item on search_words (tenant, number);
 create function search_items_removed() returns trigger language plpgsql as $$
@@ -45,6 +46,7 @@ end $$;
 create trigger search_items_removed after delete on search_items referencing old table as gone
 for each statement execute function search_items_removed();
 
+-- Where the server has pgvector, a column `near` and indexes by nearness are made beside these (storage/postgres_near.py).
 -- The stamp is the transaction that wrote the vector: what one reader has not seen yet is told by it, in whatever order
 -- writers commit.
 create table search_vectors (
@@ -58,8 +60,8 @@ create table search_vectors (
     primary key (tenant, number),
     foreign key (tenant, number) references search_items (tenant, number) on delete cascade
 ) {strict};
-create index search_vectors_by_model on search_vectors (tenant, model, stamp);
-create index search_vectors_by_user on search_vectors (tenant, model, user_id, stamp);
+create index search_vectors_by_model on search_vectors (tenant, model, stamp, number);
+create index search_vectors_by_user on search_vectors (tenant, model, user_id, stamp, number);
 
 -- down
 drop table search_vectors;
