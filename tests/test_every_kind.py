@@ -399,7 +399,7 @@ def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
     assert found.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
     assert found.pop("tenants")[0] == ["tenant"]
     derived = {name: found.pop(name) for name in list(found) if name.startswith(("search_", "sqlite_"))}
-    assert ["tenant", "kind", "id", "seq", "part"] in derived["search_items"], "the index is made of the others"
+    assert derived.keys() >= {"search_items", "search_vectors", "search_behind"}, "what is made of the others"
     assert found.keys() == {table.name for table in TABLES}
     for table in TABLES:
         assert all(key[0] == "tenant" for key in found[table.name]), (table.name, found[table.name])

@@ -12,6 +12,10 @@ from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
+_SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
+_THEIR_MESSAGES = "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
+_NO_MESSAGES = "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
+
 
 @dataclass(frozen=True)
 class Receipt:
@@ -35,8 +39,13 @@ def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
-        removed = {table.name: tx.run(table.delete(), user=user) for table in reversed(tables) if table.owned}
-        tx.run("delete from search_items where tenant = :tenant and user_id = :user", user=user)
+        removed = {}
+        for table in (table for table in reversed(tables) if table.owned):
+            if table.name == "sessions":  # which were there says the statement that removes them, and none before it
+                sessions = tx.all(_SESSIONS, user=user)
+                tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
+            removed[table.name] = len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
+        tx.run(_NO_MESSAGES, user=user)
         return tx.now, removed
 
     at, removed = database.write(tenant, work, frees=True, slow=True)
