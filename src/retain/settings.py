@@ -94,7 +94,11 @@ class Settings:
         0, "For `service`: how long vectors are asked for. 0: as long as the model makes them."
     )
     reranker: Literal["none", "late"] = _setting(
-        "none", "`late` looks at the best hits of a search again, token by token; it takes the encoder of `minilm`, and time."
+        "none",
+        "`late` looks at the best hits of a search again, token by token; it takes the encoder of `minilm`, and time.",
+    )
+    embedding_seconds: float = _setting(
+        3.0, "For `service`: how long a search waits for its question's vector, before it goes on with words alone.", 0.1
     )
     vector_memory_mib: int = _setting(
         512,

@@ -315,3 +315,20 @@ def test_seconds_are_those_of_the_database(open_memory: Open, now: Now) -> None:
     say(memory, 1)
     now.pass_days(0.5)
     assert lag(memory.home, "acme").oldest_seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
+
+
+def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> None:
+    """F7: it goes on with words, says so, and what happened is on record; work may wait longer."""
+    with FakeService(dimension=8) as service:
+        given = {"embedding_base_url": service.url, "embedding_model": "m", "embedding_seconds": 0.2}
+        memory = open_memory(embedder="service", **given)
+        texts = say(memory, 2)
+        service.misbehave("hang")
+        found = mine(memory).search("topic1")
+        assert found.hits[0].text == texts[1]
+        assert "no answer within 0.2 s" in found.legs["vectors"]
+        (call,) = mine(memory).interactions.list()
+        assert (call.route, call.user) == ("embed", "ada")
+        service.misbehave("")
+        assert memory.work().jobs["vectors"].done == 2
+        assert mine(memory).search("topic1").legs["vectors"] == "ran: m-8@service"

@@ -81,7 +81,8 @@ def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None) -> Soug
         return mine, tx.now, find.begin(tx, home.index, text, mine)
 
     mine, moment, begun = home.database.read(who.tenant, work)
-    return find.understand(text, moment if now is None else now, mine, begun, home.embedder)
+    embedder = home.embedding(who, home.settings.embedding_seconds)
+    return find.understand(text, moment if now is None else now, mine, begun, embedder)
 
 
 def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:

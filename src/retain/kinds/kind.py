@@ -17,6 +17,7 @@ from retain.search.embed import Embedder
 from retain.search.index import Index
 from retain.search.rebuild import Findable
 from retain.search.rerank import Reranker
+from retain.search.service import Noted, ServiceEmbedder
 from retain.section import Ask, Section
 from retain.settings import Settings
 from retain.storage.blobs import Blobs
@@ -57,6 +58,12 @@ class Home:
     def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:
         """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
         return Watched(model, lambda call: self.record(self, who, route, call, session))
+
+    def embedding(self, who: Who, seconds: float | None = None) -> Embedder | None:
+        """The embedder, as somebody uses it: what a service takes is on record (T1), and bounded. Never in a transaction."""
+        if not isinstance(self.embedder, ServiceEmbedder):
+            return self.embedder
+        return Noted(self.embedder, lambda call: self.record(self, who, "embed", call, None), seconds)
 
 
 @dataclass(frozen=True)

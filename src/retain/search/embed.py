@@ -105,13 +105,15 @@ def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     """The vectors of some texts, or an error that says what is wrong with them; never called in a transaction."""
     import numpy as np
 
-    dimensions = embedder.dimensions
+    if not texts:
+        return np.zeros((0, embedder.dimensions), np.float32)
     try:
-        found = np.asarray(embedder.embed(texts), np.float32) if texts else np.zeros((0, dimensions), np.float32)
+        found = np.asarray(embedder.embed(texts), np.float32)
     except RetainError:
         raise
     except Exception as error:  # an embedder may be anybody's
         raise ModelError(model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]) from error
+    dimensions = embedder.dimensions  # a service's is known only now
     if found.shape != (len(texts), dimensions):
         shape = " × ".join(map(str, found.shape))
         raise BadAnswer(model=embedder.identity, problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}")

@@ -20,14 +20,15 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models.breaker import FAILURES, Breaker
-from retain.models.model import FIRST_WAIT
+from retain.models.model import FIRST_WAIT, Completion
+from retain.models.watch import Call
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,23 +87,27 @@ class ServiceEmbedder:
     @property
     def dimensions(self) -> int:
         """How long each vector is: as the settings say, or as the service's first one is."""
+        return self.dimension()
+
+    def dimension(self, seconds: float | None = None) -> int:
+        """The same, known within so many seconds."""
         if not self._dimensions:
-            self.metered(["hello"])
+            self.metered(["hello"], seconds)
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A vector of length 1 for each text, or a ModelError within `model_seconds` for every 128 of them."""
         return self.metered(texts)[0]
 
-    def metered(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
-        """The same, and how many tokens the service says it took."""
+    def metered(self, texts: Sequence[str], seconds: float | None = None) -> tuple[NDArray[np.float32], int]:
+        """The same, within so many seconds, and how many tokens the service says it took."""
         import numpy as np
 
         if not self.model:
             raise SettingsError(where="embedding_model", problem="is empty: name the service's embedding model")
         parts, tokens = [], 0
         for start in range(0, len(texts), MOST_TEXTS):
-            vectors, spent = self._ask(texts[start : start + MOST_TEXTS])
+            vectors, spent = self._ask(texts[start : start + MOST_TEXTS], seconds or self._seconds)
             parts.append(vectors)
             tokens += spent
         if len({part.shape[1] for part in parts}) > 1:
@@ -113,18 +118,18 @@ class ServiceEmbedder:
         with np.errstate(invalid="ignore"):  # whoever stores or compares them looks first
             return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-30)), tokens
 
-    def _ask(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
+    def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
         """Ask until there is an answer, or asking again makes no sense."""
         asked: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
         if self._asked_for:
             asked["dimensions"] = self._asked_for
-        body, deadline, wait = json.dumps(asked).encode(), time.monotonic() + self._seconds, FIRST_WAIT
+        body, deadline, wait = json.dumps(asked).encode(), time.monotonic() + seconds, FIRST_WAIT
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
                 again = f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s"
                 raise ModelUnavailable(model=self.model, problem=again)
             try:
-                found = self._read(self._sent(body, deadline), len(texts))
+                found = self._read(self._sent(body, deadline, seconds), len(texts))
             except _Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
@@ -137,7 +142,7 @@ class ServiceEmbedder:
             wait *= 2
         raise AssertionError("the last try returns or raises")
 
-    def _sent(self, body: bytes, deadline: float) -> _Answer:
+    def _sent(self, body: bytes, deadline: float, seconds: float) -> _Answer:
         """Send a request in a thread of its own, and wait for the answer until the deadline."""
         connection, path = _connection(self._base_url)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
@@ -151,7 +156,7 @@ class ServiceEmbedder:
         if not outcome:
             with contextlib.suppress(OSError, AttributeError):
                 connection.sock.shutdown(2)  # so that the thread ends now, if it waits for an answer
-            raise _Failure(self._unavailable(f"there was no answer within {self._seconds:g} s"))
+            raise _Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
         if isinstance(outcome[0], _Answer):
             return outcome[0]
         if isinstance(outcome[0], OSError | http.client.HTTPException):
@@ -203,6 +208,40 @@ class ServiceEmbedder:
 
     def _bad(self, problem: str) -> BadAnswer:
         return BadAnswer(model=self.model, problem=problem)
+
+
+class Noted:
+    """A service's embedder whose calls are noted, because they may cost money, and take no longer than `seconds`."""
+
+    family: Literal["strong"] = "strong"
+
+    def __init__(self, embedder: ServiceEmbedder, note: Callable[[Call], None], seconds: float | None) -> None:
+        self._embedder = embedder
+        self._note = note
+        self._seconds = seconds
+
+    @property
+    def identity(self) -> str:
+        """Which model this is."""
+        self._embedder.dimension(self._seconds)
+        return self._embedder.identity
+
+    @property
+    def dimensions(self) -> int:
+        """How long each vector is."""
+        return self._embedder.dimension(self._seconds)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the embedder makes of the texts."""
+        started, model = time.monotonic(), self._embedder.model
+        try:
+            vectors, tokens = self._embedder.metered(texts, self._seconds)
+        except Exception as error:
+            self._note(Call(model, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
+            raise
+        took = (time.monotonic() - started) * 1000
+        self._note(Call(model, took, Completion("", model, tokens, 0, None, took), ""))
+        return vectors
 
 
 def _sent(text: str) -> str:

@@ -11,22 +11,16 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from retain import clock
 from retain.errors import ModelError, SettingsError, StorageError
 from retain.kinds.kind import Home, Who
-from retain.models import Completion
-from retain.models.watch import Call
 from retain.search.embed import Embedder, checked, quantise, text_of
 from retain.search.engine import Item
-from retain.search.service import ServiceEmbedder
 from retain.storage import leases
 from retain.storage.database import Transaction
 from retain.work.job import Done, Progress
-
-if TYPE_CHECKING:
-    from retain.search.embed import Matrix
 
 BATCH = 256
 _IN_ONE_READ = 20_000  # numbers of rows
@@ -115,9 +109,9 @@ class Vectors:
 
     def run(self, home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
         """Embed what is due in a tenant. Rows are not due by when they changed, so `since` does not matter here."""
-        if home.embedder is None:
+        embedder = home.embedding(Who(tenant))
+        if embedder is None:
             return Done()
-        embedder = _Metered(home, tenant, home.embedder)
         try:
             model = embedder.identity
             return self._round(home, tenant, embedder, model, progress)
@@ -219,37 +213,3 @@ def _halved(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes
         except ModelError as error:
             found += [error] if len(part) == 1 else _halved(embedder, part)
     return found
-
-
-class _Metered:
-    """An embedder whose calls are on record where they go to a service, which may want money for them (T1)."""
-
-    def __init__(self, home: Home, tenant: str, embedder: Embedder) -> None:
-        self._home, self._tenant, self._embedder = home, tenant, embedder
-        self.family = embedder.family
-
-    @property
-    def identity(self) -> str:
-        """Which model this is."""
-        return self._embedder.identity
-
-    @property
-    def dimensions(self) -> int:
-        """How long each vector is."""
-        return self._embedder.dimensions
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """What the embedder makes of the texts."""
-        if not isinstance(self._embedder, ServiceEmbedder):
-            return self._embedder.embed(texts)
-        started, tokens, problem, model = time.monotonic(), 0, "", self._embedder.model
-        try:
-            vectors, tokens = self._embedder.metered(texts)
-            return vectors
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            took = (time.monotonic() - started) * 1000
-            answer = None if problem else Completion("", model, tokens, 0, None, took)
-            self._home.record(self._home, Who(self._tenant), "embed", Call(model, took, answer, problem), None)
