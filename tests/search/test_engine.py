@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import psycopg
 import pytest
 
 from retain import Memory
 from retain.search.embed import quantise
 from retain.search.engine import Asked, Engine, Item
 from retain.search.index import Index
+from retain.search.postgres import _NEAREST, _filters
 from retain.storage.database import Transaction
+from tests.conftest import SETTINGS
 
 MODEL = "test@1"
 ADA = Asked(user="ada")
@@ -303,6 +306,49 @@ class TestVectors:
         asked = Asked("ada", "scout", None, ("messages",), "s", 5, 9)
         assert set(rows.nearest(best, asked, most=12)) == set(right)
         assert len(rows.nearest(best, asked, most=3)) == 3
+
+
+@pytest.fixture
+def modern(postgres_url: str) -> Iterator[Rows]:
+    with Memory.open(postgres_url, settings=SETTINGS) as memory:
+        yield Rows(memory)
+
+
+def test_an_index_by_nearness_finds_nearly_the_same(modern: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the server has pgvector; filters come first there too, and what it cannot bring is looked for one by one."""
+    rows = modern
+    vectors = directions(900, 256)
+    mine = rows.add(*["text"] * 600) + rows.add(*["text"] * 100, user=None)
+    theirs, gone = rows.add(*["text"] * 100, user="bob"), rows.add(*["text"] * 100, expires_at=5)
+    rows.put([*mine, *theirs, *gone], vectors)
+    exact = [rows.nearest(vector, most=40) for vector in vectors[::90]]
+    monkeypatch.setattr(rows.engine, "exact", 0)
+    by_index = [rows.nearest(vector, most=40) for vector in vectors[::90]]
+    shared = [len(set(one) & set(other)) for one, other in zip(exact, by_index, strict=True)]
+    assert sum(shared) > 0.9 * 40 * 10
+    assert not {number for found in by_index for number in found} & {*theirs, *gone}
+    assert len(rows.nearest(vectors[0], most=700)) == 700
+    plan = rows.read(
+        lambda tx: tx.all(f"explain {_NEAREST[256]}", vector=str(vectors[0].tolist()), model=MODEL, most=9, **_filters(ADA))
+    )
+    assert "search_vectors_near_256" in str(plan)
+
+
+def test_a_server_that_gets_pgvector_later(modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is exact without, and `retain migrate up` makes the index of what is there."""
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("drop extension vector cascade")
+    numbers, vectors = modern.add(*["text"] * 300), directions(300, 256)
+    modern.put(numbers, vectors)
+    monkeypatch.setattr(modern.engine, "exact", 0)
+    assert modern.nearest(vectors[7])[0] == numbers[7]
+    modern.database.refit()
+    modern.database.refit()
+    with psycopg.connect(postgres_url) as owner:
+        rows = owner.execute("select count(near), sum(vector_dims(near)) from retain.search_vectors").fetchone()
+    assert rows == (300, 300 * 256)
+    assert modern.nearest(vectors[7])[0] == numbers[7]
+    assert [finding for finding in modern.database.health() if not finding.ok] == []
 
 
 def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:

@@ -75,6 +75,7 @@ def migrate_up(arguments: Arguments) -> int:
             return _print_sql(memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True)
         done = migrate.up(memory.database, memory.migrations, arguments.to)
         if memory.database.version() == memory.migrations[-1].number:
+            memory.database.refit()
             with progress("indexing") as bar:
                 catch_up(memory.home, bar)
         return _say_done(memory, done, arguments, "applied")

@@ -17,6 +17,7 @@ from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 
 if TYPE_CHECKING:
+    from retain.search.engine import Vector
     from retain.search.vectors import Numbers
 
 _AT_ONCE = 8192
@@ -96,10 +97,35 @@ _PAGES = {EVERYBODY: _SINCE, NOBODY: _SINCE_NOBODY, "user": _SINCE_OF}
 _THEIRS = """select number, scale, vector from search_vectors
              where tenant = :tenant and number = any(:numbers) and model = :model and length(vector) = :dimension"""
 _EVER = 2**63 - 1
+# Where the server has pgvector: an index for each usual length. Filters are asked of each row that it brings.
+_NEAR = """select v.number from search_vectors v join search_items i on i.tenant = :tenant and i.number = v.number
+    where v.tenant = :tenant and v.model = :model and octet_length(v.vector) = SIZE
+    and (v.user_id is null or v.user_id = coalesce(:user, v.user_id)) and (agent is null or agent = coalesce(:agent, agent))
+    and (board is null or board = any(coalesce(:boards, array[board])))
+    and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
+    and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
+    and (expires_at is null or expires_at > :now)
+    order by v.near::halfvec(SIZE) <=> :vector::halfvec(SIZE) limit :most"""
+_NEAREST = {
+    256: _NEAR.replace("SIZE", "256"),
+    384: _NEAR.replace("SIZE", "384"),
+    512: _NEAR.replace("SIZE", "512"),
+    768: _NEAR.replace("SIZE", "768"),
+    1024: _NEAR.replace("SIZE", "1024"),
+    1536: _NEAR.replace("SIZE", "1536"),
+    3072: _NEAR.replace("SIZE", "3072"),
+}
+_NEAR_ROWS = "select reltuples from pg_class where oid = to_regclass(:index) and :tenant <> ''"
+_NEAR_SETTINGS = """select set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
+    set_config('hnsw.max_scan_tuples', :scanned, true), :tenant"""
+_MOST_SCANNED = 40_000
 
 
 class PostgresEngine(Legs):
     """Words and vectors on PostgreSQL."""
+
+    exact = 150_000
+    """Up to so many rows in the scope every vector is looked at: that is as quick as an index, and misses nothing."""
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -144,18 +170,7 @@ class PostgresEngine(Legs):
         return [item(row) for row in found if row[0] not in known]
 
     def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
-        found = tx.all(
-            _VISIBLE,
-            numbers=list(numbers),
-            user=asked.user,
-            agent=asked.agent,
-            boards=None if asked.boards is None else list(asked.boards),
-            kinds=None if asked.kinds is None else list(asked.kinds),
-            session=asked.session,
-            since=asked.since,
-            until=asked.until,
-        )
-        return {number for (number,) in found}
+        return {number for (number,) in tx.all(_VISIBLE, numbers=list(numbers), **_filters(asked))}
 
     # -- words -------------------------------------------------------------------------------------------------
 
@@ -182,6 +197,25 @@ class PostgresEngine(Legs):
 
     # -- vectors -----------------------------------------------------------------------------------------------
 
+    def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
+        """Rows by the cosine of their vector: from an index where there are many rows and it brings enough of them."""
+        if not self._has_index(tx, len(vector), asked, most):
+            return super().nearest(tx, vector, model, asked, most)
+        tx.one(_NEAR_SETTINGS, ef=str(min(1000, most + most // 4)), scanned=str(_MOST_SCANNED))
+        rows = tx.all(_NEAREST[len(vector)], vector=str(vector.tolist()), model=model, most=most, **_filters(asked))
+        if len(rows) < most:
+            return super().nearest(tx, vector, model, asked, most)
+        found = self.cosines(tx, vector, model, [number for (number,) in rows])
+        return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
+
+    def _has_index(self, tx: Transaction, size: int, asked: Asked, most: int) -> bool:
+        """Whether an index is likely to bring so many rows of the scope before it has looked at too many others."""
+        extent = self.extent(tx, asked)
+        if size not in _NEAREST or extent <= self.exact or self._among(tx, asked) is not None:
+            return False
+        rows = tx.one(_NEAR_ROWS, index=f"search_vectors_near_{size}")
+        return rows is not None and most * rows[0] / extent < _MOST_SCANNED / 2
+
     def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
         low, high = tx.one(_SNAPSHOT) or (0, 0)
 
@@ -200,6 +234,14 @@ class PostgresEngine(Legs):
 
     def _vectors_of(self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int) -> list[Row]:
         return tx.all(_THEIRS, numbers=list(numbers), model=model, dimension=dimension)
+
+
+def _filters(asked: Asked) -> dict[str, Any]:
+    boards, kinds = (None if names is None else list(names) for names in (asked.boards, asked.kinds))
+    return {
+        "user": asked.user, "agent": asked.agent, "boards": boards, "kinds": kinds, "session": asked.session,
+        "since": asked.since, "until": asked.until,
+    }  # fmt: skip
 
 
 @lru_cache(1 << 16)

@@ -94,6 +94,10 @@ class Database(Protocol):
         """The statements that `step` would run."""
         ...
 
+    def refit(self) -> None:
+        """Make use of what the engine has now and had not when its tables were made, such as an extension."""
+        ...
+
     def health(self) -> list[Finding]:
         """What the engine itself finds wrong with its files, indexes, locks and rights."""
         ...

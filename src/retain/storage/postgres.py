@@ -25,6 +25,7 @@ from psycopg.sql import SQL
 from retain.clock import Clock
 from retain.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.settings import Settings
+from retain.storage import postgres_near
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
 from retain.storage.files import check_target, make_private
@@ -259,6 +260,12 @@ class PostgresDatabase:
 
     def script(self, wanted: Step) -> str:
         return rights.script(wanted, spell(wanted.script), self._settings)
+
+    def refit(self) -> None:
+        with self._alone(self._owner_url) as connection, connection.transaction():
+            connection.execute("select set_config('search_path', %s, true)", (self._config["search_path"],))
+            connection.execute("set local lock_timeout = '5s'")
+            connection.execute(postgres_near.SCRIPT)
 
     def health(self) -> list[Finding]:
         with self._alone(self._url) as connection:

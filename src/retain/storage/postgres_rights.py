@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from retain.errors import SettingsError
 from retain.settings import Settings
+from retain.storage import postgres_near
 from retain.storage.database import Finding, Step
 
 _SCRIPT = """-- {number:04} {name}
@@ -81,6 +82,7 @@ end $$;"""
 _GRANT = """grant usage on schema {schema} to {role};
 grant select, insert, update, delete on all tables in schema {schema} to {role};
 revoke insert, update, delete on retain_schema from {role};"""
+_SEARCH = 9  # the migration that makes the tables of search
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -113,6 +115,8 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     parts = [steps.strip()]
     if touched := sorted(set(_TOUCHED.findall(steps))):
         parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
+    if step.up and step.number == _SEARCH:
+        parts.append(postgres_near.SCRIPT)
     if step.up or touched:
         parts.append(_PROTECT.format(**names))
     if step.up and settings.postgres_role:

@@ -274,6 +274,9 @@ class SqliteDatabase:
     def script(self, wanted: Step) -> str:
         return care.script(wanted)
 
+    def refit(self) -> None:
+        """Nothing to do: the engine comes with this package."""
+
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
         with self._spare(writing=False) as connection:  # one that was used would compare FTS5's pages with what it remembers

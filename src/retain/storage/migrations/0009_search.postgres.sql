@@ -68,3 +68,4 @@ drop table search_vectors;
 drop table search_words;
 drop table search_items;
 drop function search_items_removed();
+drop function if exists search_near(bytea);
