@@ -8,6 +8,7 @@ from retain.context.explain import Report
 from retain.errors import RetainError
 from retain.kinds.agents import Agent
 from retain.kinds.consolidations import Consolidation
+from retain.kinds.document import Document, Loaded, Passage
 from retain.kinds.entry import Entry
 from retain.kinds.interactions import Interaction, Total, Usage
 from retain.kinds.kind import Page
@@ -30,16 +31,19 @@ __all__ = [
     "AsyncScope",
     "Consolidation",
     "Context",
+    "Document",
     "Entry",
     "Interaction",
     "Item",
     "JsonText",
+    "Loaded",
     "Memory",
     "Message",
     "NewMessage",
     "Note",
     "NoteVersion",
     "Page",
+    "Passage",
     "Ref",
     "Report",
     "RetainError",

@@ -16,6 +16,7 @@ from retain import Memory
 from retain.faces.ways import WAYS
 from retain.storage.migrate import shipped
 from tests.conftest import SETTINGS
+from tests.texts import pdfs
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # each command is a process: one server is enough
@@ -51,12 +52,16 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
         '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
     )
     (tmp_path / "scout.json").write_text('[{"id": "0199…", "content": "Ada likes trains."}]')
+    (tmp_path / "handbook.pdf").write_bytes(pdfs.pdf("Reset the router with a pin."))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "router.md").write_text("# Router\n\nReset it.")
     run('retain refs add "npm ERR! peer dependency" "an install" --key npm-install-7f3a09c1')
     run("retain entries add-many scout.json --agent scout")
     (tmp_path / "scout.json").write_text('[{"content": "Ada likes trains."}]')
     last = {"agents remove", "sessions remove", "state remove", "refs remove", "entries remove"}
     not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
-                             "turns get")  # fmt: skip
+                             "turns get", "knowledge get", "knowledge text", "knowledge passages",
+                             "knowledge remove")  # fmt: skip
     for way in sorted(WAYS, key=lambda way: way.command in last):
         command = way.example.rpartition("| ")[2].partition(" > ")[0]  # the shell's part is the shell's
         done = run(command, stdin="npm ERR!", RETAIN_SUMMARY_MODEL="extractive", RETAIN_SUMMARY_KEEP_LAST="1")

@@ -142,7 +142,7 @@ def _inside(folder: Path, pattern: str | None) -> Iterator[Path]:
 
 def why(error: RetainError) -> str:
     """Why a file could not be added, in a few words."""
-    return str(error.details.get("problem") or error)
+    return str(error.details.get("problem") or str(error).partition(": ")[2] or error)
 
 
 def _content(file: Path, limit: int) -> bytes:

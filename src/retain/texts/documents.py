@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from retain import canonical
-from retain.errors import Invalid
+from retain.errors import Invalid, TooLarge
 from retain.texts import blocks, pdf, webpage
 from retain.texts.describe import media_of
 
@@ -30,6 +30,8 @@ _HEADED = re.compile(r"^(?:#{1,6}[ \t]+\S|[^\s#>|-][^\n]*\n(?:={3,}|-{3,})[ \t]*
 _CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+MOST_TEXT = 16 << 20
+"""The most bytes of text of one document: it is written at once, and others who want to write wait meanwhile."""
 BETWEEN_PAGES = "\n\n"
 
 
@@ -74,18 +76,26 @@ def read_text(text: str, media: Media | None, limit: int) -> Read:
     media = media or ("html" if _WEB.match(text[:_LOOK]) else "markdown" if _HEADED.search(text) else "text")
     if media == "html":
         page = webpage.read(text)
-        return Read("html", page.text, page.title or _first_heading(page.text), given=text)
-    return Read(media, text, _first_heading(text) if media == "markdown" else "", given=text)
+        return Read("html", _within(page.text), page.title or _first_heading(page.text), given=text)
+    return Read(media, _within(text), _first_heading(text) if media == "markdown" else "", given=text)
 
 
 def _pdf(data: bytes, limit: int) -> Read:
-    found = pdf.read(data, limit)
-    pages = [canonical.text(page, "file", limit) for page in found.pages]
+    found = pdf.read(data, min(limit, MOST_TEXT))
+    pages = [canonical.text(page, "file", MOST_TEXT) for page in found.pages]
     starts, at = [], 0
     for page in pages:
         starts.append(at)
         at += len(page) + len(BETWEEN_PAGES)
     return Read("pdf", BETWEEN_PAGES.join(pages), found.title, tuple(starts))
+
+
+def _within(text: str) -> str:
+    """The text, if it is not more than one document can have."""
+    try:
+        return canonical.within(text, "text", MOST_TEXT)
+    except TooLarge as error:
+        raise TooLarge(**error.details, hint="Make several documents of it.") from None
 
 
 def _looks_like_web(data: bytes) -> bool:
