@@ -122,15 +122,16 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: 
     spoken = {section.layer: section for section in sections if section and section.pieces}
     listed = spoken["references"].pieces if "references" in spoken else ()
     known = {piece.source.removeprefix("refs "): piece.text for piece in listed}
-    reserved, trouble, recalled = 0, "", set[str]()
+    reserved, trouble, mentioned = 0, "", set[str]()
     if sought is not None:
+        reserved, trouble = recall.reserve(budget), recall.trouble(sought)
         said = {piece.source for section in spoken.values() for piece in section.pieces}
-        found, keys = recall.section(tx, home, ask, sought, said)
-        reserved, trouble, recalled = recall.reserve(budget), recall.trouble(sought), set(keys)
-        spoken |= {"recall": found} if found else {}
+        if recalled := recall.section(tx, home, ask, sought, said):
+            spoken["recall"] = recalled
+            mentioned = {key for piece in recalled.pieces for key in placeholder.keys(piece.text)}
     wants = [budget if layer.name == "window" else wanted(spoken, layer.name, reserved) for layer in LAYERS]
     recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
-    known |= refs.known(tx, (recalled | _mentioned(recent)) - known.keys())
+    known |= refs.known(tx, (mentioned | _mentioned(recent)) - known.keys())
     return Found(whose, prompt, model, covered, first, spoken, recent, known, reserved, trouble)
 
 

@@ -67,7 +67,10 @@ def _shaped(found: Context, shape: str) -> str:
 def _found_again(scope: Scope, session: str, report: Report) -> dict[str, str]:
     """The texts of a report's sources, as they are today: a report holds none, and what was deleted since is gone."""
     look: dict[str, Callable[[str], str]] = {
-        "messages": lambda id: scope.messages.get(session, int(id)).text,
+        "messages": lambda id: _message(scope, session, id),
+        "knowledge": lambda id: (
+            scope.knowledge.passages(id.rpartition(" ")[0], seq=int(id.rpartition(" ")[2])).items[0].text
+        ),
         "entries": lambda id: scope.entries.get(id).content,
         "refs": lambda id: scope.refs.info(id).summary,
         "agents": lambda id: scope.agents.get(id).prompt,
@@ -79,9 +82,15 @@ def _found_again(scope: Scope, session: str, report: Report) -> dict[str, str]:
         if kind in look:
             try:
                 texts[item.source] = look[kind](id)
-            except (NotFound, StopIteration):
+            except (NotFound, StopIteration, IndexError):
                 texts[item.source] = "(no longer there)"
     return texts
+
+
+def _message(scope: Scope, session: str, id: str) -> str:
+    """The text of a message of this session, or of the one that is named before its number."""
+    other, _, seq = id.rpartition(" ")
+    return scope.messages.get(other or session, int(seq)).text
 
 
 def _show(report: Report, texts: Mapping[str, str], arguments: Arguments) -> None:

@@ -17,6 +17,7 @@ from retain.faces.table import width, wrapped
 from retain.kinds.finding import SEARCHED, Found
 from retain.search import snippet, words
 from retain.search.find import Hit
+from retain.work.embed import lag
 
 ABOUT = "Find what is remembered that answers a question, by words and by meaning; any text is a question."
 EXAMPLE = """retain search "where does Ada's sister live"
@@ -59,14 +60,18 @@ def search(arguments: Arguments) -> int:
             until=moment(arguments.until, "until", days=True),
             limit=arguments.limit,
         )
+        waiting = 0 if arguments.json or not _ran(found, "vectors") else lag(memory.home, scope.who.tenant).pending
     if arguments.json:
         print(json.dumps(as_json(found), ensure_ascii=False))
         return 0
     terminal = sys.stdout.isatty()
     room = min(shutil.get_terminal_size().columns, _WIDEST) if terminal else _WIDEST
     plainly = not terminal or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    for line in _shown(found, arguments, max(room, _NARROWEST), (lambda text, _: text) if plainly else _styled):
+    style: Style = (lambda text, _: text) if plainly else _styled
+    for line in _shown(found, arguments, max(room, _NARROWEST), style):
         print(line)
+    for line in wrapped(plain(_legs(found, waiting)), max(room, _NARROWEST)):
+        print(style(line, _DIM))
     return 0
 
 
@@ -78,14 +83,13 @@ def _styled(text: str, style: str) -> str:
 
 
 def _shown(found: Found, arguments: Arguments, room: int, style: Style) -> Iterator[str]:
-    """The lines: each hit, then which legs ran."""
+    """The lines of each hit, or what to do where there is none."""
     looked = words.of_question(arguments.query)
     for number, hit in enumerate(found, 1):
         yield from _hit(number, hit, arguments, looked, room, style)
         yield ""
     if not found.hits:
         yield from wrapped(_nothing(arguments), room)
-    yield from (style(line, _DIM) for line in wrapped(plain(_legs(found)), room))
 
 
 def _hit(number: int, hit: Hit, arguments: Arguments, looked: Sequence[str], room: int, style: Style) -> Iterator[str]:
@@ -134,6 +138,8 @@ def opening(hit: Hit, tenant: str | None = None) -> str:
         case "state":
             area, _, whose = first.partition(":")
             command = ["state", "get", second, "--area", *(["user", "--user", whose] if area == "user" else [first])]
+        case "knowledge":
+            command = ["knowledge", "passages", hit.id, "--seq", str(hit.seq)]
         case _:
             command = [hit.kind, "get", hit.id]
     return plain(shlex.join(["retain", *command, *(["--tenant", tenant] if tenant else [])]))
@@ -152,14 +158,18 @@ def _nothing(arguments: Arguments) -> str:
     return f"Nothing was found in {where}. Try {what}."
 
 
-def _legs(found: Found) -> str:
-    """Which legs ran; of one that did not, why, and what to do."""
+def _ran(found: Found, leg: str) -> bool:
+    return found.legs[leg].startswith("ran")
+
+
+def _legs(found: Found, waiting: int) -> str:
+    """Which legs ran; of one that did not, or not over everything, why, and what to do."""
     names = {"words": "words", "vectors": "meaning"}
-    ran = [f"by {names.get(leg, leg)}" for leg, how in found.legs.items() if how.startswith("ran")]
+    ran = [f"by {names.get(leg, leg)}" for leg in found.legs if _ran(found, leg)]
     told = [f"Searched {' and '.join(ran)}."] if ran else []
-    for leg, how in found.legs.items():
-        if not how.startswith("ran"):
-            told.append(f"Not by {names.get(leg, leg)}: {how.removesuffix('.')}.")
+    told += [f"Not by {names.get(leg, leg)}: {how.rstrip('.')}." for leg, how in found.legs.items() if not _ran(found, leg)]
+    if waiting:
+        told.append(f"By words alone {waiting:,} that have no vector yet: `retain work` gives them theirs.")
     return " ".join(told)
 
 
