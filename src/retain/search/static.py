@@ -12,10 +12,10 @@ import functools
 import itertools
 import json
 import mmap
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,9 +25,8 @@ _FILE = Path(__file__).with_name("static.bin")
 _START = "▁"  # how a piece says that a word starts with it
 _FIRST_BYTE = 3  # the number of the piece that stands for the byte 0
 _MOST_OF_A_WORD = 32  # in characters; what is longer is no word, or has no spaces between its words
-_RUNS = re.compile(rf"{_START}?\w+|\W+")
 _NONE = 1 << 30
-_MOST_WORDS = 50_000  # that are remembered; about 10 MB
+_MOST_WORDS = 50_000  # that are remembered, which takes about 10 MB
 _AT_ONCE = 4096  # pieces, which take 4 MB while they are added up
 
 
@@ -39,55 +38,58 @@ class StaticEmbedder:
     identity = "static-256@1"
 
     def __init__(self) -> None:
-        self._words: dict[str, list[int]] = {}
+        self._parts = _Known(_merged)
+        self._words = _Known(lambda word: b"".join(map(self._parts.__getitem__, _cut(_START + word))))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A vector of length 1 for each text; texts without a word share one."""
         import numpy as np
 
-        _, scales, rows = _data()
+        _, _, scales, rows = _data()
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for place, text in enumerate(texts):
-            pieces = np.array(self.pieces(text) or [0], np.intp)
+            pieces = np.frombuffer(self.pieces(text) or b"\0\0", np.uint16)
             for start in range(0, len(pieces), _AT_ONCE):
                 some = pieces[start : start + _AT_ONCE]
-                found[place] += scales[some] @ rows[some].astype(np.float32)
+                found[place] += scales.take(some) @ rows.take(some, axis=0).astype(np.float32)
         found /= np.linalg.norm(found, axis=1, keepdims=True)
         return found
 
-    def pieces(self, text: str) -> list[int]:
-        """The numbers of the pieces that a text is made of."""
-        found: list[int] = []
-        for word in text.split():
-            known = self._words.get(word)
-            if known is None:
-                known = self._learn(word)
-            found += known
-        return found
+    def pieces(self, text: str) -> bytes:
+        """The numbers of the pieces that a text is made of, two bytes each."""
+        return b"".join(map(self._words.__getitem__, text.split()))
 
-    def _learn(self, word: str) -> list[int]:
-        vocabulary = _data()[0]
-        known = [piece for part in _parts(word) for piece in _merged(part, vocabulary)]
+
+class _Known(dict[str, bytes]):
+    """What was made of words that were met before: nearly all of the time goes into those that were not."""
+
+    def __init__(self, make: Callable[[str], bytes]) -> None:
+        self._make = make
+
+    def __missing__(self, word: str) -> bytes:
+        made = self._make(word)
+        if len(self) >= _MOST_WORDS:
+            self.clear()  # the common ones are soon there again
         if len(word) <= _MOST_OF_A_WORD:
-            if len(self._words) >= _MOST_WORDS:
-                self._words = {}  # the common words are soon there again
-            self._words[word] = known
-        return known
+            self[word] = made
+        return made
 
 
-def _parts(word: str) -> Iterator[str]:
-    """A word with its mark; one that is too long in parts, so that what has no spaces does not take for ever."""
-    if len(word) <= _MOST_OF_A_WORD:
-        yield _START + word
-        return
-    for part in _RUNS.findall(_START + word):
-        yield from (part[start : start + _MOST_OF_A_WORD] for start in range(0, len(part), _MOST_OF_A_WORD))
+def _cut(word: str) -> Iterator[str]:
+    """A word in parts, cut where no piece has these two characters side by side, or where it is no word any more."""
+    beside = _data()[1]
+    start = 0
+    for place in range(1, len(word)):
+        if place - start == _MOST_OF_A_WORD or word[place - 1 : place + 1] not in beside:
+            yield word[start:place]
+            start = place
+    yield word[start:]
 
 
-def _merged(word: str, vocabulary: Mapping[str, int]) -> list[int]:
-    """The pieces of a word: of all neighbours that make a piece together, those with the lowest number join, and again."""
-    number = vocabulary.get
-    parts = list(word)
+def _merged(part: str) -> bytes:
+    """The pieces of a part: of all neighbours that make a piece together, those with the lowest number join, and again."""
+    number = _data()[0].get
+    parts = list(part)
     pairs = [number(left + right, _NONE) for left, right in itertools.pairwise(parts)]
     while pairs and (best := min(pairs)) != _NONE:
         place = pairs.index(best)
@@ -97,16 +99,25 @@ def _merged(word: str, vocabulary: Mapping[str, int]) -> list[int]:
             pairs[place - 1] = number(parts[place - 1] + parts[place], _NONE)
         if place < len(pairs):
             pairs[place] = number(parts[place] + parts[place + 1], _NONE)
-    numbers: list[int] = []
-    for part in parts:
-        known = number(part)
-        numbers += [known] if known is not None else [_FIRST_BYTE + byte for byte in part.encode("utf-8", "replace")]
-    return numbers
+    numbers = array("H")
+    for one in parts:
+        known = number(one)
+        numbers.extend([known] if known is not None else [_FIRST_BYTE + byte for byte in one.encode("utf-8", "replace")])
+    return numbers.tobytes()
+
+
+class _Data(NamedTuple):
+    """What is in the file: pieces and their numbers, which characters are side by side in them, their scales and rows."""
+
+    pieces: Mapping[str, int]
+    beside: Set[str]
+    scales: NDArray[np.float32]
+    rows: NDArray[np.int8]
 
 
 @functools.cache
-def _data() -> tuple[Mapping[str, int], NDArray[np.float32], NDArray[np.int8]]:
-    """The numbers of the pieces, and their scales and rows; the rows stay in the file, which processes share."""
+def _data() -> _Data:
+    """The file, read once; the rows stay in it, and processes share them."""
     import numpy as np
 
     with _FILE.open("rb") as file:
@@ -116,6 +127,7 @@ def _data() -> tuple[Mapping[str, int], NDArray[np.float32], NDArray[np.int8]]:
     count, dimensions = header["shape"]
     scales_at = start + header["text"]
     pieces = whole[start:scales_at].decode().split("\n")
+    beside = {piece[place : place + 2] for piece in pieces for place in range(len(piece) - 1)}
     scales = np.frombuffer(whole, "<f4", count, scales_at).astype(np.float32)
     rows = np.frombuffer(whole, np.int8, count * dimensions, scales_at + 4 * count).reshape(count, dimensions)
-    return {piece: number for number, piece in enumerate(pieces)}, scales, rows
+    return _Data({piece: number for number, piece in enumerate(pieces)}, beside, scales, rows)
