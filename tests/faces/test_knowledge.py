@@ -58,6 +58,16 @@ def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(run(capsys, "knowledge", "counts", "--json")[1])["documents"] == 1
 
 
+def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "knowledge", "add", "paper.pdf", "docs/guide.md")
+    status, out, _ = run(capsys, "knowledge", "search", "where does the penguin live", "--limit", "1")
+    assert status == 0
+    assert "Guide" in out
+    assert "The penguin lives here." in out
+    _, out, _ = run(capsys, "knowledge", "search", "whales", "--json")
+    assert json.loads(out)["hits"][0]["title"] == "Paper › p. 1"
+
+
 def test_a_title_is_for_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "knowledge", "add", "paper.pdf", "--title", "Whales")[0] == 0
     assert "Whales" in run(capsys, "knowledge", "list")[1]

@@ -207,7 +207,7 @@ def test_work_grows_with_the_text_and_not_faster(unit: str) -> None:
     """Texts made to be slow: a few hundred kilobytes of each are split at once."""
     for media in ("text", "markdown"):
         text = unit * (100_000 // len(unit))
-        check(text, split(text, media))  # type: ignore[arg-type]
+        check(text, split(text, media))
 
 
 def test_parts_of_one_section_share_its_title() -> None:

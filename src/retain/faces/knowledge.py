@@ -1,4 +1,4 @@
-"""Adding documents from the command line: files and folders, with a report of what became of each."""
+"""Documents from the command line: files and folders, with a report of what became of each; and a search in them alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from retain.errors import Invalid
+from retain.faces import search
 from retain.faces.command import Arguments, open_memory, whose
 from retain.faces.render import plain, progress, show
 from retain.kinds.knowledge import Loaded
@@ -19,6 +20,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--pattern": {"metavar": "GLOB", "help": "of folders only files like this, such as '*.md' (default: every document)"},
     "--dry-run": {"action": "store_true", "help": "say what would be done, and do nothing"},
 }
+
+FIND_ABOUT = "Find the passages of documents that answer a question, by words and by meaning."
+FIND_EXAMPLE = "retain knowledge search 'how do I reset the router'"
+FIND_ARGUMENTS = {name: told for name, told in search.ARGUMENTS.items() if name not in ("--kind", "--session")}
+
+
+def find(arguments: Arguments) -> int:
+    """Search in documents, and show what was found as any search does."""
+    arguments.kind, arguments.session = ["knowledge"], None
+    return search.search(arguments)
 
 
 def add(arguments: Arguments) -> int:

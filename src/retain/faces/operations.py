@@ -231,6 +231,8 @@ COMMANDS = (
     Command("search", search.search, search.ABOUT, search.EXAMPLE, ("tenant", "user", "agent"), search.ARGUMENTS),
     Command("knowledge add", knowledge.add, knowledge.ABOUT, knowledge.EXAMPLE, ("tenant", "user", "agent"),
             knowledge.ARGUMENTS),
+    Command("knowledge search", knowledge.find, knowledge.FIND_ABOUT, knowledge.FIND_EXAMPLE, ("tenant", "user", "agent"),
+            knowledge.FIND_ARGUMENTS),
     Command("run", run.run, run.ABOUT, run.EXAMPLE, ("tenant", "user", "agent"), run.ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),

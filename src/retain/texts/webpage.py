@@ -71,8 +71,8 @@ def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str]]:
             told = found["told"]
             yield found["end"] + name, _told(told) if _TOLD_OF_INTEREST.search(told) else {}, ""
             if name in ("script", "style") and not found["end"]:
-                end = re.compile(f"</{name}", re.IGNORECASE).search(html, at)
-                at = place = end.start() if end else len(html)
+                closing = re.compile(f"</{name}", re.IGNORECASE).search(html, at)
+                at = place = closing.start() if closing else len(html)
     if at < len(html):
         yield "", {}, html[at:]
 
