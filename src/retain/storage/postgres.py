@@ -276,11 +276,12 @@ class PostgresDatabase:
         parts = read_address(self._owner_url, "owner_database")
         with self._alone(self._owner_url) as connection:
             rights.check_can_dump(connection)
+            used = connection.execute("select 1 from pg_extension where extname = 'vector'").fetchone()
         env = {**os.environ, "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", "")))}
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
-        schema = ["--schema", self._settings.postgres_schema]
+        schema = ["--schema", self._settings.postgres_schema, *(["--extension", "vector"] if used else [])]
         command = [
             "pg_dump",
             "--format=custom",

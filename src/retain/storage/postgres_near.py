@@ -7,7 +7,8 @@ The working role owns nothing, so this is the owner's work: with the migration t
 from __future__ import annotations
 
 # The column makes itself of the bytes that are stored anyway, so whoever writes a vector need not know of it; the scale is
-# left out, for it changes no direction. Before 0.8, a filter could leave an index's answer empty.
+# left out, for it changes no direction. The type is named with its schema, because a restore knows no search path. Before 0.8,
+# a filter could leave an index's answer empty.
 SCRIPT = """do $$
 declare size int;
 begin
@@ -15,13 +16,14 @@ begin
         and exists (select 1 from pg_available_extensions where name = 'vector') then
         create extension vector schema public;
     end if;
-    if to_regtype('halfvec') is null or not exists (
+    if to_regtype('public.halfvec') is null or not exists (
         select 1 from pg_extension where extname = 'vector'
         and (string_to_array(extversion, '.'))[1:2]::int[] >= array[0, 8]) then
         return;
     end if;
     create or replace function search_near(vector bytea) returns halfvec language sql immutable parallel safe as $near$
-        select array_agg(get_byte(vector, place) - case when get_byte(vector, place) > 127 then 256 else 0 end)::halfvec
+        select array_agg(
+            get_byte(vector, place) - case when get_byte(vector, place) > 127 then 256 else 0 end)::public.halfvec
         from generate_series(0, length(vector) - 1) place
     $near$;
     alter table search_vectors add column if not exists near halfvec generated always as (search_near(vector)) stored;
