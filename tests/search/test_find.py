@@ -181,7 +181,8 @@ def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now
     me = open_memory(clock=now).scope("acme", "ada", "scout")
     for number in range(1000):
         ttl = None if number % 100 == 7 else 60
-        me.state.set(f"key{number}", "pumpkin pumpkin" if ttl else "one pumpkin among other words", ttl=ttl)
+        others = " ".join(word(number * step % 1000) for step in (1, 3, 7, 9, 11))  # or they are the same, and folded
+        me.state.set(f"key{number}", f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}", ttl=ttl)
     now.pass_days(1)
     found = me.search("pumpkin", limit=10)
     assert sorted(hit.title for hit in found) == sorted(f"key{number}" for number in range(7, 1000, 100))
@@ -213,7 +214,7 @@ def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: No
     assert [hit.kind for hit in me.search("apple", kinds=["state"])] == ["state"]
     assert texts(planner.search("apple", kinds=["entries"])) == ["the planner has an apple as well"]
     assert texts(bob.search("apple", kinds=["messages"])) == ["bob eats his apple slowly"]
-    assert set(texts(me.search("apple", kinds=["messages"], limit=5))) == {"apple apple apple"}
+    assert "apple apple apple" in texts(me.search("apple", kinds=["messages"], limit=5))
 
 
 def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:

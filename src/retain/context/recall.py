@@ -23,11 +23,11 @@ from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"
-LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.05, 0.25, 0.3
-"""What is recalled is at least so likely wanted, and says so much of what the message asks about, or is so near in meaning.
+LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.02, 0.25, 0.3
+"""What is recalled is at least so likely wanted, and says so much of what the message asks about, or is so near in meaning,
+or stands beside what does or is.
 
-A score alone cannot tell: it is relative to whatever else was found, and something is always the best of all. On real
-conversations these let through two thirds of the evidence, and nothing or next to nothing for questions about other things.
+A score alone cannot tell: it is relative to whatever else was found, and something is always the best of all.
 """
 _RARE_WORDS = 1.25
 """A long message has more words than any answer covers: then more than one rare word of it is enough."""
@@ -87,20 +87,20 @@ def section(tx: Transaction, home: Home, ask: Ask, sought: Sought, said: Collect
 
 
 def _relevant(hits: Sequence[Hit], begun: Begun) -> list[Hit]:
-    """The hits that are about what is asked, and not only the best of what there is."""
+    """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
     rows = begun.corpus.count + 1
     told = {word: math.log(rows / (having + 0.5)) for word, having in zip(begun.words, begun.corpus.having, strict=True)}
     enough = min(LEAST_COVERED * sum(told.values()), _RARE_WORDS * math.log(rows))
 
     def about(hit: Hit) -> bool:
-        if hit.score < LEAST_SCORE:
-            return False
         if hit.near is not None and hit.near >= LEAST_NEAR:
             return True
         has = told.keys() & words.of_item(hit.author, hit.title, hit.text, None)
         return bool(has) and sum(told[word] for word in has) >= enough
 
-    return [hit for hit in hits if about(hit)]
+    likely = [hit for hit in hits if hit.score >= LEAST_SCORE]
+    places = {(hit.kind, hit.id, hit.seq + step) for hit in likely if about(hit) for step in (-1, 0, 1)}
+    return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
 
 def best(pieces: Sequence[Piece], shown: Collection[str]) -> Sequence[Piece]:
