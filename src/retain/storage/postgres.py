@@ -281,7 +281,7 @@ class PostgresDatabase:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
-        schema = ["--schema", self._settings.postgres_schema, *(["--extension", "vector"] if used else [])]
+        schema = ["--schema", self._settings.postgres_schema]
         command = [
             "pg_dump",
             "--format=custom",
@@ -290,6 +290,7 @@ class PostgresDatabase:
             str(partial),
             "--dbname",
             conninfo.make_conninfo(**parts),
+            *(["--extension", "vector"] if used else []),
         ]
         try:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True)

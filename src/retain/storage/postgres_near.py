@@ -7,8 +7,8 @@ The working role owns nothing, so this is the owner's work: with the migration t
 from __future__ import annotations
 
 # The column makes itself of the bytes that are stored anyway, so whoever writes a vector need not know of it; the scale is
-# left out, for it changes no direction. The type is named with its schema, because a restore knows no search path. Before 0.8,
-# a filter could leave an index's answer empty.
+# left out, for it changes no direction. The type is named with its schema, because a restore knows no search path. Before
+# 0.8, a filter could leave an index's answer empty.
 SCRIPT = """do $$
 declare size int;
 begin
