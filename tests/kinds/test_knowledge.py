@@ -90,6 +90,7 @@ def test_adding_again_replaces(open_memory: Callable[..., Memory], now: Now) -> 
     other = me.knowledge.add("Guide 2", "# Short\n\nnow")
     assert other.id != first.id
     assert me.knowledge.add("Guide 2", "changed").id == other.id
+    assert me.knowledge.add("Guide 2", "changed", media="markdown").media == "markdown"
     assert me.knowledge.counts() == {"documents": 2, "chunks": 2, "bytes": 19}
     assert well(memory)
 

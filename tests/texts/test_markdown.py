@@ -106,7 +106,7 @@ def test_threads_that_read_first_read_the_same() -> None:
     """The reader is made once and shared: its first use must not be half made for another thread."""
     text = "# A\n> # q\n\n- # l\n\n```\n# c\n```\nB\n===\n" * 20
     for _ in range(10):
-        markdown._reader.cache_clear()
+        markdown.reader.cache_clear()
         start = threading.Barrier(8)
 
         def work(_: int, start: threading.Barrier = start) -> list[str]:

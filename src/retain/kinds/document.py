@@ -69,6 +69,7 @@ class Source:
     digest: str
     bytes: int
     read: Callable[[], Read]
+    media: str = ""
 
     @property
     def place(self) -> str:
@@ -81,7 +82,7 @@ class Source:
 
     def same(self, there: Document) -> bool:
         """Whether a document is there as it would be written."""
-        return there.digest == self.digest and self.title in ("", there.title)
+        return there.digest == self.digest and self.title in ("", there.title) and self.media in ("", there.media)
 
 
 def document(row: Sequence[Any]) -> Document:
@@ -101,7 +102,7 @@ def from_text(title: str, text: str, path: str, media: Media | None, limit: int)
     if not (called or path):
         raise Invalid(field="title", problem="must not be blank")
     data = made.given.encode()
-    return Source(called, path, _digest(data), len(data), lambda: made)
+    return Source(called, path, _digest(data), len(data), lambda: made, made.media)
 
 
 def from_file(file: str | Path, title: str, limit: int) -> Source:

@@ -275,7 +275,7 @@ _PUT = """insert into documents (tenant, id, user_id, place, title, path, media,
           on conflict (tenant, user_id, place) do update
           set title = excluded.title, media = excluded.media, digest = excluded.digest, bytes = excluded.bytes,
               chunks = excluded.chunks, source = excluded.source, updated_at = :now
-          where documents.digest <> excluded.digest or documents.title <> excluded.title
+          where documents.digest <> excluded.digest or documents.title <> excluded.title or documents.media <> excluded.media
           returning """ + _COLUMNS  # fmt: skip
 _PUT_CHUNK = """insert into document_chunks (tenant, document_id, seq, title, text, start, page)
                 values (:tenant, :id, :seq, :title, :text, :start, :page)"""

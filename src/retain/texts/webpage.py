@@ -59,20 +59,20 @@ def read(html: str) -> Page:
 
 def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str]]:
     """Tags, closing ones with a slash before their name, and the text between them, which has no name."""
-    at, place = 0, 0
-    while found := _TAG.search(html, place):
+    at = 0
+    while found := _TAG.search(html, at):
         if found.start() > at:
             yield "", {}, html[at : found.start()]
-        at = place = found.end()
+        at = found.end()
         if found["comment"]:
             end = html.find("-->", at)
-            at = place = len(html) if end < 0 else end + 3
+            at = len(html) if end < 0 else end + 3
         elif name := (found["name"] or "").lower():
             told = found["told"]
             yield found["end"] + name, _told(told) if _TOLD_OF_INTEREST.search(told) else {}, ""
             if name in ("script", "style") and not found["end"]:
                 closing = re.compile(f"</{name}", re.IGNORECASE).search(html, at)
-                at = place = closing.start() if closing else len(html)
+                at = closing.start() if closing else len(html)
     if at < len(html):
         yield "", {}, html[at:]
 
