@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -368,3 +369,23 @@ def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:
         best = sorted(sums, key=lambda number: (round(sums[number], 9), number), reverse=True)[:20]
         assert rows.matching(" ".join(words), most=20) == best
         assert rows.having(" ".join(words)) == [len(having[word]) for word in words]
+
+
+def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None:
+    """P13: words that were absorbed are in the pages of the word index, and go with the next compaction."""
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        rows = Rows(memory)
+        kept = rows.add(*[f"lantern {name(n)}" for n in range(400)])
+        gone = rows.add(*["zanzibarcanary"] * 200, user="bob")  # an index keeps words without what they share
+        rows.add(*[f"lantern {name(n)}" for n in range(400)])
+        memory.database.compact()
+        assert b"zibarcanar" in (tmp_path / "agent.db").read_bytes()
+        rows.remove(gone)
+        assert memory.database.compact()
+        files = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+        assert b"zibar" not in files
+        assert rows.matching(name(7)) != []
+        assert rows.extent() == 800
+        assert rows.having("lantern") == [800]
+        rows.remove(kept)
+        assert rows.having("lantern") == [400]

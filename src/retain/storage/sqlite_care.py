@@ -86,6 +86,7 @@ def copy(connection: apsw.Connection, target: Path) -> None:
 
 def give_back(connection: apsw.Connection, settings: Settings) -> bool:
     """Return free pages to the disk, a few at a time so that others write in between, and empty the log."""
+    _forget_words(connection)
     left, before = _free_pages(connection), -1
     while left and left != before:
         connection.execute("pragma incremental_vacuum(200)").fetchall()
@@ -95,6 +96,21 @@ def give_back(connection: apsw.Connection, settings: Settings) -> bool:
     while not (done := restart_log(connection, settings)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return done
+
+
+def _forget_words(connection: apsw.Connection) -> None:
+    """Write the index of words anew where rows were removed from it: until then, its pages still have their words."""
+    if not connection.execute("select 1 from sqlite_master where name = 'search_absorbed'").fetchall():
+        return
+    ((removed,),) = connection.execute("select removed from search_absorbed").fetchall()
+    changed = 2
+    while removed and changed >= 2:  # SQLite's own sign that there was nothing left to merge
+        before = connection.total_changes()
+        connection.execute("insert into search_words (search_words, rank) values ('merge', -500)")
+        changed = connection.total_changes() - before
+        time.sleep(0.001)
+    if removed:
+        connection.execute("update search_absorbed set removed = removed - ?", (removed,))
 
 
 def _free_pages(connection: apsw.Connection) -> int:
