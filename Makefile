@@ -6,7 +6,7 @@ RUN = $(UV) run --frozen --quiet
 DATABASE ?= sqlite:///retain.db
 DATA ?= ../shared/bench
 
-.PHONY: serve test check generate chaos test-llm bench bench-recall setup test-tools clean help
+.PHONY: serve test check generate chaos test-llm bench bench-recall learn setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ test-llm: setup ## The tests with a real language model (first fetches 1.1 GB an
 
 bench: setup test-tools ## Measure side by side, print ratios
 	$(RUN) --group bench python -m bench $(ARGS)
+
+learn: setup ## Learn the weights of search again: DATA=a folder with the development files
+	$(RUN) python -m bench.learn $(DATA) $(ARGS)
 
 bench-recall: setup ## What search finds, for every profile: DATA=a folder with conversations and score.py
 	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)

@@ -14,7 +14,7 @@ _SKETCH = 8  # smallest hashes of a text's words: enough to see that two texts a
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What ranking needs of a row's text: how often each word is in it, how long it is, whether it asks, and a sketch of it."""
+    """What ranking needs of a row's text: how often it has each word, how long it is, whether it asks, its sketch."""
 
     counts: dict[str, int]
     length: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +26,18 @@ __all__ = ["Candidate", "Corpus", "Digest", "Ranked", "Weights", "digest", "rank
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate in its place: the probability that it is wanted, what each signal adds or takes, and its near-duplicates."""
+    """A candidate in its place: how likely it is wanted, its near-duplicates, and what each signal adds to it or takes."""
 
     number: int
     score: float
-    parts: dict[str, float] = field(default_factory=dict)
     same: tuple[int, ...] = ()
+    signals: Sequence[str] = ()
+    added: Sequence[float] = ()
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What each signal adds or takes, against the average candidate; what is next to nothing is left out."""
+        return {name: round(part, 3) for name, part in zip(self.signals, self.added, strict=True) if abs(part) >= 0.001}
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,15 @@ def rank(question: Question, candidates: Sequence[Candidate], corpus: Corpus, *,
     scores = parts.sum(axis=1).round(9)
     chances = _chances(scores, float(measured["coverage"].max()), learned)
     order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
-    found: list[Ranked] = []
-    for place, same in _folded(ordered, order.tolist(), question.many):
-        why = {name: round(float(part), 3) for name, part in zip(names, parts[place], strict=True) if abs(part) >= 0.001}
-        found.append(Ranked(ordered[place].number, float(chances[place]), why, same))
-    return found
+    added, chance = parts.tolist(), chances.tolist()
+    return [
+        Ranked(ordered[place].number, chance[place], same, names, added[place])
+        for place, same in _folded(ordered, order.tolist(), question.many)
+    ]
 
 
 def _chances(scores: NDArray[np.float64], coverage: float, learned: Weights) -> NDArray[np.float64]:
-    """Probabilities: a candidate's share among all, and how much of the question the best of them has, through a logistic."""
+    """Probabilities: a candidate's share among all, and how much of the question the best has, through a logistic."""
     import numpy as np
 
     high = scores.max()

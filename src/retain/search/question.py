@@ -1,7 +1,7 @@
 """What a question says besides its words: who is asked about, when, and what sort of answer is wanted.
 
-Pure, quick and careful: what is not understood is left to the words. Times are read in English; names only among the authors who
-are known to have spoken, so that `Will` is a name only where a Will is.
+Pure, quick and careful: what is not understood is left to the words. Times are read in English; names only among the
+authors who are known to have spoken, so that `Will` is a name only where a Will is.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from datetime import UTC, datetime, timedelta
 
 from retain import clock
 from retain.search import words
+from retain.search.english import MONTHS
 
-_MONTHS = "january february march april may june july august september october november december".split()
-_MONTH = "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-_NUMBERS = {word: number for number, word in enumerate("a one two three four five six seven eight nine ten".split())} | {
-    "a": 1, "an": 1, "couple of": 2, "few": 3, "several": 4, "eleven": 11, "twelve": 12,
+_MONTH = (
+    "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    "nov(?:ember)?|dec(?:ember)?)"
+)
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "three": 3, "few": 3, "four": 4, "several": 4, "five": 5, "six": 6,
+    "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }  # fmt: skip
 _NUMBER = r"(\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
 _YEAR = r"((?:19|20)\d\d)"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
 _UNITS = {"day": 1, "week": 7, "month": 30.4, "year": 365.25}
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 _ISO = re.compile(r"\b((?:19|20)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?\b")
 _DAY_MONTH = re.compile(rf"\b{_DAY}(?: of)? {_MONTH}\b\.?(?:,? {_YEAR})?", re.IGNORECASE)
@@ -37,27 +41,27 @@ _LAST_WEEKDAY = re.compile(rf"\b(?:last|this past|on) ({'|'.join(_WEEKDAYS)})\b"
 _NEAR_DAY = re.compile(r"\b(today|yesterday|this morning|last night)\b", re.IGNORECASE)
 
 _RECENT = re.compile(
-    r"\b(?:latest|newest|most recent(?:ly)?|recent(?:ly)?|lately|current(?:ly)?|now(?:adays)?|these days|at the moment|so far|still|"
+    r"\b(?:latest|newest|(?:most )?recent(?:ly)?|lately|current(?:ly)?|now(?:adays)?|these days|at the moment|so far|still|"
     r"last time|up to date|(?:my|the|our) last)\b",
     re.IGNORECASE,
 )
-_FIRST = re.compile(
-    r"\b(?:first(?: time)?|earliest|initial(?:ly)?|original(?:ly)?|at first|in the beginning)\b", re.IGNORECASE
-)
+_FIRST = re.compile(r"\b(?:first|earliest|initial(?:ly)?|original(?:ly)?|in the beginning)\b", re.IGNORECASE)
 _MANY = re.compile(
-    r"\b(?:how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of|in what order|order of|which of|"
-    r"what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+|overview|both|between)\b",
+    r"\b(?:how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of|order of|in what order|"
+    r"which of|what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+|overview|both|between)\b",
     re.IGNORECASE,
 )
 _OWN = re.compile(
     r"\b(?:i|me|my|mine|myself|i['’]\w+|we|our|us|ich|mein\w*|mir|mich|je|mon|ma|mes|yo|mi|mis)\b", re.IGNORECASE
 )
+_SAYING = (
+    "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote|write|shar|help|creat|made|us|"
+    "propos|advis|remind)"
+)
 _TOLD = re.compile(
-    r"\byou (?:\w+ )?(?:said|say|told|gave|give|mention\w*|recommend\w*|suggest\w*|provid\w*|list\w*|explain\w*|describ\w*|wrote|"
-    r"shar\w*|help\w*|created?|made|us|propos\w*|advis\w*|had|were|did)\b|"
-    r"\b(?:did|could|can|have|had) you (?:\w+ )?(?:say|tell|give|mention|recommend|suggest|provide|list|explain|describe|write|share|propose|advise|remind)\w*|"
-    r"\b(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestions?|recommendations?|advice|answers?|explanations?|conversations?|chats?|discussions?)\b|"
-    r"\bremind me\b",
+    rf"\byou (?:\w+ )?(?:{_SAYING}\w*|had|were|did)\b|\b(?:did|could|can|have|had) you (?:\w+ )?{_SAYING}\w*|"
+    r"\b(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestion|recommendation|advice|answer|explanation|conversation|"
+    r"chat|discussion)s?\b|\bremind me\b",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
@@ -145,15 +149,9 @@ def asks(text: str) -> bool:
 def _spans(text: str, now: datetime | None) -> list[Span]:
     """The times that a question names; each part of the text is read once."""
     spans: list[Span] = []
-
-    def take(match: re.Match[str]) -> str:
-        span = reader(match, now)
-        if span is not None:
-            spans.append(span)
-        return " "
-
     for pattern, reader in _READERS:
-        text = pattern.sub(take, text)
+        spans += [span for match in pattern.finditer(text) if (span := reader(match, now))]
+        text = pattern.sub(" ", text)
     return spans
 
 
@@ -222,7 +220,7 @@ def _count(word: str) -> int:
 
 def _dated(month: str, day: int | None, year: str | None, now: datetime | None) -> Span | None:
     """A date whose year may be unsaid: then the last such date before now."""
-    number = next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(month.lower()[:3]))
+    number = next(place for place, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3]))
     if year:
         return _span(int(year), number, day)
     if now is None:

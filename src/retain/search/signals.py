@@ -131,18 +131,19 @@ class _Around:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         import numpy as np
 
-        places: dict[tuple[str, str, int], int] = {}
         threads: dict[tuple[str, str], int] = {}
-        self.place = np.array([places.setdefault((one.kind, one.id, one.seq), len(places)) for one in candidates], int)
-        self.thread = np.array([threads.setdefault((one.kind, one.id), len(threads)) for one in candidates], int)
-        self.places, self.threads = len(places), len(threads)
-        self.beside = {
-            step: np.array([places.get((kind, id, seq + step), -1) for kind, id, seq in places], int) for step in _BESIDE
-        }
-        of_thread = np.zeros(len(places), int)
+        self.thread = np.array([threads.setdefault((one.kind, one.id), len(threads)) for one in candidates], np.int64)
+        seq = np.array([one.seq for one in candidates], np.int64)
+        wide = (
+            int(seq.max()) - int(seq.min()) + 1 + 2 * max(_BESIDE)
+        )  # so that no thread's end is beside another's beginning
+        standing, self.place = np.unique(self.thread * wide + seq, return_inverse=True)
+        self.places, self.threads = len(standing), len(threads)
+        self.beside = {step: _places(standing, standing + step) for step in _BESIDE}
+        of_thread = np.zeros(self.places, np.int64)
         of_thread[self.place] = self.thread
-        alone = np.bincount(of_thread, minlength=len(threads)) == 1
-        self.single = alone[self.thread] & np.array([one.seq == 0 for one in candidates])
+        alone = np.bincount(of_thread, minlength=self.threads)
+        self.single = (alone == 1)[self.thread] & (seq == 0)
 
     def at(self, step: int, values: Array, nothing: float) -> Array:
         """The values of the neighbours so many steps on; `nothing` where there is none."""
@@ -159,6 +160,14 @@ class _Around:
         highest = np.full((self.places, *values.shape[1:]), -np.inf)
         np.maximum.at(highest, self.place, values)
         return highest
+
+
+def _places(standing: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where what is wanted stands, -1 where it does not."""
+    import numpy as np
+
+    there = np.minimum(np.searchsorted(standing, wanted), len(standing) - 1)
+    return np.where(standing[there] == wanted, there, -1)
 
 
 def _stand_beside(
@@ -208,7 +217,7 @@ def _gather(found: dict[str, Array], base: Array, counts: Array, rarity: Array, 
     _average(found, around.single, ("session", "session by words", "session's best", "session's three", "session's meaning"))
 
 
-def _best_others(base: Array, thread: NDArray[np.intp], threads: int) -> tuple[Array, Array]:
+def _best_others(base: Array, thread: NDArray[np.int64], threads: int) -> tuple[Array, Array]:
     """For each candidate the highest score of the others in its thread, and the average of their three highest."""
     import numpy as np
 
@@ -221,7 +230,7 @@ def _best_others(base: Array, thread: NDArray[np.intp], threads: int) -> tuple[A
     return best, three
 
 
-def _top_mean(values: Array, thread: NDArray[np.intp], threads: int) -> Array:
+def _top_mean(values: Array, thread: NDArray[np.int64], threads: int) -> Array:
     """The average of the three highest values of each thread, or of as many as it has."""
     import numpy as np
 
@@ -229,7 +238,7 @@ def _top_mean(values: Array, thread: NDArray[np.intp], threads: int) -> Array:
     return average
 
 
-def _top(values: Array, thread: NDArray[np.intp], threads: int, most: int, nothing: float) -> Array:
+def _top(values: Array, thread: NDArray[np.int64], threads: int, most: int, nothing: float) -> Array:
     """The highest values of each thread, best first, filled up with `nothing`."""
     import numpy as np
 

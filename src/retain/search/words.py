@@ -1,10 +1,10 @@
 """Text as index words: the same analysis on every engine, for what is stored and for what is asked.
 
-An index word has letters and digits only, at most 64 bytes of them. Lower case, Latin, Greek and Cyrillic letters without their
-accents, English endings cut (`_stem`) and irregular forms led back (`went` is `go`); other languages stay as they are written.
+An index word has letters and digits only, at most 64 bytes of them. Lower case, Latin, Greek and Cyrillic letters without
+their accents, English endings cut and irregular forms led back (`went` is `go`); other languages stay as they are written.
 Scripts without spaces become pairs of characters. An identifier is kept whole and in parts. German and its neighbours write
-several words as one: a long word of such a text is indexed by its first and its last six letters too, so that `Nummer` finds
-`Versicherungsnummer`.
+several words as one: a long word of such a text is indexed by its first and its last six letters too, so that `Nummer`
+finds `Versicherungsnummer`.
 
 Stop words are indexed: a question of nothing else (`to be or not to be`) has to find something.
 """
@@ -15,9 +15,10 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from retain.search.english import IRREGULAR, STOP, stem
+from retain import clock
+from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
-__all__ = ["COMPOUNDING", "STOP", "analyse", "content", "of_item", "of_question"]
+__all__ = ["STOP", "analyse", "of_item", "of_question"]
 
 MOST_BYTES = 64
 MOST_KNOWN = 1 << 16
@@ -38,12 +39,14 @@ _UNSPACED = re.compile(
 )
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
-COMPOUNDING = frozenset(
-    "aber als auch auf aus bei bin bist dann dass dein dem den der des dich dir durch ein eine einem einen einer eines er es "
-    "fur haben habe hat hatte ich ihr im ist kann kein keine mein meine mich mit nach nicht noch nur oder schon sein sich sie "
-    "sind uber und uns unser vom von vor wann war warum was wenn wer werden wie wir wird wo wurde zu zum zur "
-    "het een niet zijn voor maar naar deze och att jag inte som har med till det ikke jeg og kun mitt".split()
-) - {"war", "had", "er", "an", "in", "do", "also", "den", "den", "was", "kun", "es"}
+# Words of German, Dutch and Scandinavian languages that hardly stand in a text of another.
+_COMPOUNDING = """
+aber als auch auf aus bei bist dann dass dein dem der dich durch ein eine einem einen einer eines fur haben hatte ich
+ihr ist kann kein keine mein meine mich nach nicht noch nur oder schon sein sich sie sind uber und uns unser von vor
+wann warum wenn wer werden wie wir wird wurde zu zum zur het een niet zijn voor maar naar deze och att jag inte som det
+ikke jeg
+"""
+COMPOUNDING = frozenset(_COMPOUNDING.split())
 
 _known: dict[str, tuple[str, ...]] = {}
 
@@ -68,7 +71,7 @@ def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
     if author:
         words += analyse(author)
     if at is not None:
-        words += _month(at // _MONTHLY)
+        words += _month(at // clock.DAY)
     return words
 
 
@@ -81,11 +84,6 @@ def of_question(text: str) -> list[str]:
     if len(asked) == len(words) or not COMPOUNDING.isdisjoint(words):  # no English stop word in it, or German ones
         asked += [end for end in _ends(asked, _PIECE) if end not in asked]
     return asked
-
-
-def content(words: list[str]) -> list[str]:
-    """The words that are no stop words."""
-    return [word for word in words if word not in STOP]
 
 
 def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
@@ -136,10 +134,10 @@ def _of_parts(chunk: str) -> list[str]:
 
 def _camel(run: str) -> list[str]:
     """The parts of a run that change case or kind: `parseURLFast` in three, `HTTP404` in two, `B22` and `10k` in one."""
-    if not run.isascii() or run.islower() and not run[-1].isdigit() or len(run) < 4:
+    if not run.isascii() or len(run) < 4 or (run.islower() and not run[-1].isdigit()):
         return [run] if run else []
     parts = _CAMEL.findall(run)
-    return parts if all(len(part) > 1 for part in parts[:1]) and not run[0].isdigit() else [run]
+    return parts if parts and len(parts[0]) > 1 and not run[0].isdigit() else [run]
 
 
 def _whole(parts: list[str]) -> str:
@@ -187,18 +185,10 @@ def _fold(text: str) -> str:
     )
 
 
-_MONTHLY = 86_400_000_000  # the month is looked up by day
-
-
 @lru_cache(maxsize=4096)
 def _month(day: int) -> tuple[str, ...]:
-    from retain import clock
-
     try:
-        moment = clock.to_datetime(day * _MONTHLY)
+        moment = clock.to_datetime(day * clock.DAY)
     except (OverflowError, ValueError, OSError):
         return ()
-    return tuple(analyse(f"{_MONTHS[moment.month - 1]} {moment.year}"))
-
-
-_MONTHS = "January February March April May June July August September October November December".split()
+    return tuple(analyse(f"{MONTHS[moment.month - 1]} {moment.year}"))

@@ -1,0 +1,243 @@
+"""Learns how much each signal of a search counts: the weights in src/retain/search/weights.json.
+
+    python -m bench.learn FOLDER                    # reads lme_pool_dev.json.gz and beam100k_dev.json.gz there
+    python -m bench.learn FOLDER --family words     # only the weights of searches by words; --dry: only print
+
+Conversations are loaded and searched through the public API; what `rank` is given to put in order is overheard, and measured
+by the same signals as in a search. Learned is a list-wise softmax: of all candidates of a question, those that are evidence
+should have the whole probability, and where a session is what is looked for, its other turns by the user a little of it.
+That is convex, so Newton's method finds the one best answer, the same on every machine; an L2 penalty keeps weights small
+that say little. Cross-validation leaves out whole conversations (and whole groups of sessions that one question connects), so
+its figures say what to expect of conversations never seen. Only sets that allow it are learned from (LongMemEval, MIT; BEAM,
+CC BY-SA 4.0).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import recall
+from retain import Memory
+from retain.search import fuse, signals
+from retain.search.candidate import Candidate, Corpus
+from retain.search.question import Question
+from retain.settings import Settings
+
+FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
+FAMILIES = {"words": "words", "static": "static", "strong": "strong"}
+"""For each family of weights the profile of bench/recall.py that it is learned with."""
+WEIGHTS = Path(fuse.__file__).with_name("weights.json")
+PENALTY = 0.01
+BESIDE = 0.1
+"""What a turn counts that is no evidence itself, but stands in a session with evidence, in a pool of many sessions."""
+FOLDS = 5
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with its candidates: a row of signals for each, and which of them are evidence."""
+
+    group: str
+    names: tuple[str, ...]
+    rows: Array
+    evidence: Array
+    target: Array
+    units: tuple[str, ...]
+    ask: recall.Ask
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Weights, one for each signal, and what makes a probability of their sum."""
+
+    names: tuple[str, ...]
+    weights: Array
+    slope: float = 1.0
+    coverage: float = 0.0
+    offset: float = 0.0
+
+    def scores(self, case: Case) -> Array:
+        """How much each candidate is wanted."""
+        scores: Array = case.rows @ self.weights
+        return scores
+
+
+def collect(file: Path, profile: str) -> Iterator[Case]:
+    """Search for everything that a file asks, and take down what there was to be ranked."""
+    talks = recall.read(file)
+    heard: list[tuple[Question, Sequence[Candidate], Corpus]] = []
+    ranked = fuse.rank
+
+    def overhear(question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any) -> list[fuse.Ranked]:
+        heard.append((question, sorted(candidates, key=lambda one: one.number), corpus))
+        return ranked(question, candidates, corpus, **more)
+
+    fuse.rank = overhear
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = Settings(database=f"sqlite:///{folder}/learn.db", **recall.PROFILES[profile])  # type: ignore[arg-type]
+            with Memory.open(settings=settings) as memory:
+                filled = recall.fill(memory, talks)
+                groups = _groups(talks)
+                for talk in talks:
+                    me = memory.scope(user=talk.user)
+                    for ask in talk.asks:
+                        me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
+                        yield from _case(groups[ask.id], ask, filled, heard.pop())
+    finally:
+        fuse.rank = ranked
+
+
+def _case(
+    group: str, ask: recall.Ask, filled: recall.Filled, heard: tuple[Question, Sequence[Candidate], Corpus]
+) -> Iterator[Case]:
+    """A question and its candidates; none where no evidence is among them, because there is nothing to learn from it."""
+    question, candidates, corpus = heard
+    units = tuple(str(filled.units[one.id, one.seq]) for one in candidates)
+    gold = {str(unit) for unit in ask.gold}
+    evidence = np.array([unit in gold for unit in units], float)
+    if evidence.any():
+        sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
+        beside = [unit.split("#")[0] in sessions and one.role == "user" for unit, one in zip(units, candidates, strict=True)]
+        target = evidence + BESIDE * np.array(beside)
+        found = signals.measure(question, candidates, corpus)
+        rows = np.stack(list(found.values()), axis=1)
+        yield Case(group, tuple(found), rows, evidence, target / target.sum(), units, ask)
+
+
+def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
+    """For each question what it must be left out with: its conversation, or the sessions that evidence connects."""
+    of: dict[str, str] = {}
+    for talk in talks:
+        if len(talk.sessions) == 1:
+            of |= {ask.id: talk.user for ask in talk.asks}
+            continue
+        leader: dict[str, str] = {}
+
+        def lead(one: str, leader: dict[str, str] = leader) -> str:
+            while leader.setdefault(one, one) != one:
+                one = leader[one]
+            return one
+
+        for ask in talk.asks:
+            sessions = sorted({str(unit).split("#")[0] for unit in ask.gold})
+            for other in sessions[1:]:
+                leader[lead(other)] = lead(sessions[0])
+        of |= {ask.id: lead(min(str(unit).split("#")[0] for unit in ask.gold)) for ask in talk.asks if ask.gold}
+        of |= {ask.id: ask.id for ask in talk.asks if not ask.gold}
+    return of
+
+
+def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
+    """The weights under which evidence is likeliest, each question counting the same."""
+    every = np.concatenate([case.rows for case in cases])
+    middle, spread = every.mean(axis=0), every.std(axis=0)
+    spread[spread < 1e-9] = 1.0
+    tables = [((case.rows - middle) / spread, case.target) for case in cases]
+    weights = np.zeros(every.shape[1])
+    for _ in range(30):
+        slope, bend = penalty * weights, penalty * np.eye(len(weights))
+        for rows, target in tables:
+            scores = rows @ weights
+            chance = np.exp(scores - scores.max())
+            chance /= chance.sum()
+            expected = chance @ rows
+            slope += (expected - target @ rows) / len(tables)
+            bend += ((rows * chance[:, None]).T @ rows - np.outer(expected, expected)) / len(tables)
+        step = np.linalg.solve(bend, slope)
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # a long first step may overshoot
+        weights -= step
+        if np.abs(step).max() < 1e-8:
+            break
+    return Learned(cases[0].names, weights / spread)
+
+
+def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
+    """How shares among candidates become probabilities: a logistic of the share, and of how much the best covers."""
+    at = learned.names.index("coverage")
+    tables, wanted = [], np.concatenate([case.evidence for case in cases])
+    for case in cases:
+        scores = learned.scores(case) - learned.scores(case).max()
+        share = scores - np.log(np.exp(scores).sum())
+        tables.append(np.stack([share, np.full(len(share), case.rows[:, at].max()), np.ones(len(share))], axis=1))
+    rows, weights = np.concatenate(tables), np.zeros(3)
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-(rows @ weights)))
+        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(3)
+        step = np.linalg.solve(bend, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
+        weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+        if np.abs(step).max() < 1e-8:
+            break
+    return Learned(learned.names, learned.weights, *(float(one) for one in weights))
+
+
+def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
+    """What is found in conversations that the weights were not learned from."""
+    groups = {group: place % FOLDS for place, group in enumerate(dict.fromkeys(case.group for case in cases))}
+    figures: dict[str, list[float]] = {}
+    for fold in range(FOLDS):
+        learned = fit([case for case in cases if groups[case.group] != fold])
+        for case in cases:
+            if groups[case.group] == fold:
+                for name, figure in _figures(case, learned).items():
+                    figures.setdefault(name, []).append(figure)
+    return {name: sum(found) / len(found) for name, found in sorted(figures.items())}
+
+
+def _figures(case: Case, learned: Learned) -> dict[str, float]:
+    """How much of the evidence is in the first ten; of a pool, whether all sessions are in the first five and ten."""
+    order = np.argsort(-learned.scores(case), kind="stable")
+    ranked = [case.units[place] for place in order]
+    gold = {str(unit) for unit in case.ask.gold}
+    found = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
+    if any("#" in unit for unit in gold):
+        sessions, asked = list(dict.fromkeys(unit.split("#")[0] for unit in ranked)), {unit.split("#")[0] for unit in gold}
+        found |= {f"all sessions in {most}": float(asked <= set(sessions[:most])) for most in (5, 10)}
+    return found
+
+
+def main() -> int:
+    """Learn, print, write."""
+    parser = argparse.ArgumentParser(description="Learn how much each signal of a search counts.")
+    parser.add_argument("folder", type=Path, help=f"where {' and '.join(FILES)} are")
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="only these weights; all of them otherwise")
+    parser.add_argument("--dry", action="store_true", help="print, but leave the weights as they are")
+    chosen = parser.parse_args()
+    families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
+    for family in chosen.family or FAMILIES:
+        cases = [case for name in FILES for case in collect(chosen.folder / name, FAMILIES[family])]
+        learned = calibrate(cases, fit(cases))
+        figures = ", ".join(f"{name} {figure:.3f}" for name, figure in cross_validated(cases).items())
+        print(f"{family}: {len(cases)} questions; cross-validated: {figures}")
+        spread = np.mean([case.rows.std(axis=0) for case in cases], axis=0) * learned.weights
+        for name, weight, effect in sorted(
+            zip(learned.names, learned.weights, spread, strict=True), key=lambda one: -abs(one[2])
+        ):
+            print(f"    {name:22s} {weight:+8.3f}   moves {effect:+6.3f}")
+        families[family] = {
+            "signals": {name: round(float(weight), 4) for name, weight in zip(learned.names, learned.weights, strict=True)},
+            "slope": round(learned.slope, 4),
+            "coverage": round(learned.coverage, 4),
+            "offset": round(learned.offset, 4),
+        }
+    if not chosen.dry:
+        WEIGHTS.write_text(
+            json.dumps({"learned from": list(FILES), "families": families}, indent=1) + "\n", encoding="utf-8"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
