@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,13 @@ def test_a_folder_with_something_else(tmp_path: Path) -> None:
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx, "_PACKAGE", "no-such-package-here")
     with pytest.raises(SettingsError, match=r"retain\[minilm\]"):
+        OnnxEmbedder().embed(["a text"])
+
+
+@pytest.mark.parametrize("library", ["onnxruntime", "tokenizers"])
+def test_without_its_libraries_it_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(SettingsError, match=r"install retain\[minilm\]"):
         OnnxEmbedder().embed(["a text"])
 
 
