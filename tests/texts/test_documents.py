@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retain.errors import Invalid, TooLarge
-from retain.texts.documents import read_file, read_text
+from retain.texts.documents import _as_written, read_file, read_text
 from tests.texts import pdfs
 
 LIMIT = 1 << 20
@@ -45,6 +45,13 @@ def test_a_pdf_is_known_by_its_content() -> None:
     found = read_file(pdfs.pdf("Page one", "Page two", title="T"), "a.txt", LIMIT)
     assert (found.media, found.title, len(found.pages)) == ("pdf", "T", 2)
     assert found.text[found.pages[1] :].strip() == "Page two"
+
+
+def test_words_of_a_typeset_page_are_whole() -> None:
+    """A word that the end of a line divides, or that is set with ligatures, is found by its letters."""
+    found = read_file(pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT)
+    assert found.text.split() == ["An", "example", "of", "Anglo-", "Saxon", "type", "-", "and", "3-", "d."]
+    assert _as_written("ef\ufb01cient af\ufb02uent") == "efficient affluent"
 
 
 def test_what_cannot_be_read() -> None:

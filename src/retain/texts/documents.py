@@ -30,6 +30,8 @@ _HEADED = re.compile(r"^(?:#{1,6}[ \t]+\S|[^\s#>|-][^\n]*\n(?:={3,}|-{3,})[ \t]*
 _CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE)
 _FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad)\n(?=[^\W\d_])")
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
 MOST_TEXT = 16 << 20
 """The most bytes of text of one document: it is written at once, and others who want to write wait meanwhile."""
 BETWEEN_PAGES = "\n\n"
@@ -82,12 +84,18 @@ def read_text(text: str, media: Media | None, limit: int) -> Read:
 
 def _pdf(data: bytes, limit: int) -> Read:
     found = pdf.read(data, min(limit, MOST_TEXT))
-    pages = [canonical.text(page, "file", MOST_TEXT) for page in found.pages]
+    pages = [_as_written(canonical.text(page, "file", MOST_TEXT)) for page in found.pages]
     starts, at = [], 0
     for page in pages:
         starts.append(at)
         at += len(page) + len(BETWEEN_PAGES)
     return Read("pdf", BETWEEN_PAGES.join(pages), found.title, tuple(starts))
+
+
+def _as_written(page: str) -> str:
+    """A typeset page with its words whole: not divided at the ends of lines before a small letter, and without ligatures."""
+    whole = _DIVIDED.sub(lambda found: "" if page[found.end()].islower() else found.group(), page)
+    return whole.translate(_LIGATURES)
 
 
 def _within(text: str) -> str:
