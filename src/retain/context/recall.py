@@ -43,6 +43,8 @@ _CHAT = frozenset(
 """Who says only this asks for nothing that was said before."""
 MOST = 12
 _LOOKED_AT = 40
+_DEPTH = 100
+"""Rows that each leg brings: a third of what a search looks at finds the same twelve, in half the time."""
 _PIECE_TOKENS = 150
 _BEGINNING, _END = 1_500, 500
 _SHARE, _SMALL = 8, 400
@@ -71,14 +73,14 @@ def seek(home: Home, who: Who, ask: Ask) -> Sought | None:
         if row is None:
             return None  # who reads the session will say that there is none
         who = replace(who, user=row[0], agent=who.agent or row[1])
-    return finding.seek(home, who, text, Asked(who.user, who.agent), None)
+    return finding.seek(home, who, text, Asked(who.user, who.agent), None, _DEPTH)
 
 
 def section(tx: Transaction, home: Home, ask: Ask, sought: Sought, said: Collection[str]) -> Section | None:
     """What is recalled, but for what is `said` anyway, by its sources."""
     found = find.finish(tx, home.index, sought, _LOOKED_AT)
     new = [hit for hit in found if hit.role != INACTIVE and hit.kind != "notes" and source(hit, ask.session) not in said]
-    hits = _relevant(new, sought.begun)
+    hits = _relevant(new, sought.begun)[: 2 * MOST]  # the recent turns may show some of them
     hits.sort(key=lambda hit: hit.at)
     sessions = dict.fromkeys(hit.id for hit in hits if hit.kind == "messages")
     labels = {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions}

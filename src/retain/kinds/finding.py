@@ -71,14 +71,14 @@ def search(
     return Found(again[:limit], {**sought.legs, "reranker": said})
 
 
-def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None) -> Sought:
+def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH) -> Sought:
     """The first half of a search: a read by words, and then the question embedded, outside of any transaction."""
 
     def work(tx: Transaction) -> tuple[Asked, int, Begun]:
         if asked.session is not None:
             own_session(tx, who, asked.session)
         mine = asked_by(tx, who, asked)
-        return mine, tx.now, find.begin(tx, home.index, text, mine)
+        return mine, tx.now, find.begin(tx, home.index, text, mine, depth)
 
     mine, moment, begun = home.database.read(who.tenant, work)
     embedder = home.embedding(who, home.settings.embedding_seconds)

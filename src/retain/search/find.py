@@ -65,6 +65,7 @@ class Begun:
     numbers: Sequence[int]
     authors: Collection[str]
     corpus: Corpus
+    depth: int = DEPTH
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class Sought:
     legs: Mapping[str, str]
 
 
-def begin(tx: Transaction, index: Index, text: str, asked: Asked) -> Begun:
+def begin(tx: Transaction, index: Index, text: str, asked: Asked, depth: int = DEPTH) -> Begun:
     """The first read: what the words of the question find."""
     terms = words.of_question(text)
-    found = index.engine.matching(tx, terms, asked, DEPTH)
+    found = index.engine.matching(tx, terms, asked, depth)
     corpus = Corpus(max(index.engine.extent(tx, asked), len(found.numbers)), found.having)
-    return Begun(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus)
+    return Begun(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
 
 
 def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None) -> Sought:
@@ -107,7 +108,7 @@ def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hi
     engine, by_words = index.engine, sought.begun.numbers
     near: dict[int, float] = {}
     if sought.vector is not None:
-        near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, DEPTH))
+        near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, sought.begun.depth))
     rows = engine.items(tx, list(dict.fromkeys([*by_words, *near])))
     best = [rows[number] for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]]) if number in rows]
     beside = {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
