@@ -19,7 +19,7 @@ from rich.table import Table as Drawn
 from bench.harness import Plan, Table, duration, fsync_seconds, planned
 from retain.storage.files import filesystem_of
 
-QUESTIONS = ("append", "window", "threads", "others", "purge", "cli", "tokens", "context", "capture")
+QUESTIONS = ("append", "window", "threads", "others", "purge", "cli", "tokens", "context", "capture", "search")
 
 
 def main() -> int:

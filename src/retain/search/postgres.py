@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from retain.search.engine import Asked, Item
@@ -25,26 +26,25 @@ _IN_ONE_STATEMENT = 500
 _NO_OWNER = 0
 _ADD = """with added as (
               insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                        author, title, text)
+                                        author, title, text, owner, words)
               values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role,
-                      :author, :title, :text) returning number)
+                      :author, :title, :text, :owner, :words::int[]) returning number, owner, words)
           insert into search_words (tenant, word, owner, number)
-          select :tenant, word, :owner, number from added, unnest(:words::int[]) word"""
-# Many rows at once: what was inserted is told apart by what is unique in it.
-_ADD_MANY = """with given as (
-        select * from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[], :user_id::text[], :agent::text[],
-            :board::text[], :session_id::text[], :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
-            :title::text[], :text::text[], :owner::int[]) with ordinality
-        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, owner,
-               place)),
-    added as (
+          select :tenant, word, owner, number from added, unnest(words) word"""
+# Many rows at once: their words come as one list, and each row takes its part of it.
+_ADD_MANY = """with added as (
         insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                  author, title, text)
-        select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text
-        from given order by place returning kind, id, seq, part, number)
+                                  author, title, text, owner, words)
+        select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text,
+               owner, (:words::int[])[past + 1 : until]
+        from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[], :user_id::text[], :agent::text[],
+            :board::text[], :session_id::text[], :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
+            :title::text[], :text::text[], :owner::int[], :past::int[], :until::int[]) with ordinality
+        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, owner,
+               past, until, place)
+        order by place returning number, owner, words)
     insert into search_words (tenant, word, owner, number)
-    select :tenant, word, owner, number from added join given using (kind, id, seq, part)
-    join unnest(:places::bigint[], :words::int[]) its (place, word) using (place)"""
+    select :tenant, word, owner, number from added, unnest(words) word"""
 _NEWEST = "select coalesce(max(number), 0) from search_items where tenant = :tenant"
 # Each list is read from the end of its part of the index, and no further than the cap.
 _POSTINGS = """select place, numbers from unnest(:words::int[]) with ordinality words (this, place)
@@ -73,10 +73,11 @@ _AROUND = f"""select distinct {COLUMNS} from unnest(:kinds::text[], :ids::text[]
     spans (of_kind, of_id, low, high) join search_items
     on tenant = :tenant and kind = of_kind and id = of_id and seq between low and high
     where (expires_at is null or expires_at > :now)"""
-_REPLACED = "delete from search_vectors where tenant = :tenant and number = :number and model <> :model"
+_REPLACED = "delete from search_vectors where tenant = :tenant and number = any(:numbers) and model <> :model"
 _PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
-          select tenant, number, user_id, :model, :scale, :vector from search_items
-          where tenant = :tenant and number = :number on conflict do nothing"""
+          select tenant, number, user_id, :model, scale, vector from search_items
+          join unnest(:numbers::bigint[], :scales::float8[], :vectors::bytea[]) given (number, scale, vector) using (number)
+          where tenant = :tenant on conflict do nothing"""
 _SINCE = """select number, scale, vector, stamp from search_vectors
     where tenant = :tenant and model = :model and length(vector) = :dimension
     and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
@@ -137,15 +138,23 @@ class PostgresEngine(Legs):
         for start in range(0, len(rows), _IN_ONE_STATEMENT):
             some = rows[start : start + _IN_ONE_STATEMENT]
             columns = {name: [row[name] for row in some] for name in some[0]}
-            words = [(place, word) for place, row in enumerate(some, 1) for word in _hashes(row)]
-            owners = [_owner(row["user_id"]) for row in some]
-            tx.run(_ADD_MANY, **columns, owner=owners, places=[p for p, _ in words], words=[word for _, word in words])
+            words = [_hashes(row) for row in some]
+            until = list(accumulate(len(its) for its in words))
+            tx.run(
+                _ADD_MANY,
+                **columns,
+                owner=[_owner(row["user_id"]) for row in some],
+                words=list(chain.from_iterable(words)),
+                past=[0, *until[:-1]],
+                until=until,
+            )
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Keep the vectors of rows that are still there, in place of another model's."""
-        rows = [{"model": model, "number": number, "scale": scale, "vector": vector} for number, scale, vector in vectors]
-        tx.many(_REPLACED, rows)
-        tx.many(_PUT, rows)
+        for start in range(0, len(vectors), _IN_ONE_STATEMENT):
+            numbers, scales, small = zip(*vectors[start : start + _IN_ONE_STATEMENT], strict=True)
+            tx.run(_REPLACED, model=model, numbers=list(numbers))
+            tx.run(_PUT, model=model, numbers=list(numbers), scales=list(scales), vectors=list(small))
 
     # -- reading -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,207 @@
+"""Search: how quick it is while memory grows, and what the index adds to an append.
+
+Texts are made of words as frequent as words are (Zipf), a tenth of them real stop words; a question takes words of such a
+text. A tenant has ten users; what is measured is the search of one of them. Vectors are random directions around a few
+thousand centres: how long a comparison takes does not depend on them.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+
+from bench.harness import RATIO_COLUMNS, SESSION, Plan, Series, Table, Target, duration, race, versus
+from retain import Memory, Settings
+from retain.search.embed import choose, quantise
+from retain.search.engine import Asked, Item
+from retain.search.words import STOP, of_question
+
+USERS = 10
+AT_ONCE = 5000
+START = 1_700_000_000_000_000
+COLUMNS = ("what", "rows of the user", "in the tenant", "p50", "p99", "target for p50 / p99", "")
+
+
+class Texts:
+    """Texts of Zipfian words, and questions about them."""
+
+    def __init__(self, seed: int = 1, words: int = 40_000) -> None:
+        dice = random.Random(3)
+        made = dict.fromkeys(sorted(STOP)[:100])
+        while len(made) < words:
+            syllables = [
+                dice.choice("bcdfghjklmnprstvw") + dice.choice("aeiou") for _ in range(dice.choice([1, 2, 2, 3, 3]))
+            ]
+            made["".join(syllables) + dice.choice(["", "n", "r", "t", "k", "ng"])] = None
+        self._words = np.array(list(made))
+        frequency = 1 / (np.arange(words) + 2.7)
+        self._until = np.cumsum(frequency / frequency.sum())
+        self._dice = np.random.default_rng(seed)
+
+    def some(self, count: int) -> list[str]:
+        """Texts of 3 to 300 words, most of about 25."""
+        sizes = np.clip(self._dice.lognormal(3.2, 0.7, count), 3, 300).astype(int)
+        places = np.searchsorted(self._until, self._dice.random(sizes.sum()))
+        words = self._words[np.minimum(places, len(self._words) - 1)]
+        return [" ".join(part) for part in np.split(words, np.cumsum(sizes)[:-1])]
+
+    def questions(self, count: int) -> list[str]:
+        """Up to six words of a text, in no order."""
+        asked = []
+        for text in self.some(count):
+            words = of_question(text)
+            self._dice.shuffle(words)
+            asked.append(" ".join(words[:6]))
+        return asked
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """What an append costs more, then how search grows."""
+    yield share(plan)
+    yield embedding(plan)
+    rows: list[list[str]] = []
+    rows += grown(plan, "SQLite", f"sqlite:///{plan.place()}/search.db", [10_000, 100_000, 1_000_000])
+    rows += grown(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
+    yield Table(
+        "Search",
+        "One user of ten in a tenant, 300 candidates of each leg, ten hits. The question's own embedding is in the time of "
+        "the default; the first search of a process, which reads the vectors, is shown alone.",
+        COLUMNS,
+        rows,
+    )
+
+
+class Nothing:
+    """An index that keeps nothing."""
+
+    def add(self, tx: object, rows: object) -> None:
+        """Do nothing."""
+
+
+def share(plan: Plan) -> Table:
+    """A durable append with and without its rows in the index."""
+    folder, found = plan.place(), []
+    for engine in ("SQLite", "PostgreSQL"):
+        calls: dict[str, Callable[[], object]] = {}
+        for name in ("indexed", "bare"):
+            url = f"sqlite:///{folder}/{name}.db" if engine == "SQLite" else plan.postgres(f"search_{name}")
+            me = plan.open(url)
+            texts = iter(Texts(2).some(60_000))
+            if name == "bare":
+                object.__setattr__(me._home.index, "engine", Nothing())
+            calls[name] = lambda me=me, texts=texts: me.messages.append(SESSION, "user", next(texts))  # type: ignore[misc]
+        race(20, 20, calls)
+        taken = race(plan.much(400, 60), 64, calls)
+        found.append(versus(f"{engine}: with the index, without", taken["indexed"], taken["bare"], Target(at_most=1.3)))
+    return Table("What the index adds to an append", "One thread, durable, Zipfian texts.", RATIO_COLUMNS, found)
+
+
+def embedding(plan: Plan) -> Table:
+    """The built-in embedder over many texts at once."""
+    embedder = choose(Settings())
+    assert embedder is not None
+    count = plan.much(100_000, 10_000)
+    texts = Texts(4).some(count)
+    embedder.embed(texts[:10])
+    began = time.perf_counter()
+    for start in range(0, count, AT_ONCE):
+        quantise(embedder.embed(texts[start : start + AT_ONCE]))
+    taken = time.perf_counter() - began
+    row = [f"{count:,} texts, embedded and made bytes of", f"{taken:.1f} s", f"{count / taken:,.0f}/s", "100,000 in 30 s"]
+    return Table("Bulk embedding", "The built-in embedder, one thread.", ("what", "took", "rate", "target"), [row])
+
+
+def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
+    """Search at each size, in one database that grows."""
+    memory = Memory.open(url, settings=Settings(sqlite_ballast_mib=0))
+    words = Memory.open(url, settings=Settings(sqlite_ballast_mib=0, embedder="none"))
+    texts, size = Texts(), 0
+    asked = Texts(9).questions(plan.much(300, 100))
+    try:
+        for wanted in sizes[: plan.much(len(sizes), 1)]:
+            plan.say(f"{engine}: filling up to {wanted:,} rows")
+            fill(memory, texts, size, wanted)
+            size = wanted
+            yield from at_size(engine, memory, words, asked, size)
+    finally:
+        words.close()
+        memory.close()
+
+
+def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
+    """Rows in the index, and their vectors."""
+    home = memory.scope("acme")._home
+    model = home.embedder.identity if home.embedder else ""
+    dice = np.random.default_rng(size)
+    centres = dice.normal(size=(2000, 256)).astype(np.float32)
+    for start in range(size, wanted, AT_ONCE):
+        items = [row(start + place, text) for place, text in enumerate(texts.some(min(AT_ONCE, wanted - start)))]
+        home.database.write("acme", lambda tx, items=items: home.index.add(tx, items), slow=True)  # type: ignore[misc]
+        vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(size=(len(items), 256)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        made = [(start + 1 + place, scale, small) for place, (scale, small) in enumerate(quantise(vectors))]
+        home.database.write("acme", lambda tx, made=made: home.index.engine.put(tx, model, made), slow=True)  # type: ignore[misc]
+
+
+def row(number: int, text: str) -> Item:
+    """One message of one of the users."""
+    user, place = number % USERS, number // USERS
+    session = f"{user} {place // 200}"
+    values: Mapping[str, Any] = {"user": f"user {user}", "agent": "scout", "session": session, "author": "Ada"}
+    return Item("messages", session, text, START + number * 1_000_000, seq=place % 200, role="user", **values)
+
+
+def at_size(engine: str, memory: Memory, words: Memory, asked: Sequence[str], size: int) -> Iterator[list[str]]:
+    """What one user waits for at one size."""
+    mine = f"{size // USERS:,}"
+    targets = {
+        ("SQLite", "words"): (0.005, 0.025),
+        ("SQLite", "default"): (0.015, None),
+        ("PostgreSQL", "default"): (0.03, None),
+    }
+    scopes = {"words": words.scope("acme", "user 0", "scout"), "default": memory.scope("acme", "user 0", "scout")}
+    for name, me in scopes.items():
+        began = time.perf_counter()
+        me.search(asked[0])
+        first = time.perf_counter() - began
+        yield [f"{engine}, {name}: the first search", mine, f"{size:,}", duration(first), "", "", ""]
+        taken = [timed(partial(me.search, question)) for question in asked]
+        target = targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
+        yield line(f"{engine}, {name}", mine, size, taken, target)
+    home = memory.scope("acme")._home
+    vector = np.ones(256, np.float32) / 16
+    model, before = home.embedder.identity if home.embedder else "", psutil.Process().memory_info().rss
+    everybody = Asked()
+    taken = [timed(lambda: near(home, vector, model, everybody)) for _ in range(5)]
+    room = (psutil.Process().memory_info().rss - before) >> 20
+    what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
+    yield line(what, f"{size:,}", size, taken[1:], None)
+
+
+def near(home: Any, vector: Any, model: str, asked: Asked) -> object:
+    """The leg of meaning alone."""
+    return home.database.read("acme", lambda tx: home.index.engine.nearest(tx, vector, model, asked, 300))
+
+
+def timed(call: Callable[[], object]) -> float:
+    """How long one call takes."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def line(what: str, mine: str, size: int, taken: Series, target: tuple[float, float | None] | None) -> list[str]:
+    """A row of COLUMNS."""
+    middle, last = statistics.median(taken), sorted(taken)[int(0.99 * (len(taken) - 1))]
+    shown = verdict = ""
+    if target:
+        shown = f"{duration(target[0])} / {duration(target[1]) if target[1] else '–'}"
+        verdict = "met" if middle <= target[0] and (target[1] is None or last <= target[1]) else "not met"
+    return [what, mine, f"{size:,}", duration(middle), duration(last), shown, verdict]
