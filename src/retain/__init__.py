@@ -10,6 +10,7 @@ from retain.kinds.agents import Agent
 from retain.kinds.consolidations import Consolidation
 from retain.kinds.document import Document, Loaded, Passage
 from retain.kinds.entry import Entry
+from retain.kinds.finding import Found
 from retain.kinds.interactions import Interaction, Total, Usage
 from retain.kinds.kind import Page
 from retain.kinds.notes import Note, NoteVersion
@@ -19,6 +20,7 @@ from retain.kinds.state import Item
 from retain.kinds.summaries import Summary
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
+from retain.search.find import Hit
 from retain.settings import Settings
 from retain.talk.message import Message, NewMessage
 from retain.texts.view import View
@@ -33,6 +35,8 @@ __all__ = [
     "Context",
     "Document",
     "Entry",
+    "Found",
+    "Hit",
     "Interaction",
     "Item",
     "JsonText",

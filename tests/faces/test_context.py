@@ -47,6 +47,27 @@ def test_explained_later(run: Run, turn: str) -> None:
     assert {"budget", "tokens", "items", "left_out", "shares"} <= report.keys()
 
 
+def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
+    """X1, X3: from another conversation and from a document, now and later."""
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope("default", "ada", "scout")
+        me.sessions.add("old talk")
+        me.messages.append("old talk", "user", "The zeppelin leaves at noon.")
+        me.knowledge.add("Airships", "A zeppelin is filled with helium.")
+        context = me.context("trip", "When does the zeppelin leave?")
+        saved = me.save_turn("trip", [{"role": "user", "content": "When?"}], context=context).id
+    for command in (
+        'retain context --session trip --message "When does the zeppelin leave?"',
+        f"retain context explain {saved}",
+    ):
+        done = run(command)
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if "messages old talk 1" in line)
+        assert "recalled at 0." in line
+        assert "The zeppelin lea" in line
+        assert "A zeppelin is fill" in done.stdout
+
+
 def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
     said = json.loads(run("retain context --session trip --message Now --as openai").stdout)
     assert said[-1] == {"role": "user", "content": "Now"}

@@ -91,7 +91,8 @@ def section(tx: Transaction, home: Home, ask: Ask, sought: Sought, said: Collect
 def _relevant(hits: Sequence[Hit], begun: Begun) -> list[Hit]:
     """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
     rows = begun.corpus.count + 1
-    told = {word: math.log(rows / (having + 0.5)) for word, having in zip(begun.words, begun.corpus.having, strict=True)}
+    having = zip(begun.words, begun.corpus.having, strict=True)
+    told = {word: max(math.log(rows / (count + 0.5)), 0.0) for word, count in having}
     enough = min(LEAST_COVERED * sum(told.values()), _RARE_WORDS * math.log(rows))
 
     def about(hit: Hit) -> bool:
