@@ -121,7 +121,7 @@ def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tupl
     """Who is asked about, the index words of their names, and the question without those names."""
     found: list[str] = []
     names: list[str] = []
-    bare = text
+    bare = words.bare(text)
     for author in authors:
         parts = [part for part in re.split(r"\W+", author) if len(part) > 1]
         if not parts:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from retain import clock
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
-__all__ = ["STOP", "analyse", "of_item", "of_question"]
+__all__ = ["STOP", "analyse", "bare", "of_item", "of_question"]
 
 MOST_BYTES = 64
 MOST_KNOWN = 1 << 16
@@ -38,6 +38,18 @@ _UNSPACED = re.compile(
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
 )
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
+
+# How a question asks how much or when: read as that by `question`, and not looked for in what was said.
+_NUMBER = (
+    r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
+)
+_TIMES = r"(?:day|week|weekend|month|year)s?\b"
+_ASIDE = re.compile(
+    rf"\bhow (?:many|much|often|long)\b(?: (?:times|hours|{_TIMES})(?: ago)?)?|\b{_NUMBER} {_TIMES} (?:ago|back)\b|"
+    rf"\b(?:in |over |during |within )?(?:the |this )?(?:past|last|previous) (?:{_NUMBER} )?{_TIMES}|\bthis {_TIMES}|"
+    r"\b(?:from )?(?:the )?(?:earliest|first) to (?:the )?(?:latest|last)\b|\bwhat is the (?:total |number |order )+of\b",
+    re.IGNORECASE,
+)
 
 # Words of German, Dutch and Scandinavian languages that hardly stand in a text of another.
 _COMPOUNDING = """
@@ -75,9 +87,15 @@ def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
     return words
 
 
+def bare(text: str) -> str:
+    """A question without how it asks how much or when, unless it says nothing else."""
+    rest = _ASIDE.sub(" ", text)
+    return rest if any(word not in STOP for word in analyse(rest)) else text
+
+
 def of_question(text: str) -> list[str]:
     """The distinct words that a question looks for: without stop words, unless it has no others."""
-    words = list(dict.fromkeys(analyse(text)))
+    words = list(dict.fromkeys(analyse(bare(text))))
     asked = [word for word in words if word not in STOP]
     pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
     asked = pairs or asked or words

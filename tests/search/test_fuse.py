@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retain import clock
+from retain.search import fuse
+from retain.search.fuse import Candidate, Corpus, Ranked, digest, rank
+from retain.search.question import Question, read
+
+DAY = clock.DAY
+
+
+def said(number: int, text: str, **more: object) -> Candidate:
+    """A message that may be wanted."""
+    what = {"kind": "messages", "id": "s", "seq": number * 10, "at": number * DAY, "role": "user"} | more
+    author = str(what.get("author", ""))
+    return Candidate(number, digest=digest(author, "", text, int(str(what["at"]))), **what)  # type: ignore[arg-type]
+
+
+def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
+    return Corpus(count, [sum(word in one.digest.counts for one in candidates) for word in question.words])
+
+
+def order(text: str, candidates: list[Candidate], family: str = "static", **more: object) -> list[Ranked]:
+    question = read(text, **more)  # type: ignore[arg-type]
+    return rank(question, candidates, corpus(question, candidates), family=family)
+
+
+def first(found: list[Ranked]) -> int:
+    return found[0].number
+
+
+OTHERS = [said(number, f"something else about thing{number}") for number in range(20, 40)]
+
+
+def test_nothing_is_ranked_as_nothing() -> None:
+    assert order("anything", []) == []
+
+
+@pytest.mark.parametrize("family", ["static", "strong"])
+def test_one_candidate_is_ranked(family: str) -> None:
+    (found,) = order("the cat", [said(1, "a cat", cosine=0.5)], family)
+    assert found.number == 1
+    assert 0 < found.score < 1
+
+
+def test_by_words_alone_what_has_the_words_comes_first() -> None:
+    assert first(order("where is the harmonica", [*OTHERS, said(1, "The harmonica is on the shelf.")])) == 1
+
+
+@pytest.mark.parametrize("family", ["static", "strong"])
+def test_what_is_near_in_meaning_comes_first_where_words_say_nothing(family: str) -> None:
+    candidates = [said(n, f"something else about thing{n}", cosine=0.1) for n in range(2, 30)]
+    assert first(order("kitten", [*candidates, said(1, "A young cat.", cosine=0.8)], family)) == 1
+
+
+def test_who_is_asked_about_is_preferred() -> None:
+    ada, bob = (said(n, "I like the opera.", author=name, id=name) for n, name in ((1, "Ada"), (2, "Bob")))
+    assert first(order("What does Bob like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 2
+    assert first(order("What does Ada like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 1
+
+
+def test_what_i_said_is_preferred_to_an_answer_unless_that_is_asked_for() -> None:
+    mine = said(1, "The opera in Bern.", id="a")
+    answer = said(2, "The opera in Bern.", id="b", role="assistant")
+    assert first(order("Which opera did I like?", [mine, answer, *OTHERS])) == 1
+    told = {one.number: one.score for one in order("Which opera did you recommend?", [mine, answer, *OTHERS])}
+    mine_then = {one.number: one.score for one in order("Which opera did I like?", [mine, answer, *OTHERS])}
+    assert told[2] / told[1] > mine_then[2] / mine_then[1]
+
+
+def test_the_time_that_is_asked_about_is_preferred() -> None:
+    old = said(1, "We went to the opera.", id="a", at=clock.from_datetime(clock.to_datetime(400 * DAY), "at"))
+    new = said(2, "We went to that opera.", id="b", at=800 * DAY)
+    when = clock.to_datetime(400 * DAY)
+    assert first(order(f"opera on {when:%d %B %Y}", [old, new, *OTHERS], now=900 * DAY)) == 1
+
+
+def test_the_answer_beside_the_question_is_lifted() -> None:
+    """An answer has no word of what is asked; the turn before it has them all."""
+    asked = said(1, "Which harmonica did you buy in Bern?", seq=1)
+    answer = said(2, "A chromatic one, it was expensive.", seq=2)
+    far = said(3, "A chromatic one, it was cheap.", id="other", seq=2)
+    places = [one.number for one in order("harmonica bought in Bern", [*OTHERS, asked, answer, far])]
+    assert places.index(2) < places.index(3)
+
+
+def test_near_duplicates_are_folded_but_not_where_many_are_wanted() -> None:
+    twice = [said(1, "The harmonica is on the shelf.", id="a"), said(2, "the harmonica is on the shelf!", id="b")]
+    found = order("where is the harmonica", [*twice, *OTHERS])
+    assert first(found) in (1, 2)
+    assert found[0].same == ((2,) if found[0].number == 1 else (1,))
+    assert len(found) == len(OTHERS) + 1
+    assert len(order("how many times was the harmonica there", [*twice, *OTHERS])) == len(OTHERS) + 2
+
+
+def test_a_long_message_in_parts_is_one_place() -> None:
+    parts = [said(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
+    assert {one.number for one in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
+
+
+def test_what_stands_alone_is_not_punished_for_it() -> None:
+    alone = said(1, "The harmonica is on the shelf.", kind="entries", id="e", seq=0, role="core")
+    assert first(order("where is my harmonica", [alone, *OTHERS])) == 1
+
+
+def test_why_adds_up_to_the_order() -> None:
+    found = order("the harmonica of Ada", [*OTHERS, said(1, "The harmonica.")])
+    sums = [sum(one.parts.values()) for one in found]
+    assert all(a >= b - 0.05 for a, b in zip(sums, sums[1:], strict=False))
+    assert "coverage" in found[0].parts
+
+
+def test_there_are_weights_for_every_family() -> None:
+    names = {family: set(fuse.weights(family).signals) for family in ("words", "static", "strong")}
+    assert names["static"] == names["strong"] > names["words"]
+    for family in names:
+        assert all(math.isfinite(weight) for weight in fuse.weights(family).signals.values())
+        assert fuse.weights(family).slope > 0
+
+
+candidates_of_any_sort = st.lists(
+    st.builds(
+        lambda number, text, seq, at, role, author, cosine, id: said(
+            number, text, seq=seq, at=at, role=role, author=author, cosine=cosine, id=id
+        ),
+        st.integers(1, 10**12),
+        st.text(alphabet="ab cd ef gh?", max_size=30),
+        st.integers(0, 6),
+        st.integers(0, 10**16),
+        st.sampled_from(["user", "assistant", "tool", "", "core"]),
+        st.sampled_from(["", "Ada", "Bob"]),
+        st.one_of(st.none(), st.floats(-1, 1)),
+        st.sampled_from(["s", "t", "u"]),
+    ),
+    max_size=12,
+    unique_by=lambda one: one.number,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(candidates_of_any_sort, st.text(alphabet="ab cd ef Ada 2023 I you first?", max_size=30), st.randoms())
+def test_every_order_is_the_same_whatever_order_they_came_in(
+    candidates: list[Candidate], text: str, chance: random.Random
+) -> None:
+    """P12: rows with and without a vector are ranked together, none is lost, and nothing is not a number."""
+    found = order(text, candidates, now=10**16, authors=["Ada"])
+    mixed = candidates.copy()
+    chance.shuffle(mixed)
+    assert order(text, mixed, now=10**16, authors=["Ada"]) == found
+    assert sorted(n for one in found for n in (one.number, *one.same)) == sorted(one.number for one in candidates)
+    assert all(math.isfinite(one.score) and 0 <= one.score <= 1 for one in found)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain import clock
+from retain.search.question import Question, asks, read
+
+NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
+
+
+def days(question: Question) -> list[tuple[str, str]]:
+    """The spans as their first and last day."""
+    return [
+        (str(clock.to_datetime(span.start).date()), str(clock.to_datetime(span.end - 1).date())) for span in question.spans
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("What happened on 7 May 2023?", "2023-05-07", "2023-05-07"),
+        ("What happened on May 7th, 2023?", "2023-05-07", "2023-05-07"),
+        ("the 3rd of June, 2022", "2022-06-03", "2022-06-03"),
+        ("the notes of 2023-05-07", "2023-05-07", "2023-05-07"),
+        ("in December 2022", "2022-12-01", "2022-12-31"),
+        ("in March", "2023-03-01", "2023-03-31"),
+        ("in November", "2022-11-01", "2022-11-30"),
+        ("in 2022", "2022-01-01", "2022-12-31"),
+        ("two weeks ago", "2023-05-11", "2023-05-17"),
+        ("in the past two months", "2023-03-28", "2023-05-29"),
+        ("last Tuesday", "2023-05-22", "2023-05-24"),
+        ("yesterday", "2023-05-26", "2023-05-29"),
+    ],
+)
+def test_times_are_read(text: str, first: str, last: str) -> None:
+    assert days(read(text, now=NOW)) == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "text", ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"]
+)
+def test_what_is_no_time_is_none(text: str) -> None:
+    assert read(text, now=NOW).spans == ()
+
+
+def test_without_now_only_whole_dates_are_times() -> None:
+    assert read("last week, or in May").spans == ()
+    assert len(read("in May 2023").spans) == 1
+
+
+def test_who_is_asked_about_is_known_by_name() -> None:
+    question = read("When did caroline's friend Mel paint it?", authors=["Caroline", "Melanie", "Mel"])
+    assert question.authors == ("Caroline", "Mel")
+    assert set(question.names) == {"carolin", "mel"}
+    assert question.for_embedding == "When did friend paint it?"
+
+
+def test_a_name_alone_is_still_something_to_embed() -> None:
+    assert read("Caroline", authors=["Caroline"]).for_embedding == "Caroline"
+
+
+def test_a_name_of_nobody_is_a_word() -> None:
+    question = read("Will it rain?", authors=["Ada"])
+    assert question.authors == ()
+    assert question.names == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("What is my current address?", {"recent", "own"}),
+        ("Which did I buy first?", {"first", "own"}),
+        ("How many plants are there?", {"many"}),
+        ("What did you recommend?", {"told"}),
+        ("Can you remind me what we said in our last chat?", {"own", "told", "recent"}),
+        ("Where does Ada live?", set()),
+    ],
+)
+def test_what_sort_of_answer_is_wanted(text: str, says: set[str]) -> None:
+    question = read(text, now=NOW)
+    assert {name for name in ("recent", "first", "many", "own", "told") if getattr(question, name)} == says
+
+
+def test_quoted_words_are_a_phrase() -> None:
+    assert read('the "Data Analysis" course').phrases == (("data", "analysis"),)
+    assert read("the 'Time Management' workshop").phrases == (("tim", "manag"),)
+    assert read("it's Ada's dog's bed").phrases == ()
+
+
+def test_a_text_asks() -> None:
+    assert asks("How are you?")
+    assert asks("Really? I see.")
+    assert not asks("http://example.com/?q=1")
+
+
+@given(st.text(max_size=300), st.lists(st.text(max_size=20), max_size=5), st.integers(0, 253_402_300_799_999_999))
+def test_any_text_is_a_question(text: str, authors: list[str], now: int) -> None:
+    """B27: no text is an error."""
+    question = read(text, now=now, authors=authors)
+    assert question == read(text, now=now, authors=authors)
+    assert all(span.start < span.end for span in question.spans)
+    assert bool(question.for_embedding.strip()) or not text.strip()

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.search import words
+from retain.search.english import stem
+
+
+def finds(question: str, text: str) -> bool:
+    """Whether the index has a word of the question for the text."""
+    return not set(words.of_question(question)).isdisjoint(words.of_item("", "", text, None))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("paint", "painting"),
+        ("city", "cities"),
+        ("hope", "hoping"),
+        ("stop", "stopped"),
+        ("study", "studied"),
+        ("organise", "organization"),
+        ("happy", "happily"),
+        ("go", "went"),
+        ("buy", "bought"),
+        ("child", "children"),
+        ("photo", "photograph"),
+        ("colour", "colors"),
+    ],
+)
+def test_forms_of_an_english_word_are_one(one: str, other: str) -> None:
+    assert words.analyse(one) == words.analyse(other)
+
+
+@pytest.mark.parametrize("word", ["bus", "this", "glass", "sing", "red", "news1", "x1s"])
+def test_what_only_looks_like_an_ending_stays(word: str) -> None:
+    assert stem(word) == word
+
+
+def test_case_and_accents_do_not_matter() -> None:
+    assert words.analyse("Café MÜLLER Straße Ёлка Ñandú") == words.analyse("cafe muller strasse елка nandu")
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("snake_case", "it is in snake_case here"),
+        ("case", "it is in snake_case here"),
+        ("parseURL", "call parseURLFast() first"),
+        ("words.py", "see src/retain/search/words.py:12"),
+        ("E0308", "error[E0308]: mismatched types"),
+        ("404", "it said HTTP404"),
+        ("3.11.2", "Python 3.11.2 is old"),
+        ("ada@example.com", "write to <ada@example.com>."),
+        ("email", "send an e-mail"),
+        ("Nummer", "Meine Versicherungsnummer ist neu"),
+        ("Versicherung", "Die Versicherungsnummer ist nicht da"),
+        ("Wie war meine Versicherungsnummer", "Die Nummer der Versicherung ist 12"),
+        ("猫", "我喜欢猫和狗"),
+        ("喜欢猫", "我喜欢猫和狗"),
+        ("東京タワー", "昨日東京タワーに行きました"),
+        ("ภาษาไทย", "ฉันเรียนภาษาไทย"),
+        ("दुनिया", "नमस्ते दुनिया"),
+        ("서울", "서울에서 만나요"),
+    ],
+)
+def test_found_in_many_tongues_and_in_code(question: str, text: str) -> None:
+    """Q1: whatever the writing, what was written is found by what it is called."""
+    assert finds(question, text)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"), [("Hund", "我喜欢猫"), ("ion", "the nation"), ("v1.12", "v11.2"), ("Nummer", "number")]
+)
+def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
+    assert not finds(question, text)
+
+
+def test_an_english_text_has_no_ends_of_compounds() -> None:
+    assert words.of_item("", "", "The internationalization of everything", None) == words.analyse(
+        "The internationalization of everything"
+    )
+
+
+def test_a_row_is_found_by_who_said_it_what_it_is_called_and_its_month() -> None:
+    indexed = words.of_item("Ada Lovelace", "Install › Linux", "Run it.", 1_684_000_000_000_000)
+    assert {"ada", "lovelac", "install", "linux", "run", "may", "2023"} <= set(indexed)
+
+
+def test_a_question_is_its_content_words_once() -> None:
+    assert words.of_question("What did the cat say about the cat and the dog?") == ["cat", "dog"]
+
+
+def test_a_question_of_stop_words_looks_for_them() -> None:
+    assert words.of_question("to be or not to be") == ["to", "be", "or", "not"]
+    assert finds("to be or not to be", "To be, or not to be")
+
+
+def test_how_much_and_when_are_not_looked_for_in_what_was_said() -> None:
+    assert words.of_question("How many weeks ago did I visit the museum?") == ["visit", "museum"]
+    assert words.of_question("Which museum did I visit in the past two months?") == ["museum", "visit"]
+    assert words.of_question("two weeks ago") == words.analyse("two weeks ago")
+
+
+def test_no_words_in_no_words() -> None:
+    for text in ("", "  ", "?!…", "🙂🙂", "---"):
+        assert words.analyse(text) == []
+        assert words.of_question(text) == []
+
+
+def test_a_month_that_no_calendar_has_is_left_out() -> None:
+    assert words.of_item("", "", "x1", 10**30) == ["x1"]
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read(text: str) -> None:
+    """B27: no text is an error, and every word is safe for every index."""
+    found = words.analyse(text)
+    assert found == words.analyse(text)
+    for word in (*found, *words.of_item("a", "b", text, 0), *words.of_question(text)):
+        assert 0 < len(word.encode()) <= words.MOST_BYTES
+        assert not re.search(r"[\x00-\x2f\x3a-\x60\x7b-\x7f\s]", word)
+    assert len(found) <= 3 * len(text) + 1
+
+
+@given(st.text(alphabet="abcXYZ019_./-'’:@ üß猫ก", max_size=200))
+def test_identifiers_of_any_shape_are_read(text: str) -> None:
+    for word in words.analyse(text):
+        assert 0 < len(word.encode()) <= words.MOST_BYTES
+
+
+def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "MOST_KNOWN", 10)
+    for number in range(100):
+        words.analyse(f"w{number}")
+    assert len(words._known) <= 10
