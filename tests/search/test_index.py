@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from retain import Memory, NewMessage, Scope
 from retain.errors import Conflict, Full, NotFound, WrongVersion
 from retain.faces.cli import main
 from retain.kinds import findable
+from retain.search.engine import Item
 from retain.search.index import LONGEST, parts
 from retain.storage import leases, migrate
 from retain.storage.database import Transaction
@@ -548,10 +550,9 @@ def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: 
         assert memory.reindex(tenants=["acme"]).added >= 1
         sound(memory)
     assert alike(rows(memory)) == alike(before)
-    add = """insert into search_items (tenant, kind, id, seq, part, author, role, title, text, at)
-             values (:tenant, :kind, :id, 0, 7, '', '', 'of nothing', 'of nothing', 0)"""
     for kind in kinds:
-        memory.database.write("acme", lambda tx, kind=kind: tx.run(add, kind=kind, id="of nothing"))  # type: ignore[misc]
+        stray = [Item(kind, "of nothing", "of nothing", START, part=7)]
+        memory.database.write("acme", partial(memory.home.index.add, items=stray))
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
         assert wrong == [f"what the index has of {kind} is there"]
         assert memory.reindex() == reindex.Reindexed(0, 1)
