@@ -92,7 +92,7 @@ def _relevant(hits: Sequence[Hit], begun: Begun) -> list[Hit]:
     """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
     rows = begun.corpus.count + 1
     having = zip(begun.words, begun.corpus.having, strict=True)
-    told = {word: max(math.log(rows / (count + 0.5)), 0.0) for word, count in having}
+    told = {word: max(math.log(rows / (max(count, 1) + 0.5)), 0.0) for word, count in having}
     enough = min(LEAST_COVERED * sum(told.values()), _RARE_WORDS * math.log(rows))
 
     def about(hit: Hit) -> bool:
