@@ -198,7 +198,7 @@ class Memory:
 
     def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
-        return verify(self.database, CHECKS, self.home.blobs, self.migrations[-1].number)
+        return verify(self.database, (*CHECKS, *self.home.index.engine.checks), self.home.blobs, self.migrations[-1].number)
 
     def export(
         self,

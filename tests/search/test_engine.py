@@ -46,7 +46,7 @@ class Rows:
             self.database.write(self.tenant, partial(self.index.add, items=some))
         return self.read(lambda tx: [n for (n,) in tx.all(_NEWEST, size=len(items))][::-1])
 
-    def write(self, work: Callable[[Transaction], None]) -> None:
+    def write(self, work: Callable[[Transaction], object]) -> None:
         self.database.write(self.tenant, work)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -67,6 +67,11 @@ class Rows:
 
     def nearest(self, vector: Any, asked: Asked = ADA, most: int = 10, model: str = MODEL) -> list[int]:
         return [n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))]
+
+    def findings(self, memory: Memory) -> set[str]:
+        """What `verify` finds wrong, but for the things that these rows are of, which nobody made."""
+        found = {finding.check for finding in memory.verify() if not finding.ok}
+        return found & {check.what for check in self.engine.checks}
 
     def remove(self, numbers: Sequence[int]) -> None:
         self.write(lambda tx: tx.many(_REMOVE, [{"number": n} for n in numbers]))
@@ -389,3 +394,19 @@ def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None
         assert rows.having("lantern") == [800]
         rows.remove(kept)
         assert rows.having("lantern") == [400]
+
+
+def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine: str) -> None:
+    """B36: words without a row, and a row without its words."""
+    numbers = rows.add(*["lantern word"] * 300)
+    assert rows.findings(memory) == set()
+    rows.remove(numbers[:2])
+    assert rows.findings(memory) == set()
+    if engine == "sqlite":
+        rows.write(lambda tx: tx.run("delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]))
+        rows.write(lambda tx: tx.run("insert into search_words (rowid, words) select 9999, :tenant"))
+    else:
+        rows.write(lambda tx: tx.run("delete from search_words where tenant = :tenant and number = :n", n=numbers[7]))
+        rows.write(lambda tx: tx.run("insert into search_words (tenant, owner, word, number) values (:tenant, 1, 1, 9999)"))
+    wrong = {"every row of the index has its words", "there are no words of rows that are gone"}
+    assert rows.findings(memory) & wrong == wrong

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retain.storage.database import Transaction
+from retain.storage.tables import Check
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -58,6 +59,11 @@ class Matches:
 
 class Engine(Protocol):
     """The part of a search that knows its database. Everything is asked inside a transaction of one tenant."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must hold of words and vectors, for `verify`."""
+        ...
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows of search_items (by column names, without number) and make their words findable."""

@@ -16,6 +16,7 @@ from retain.search.engine import Asked, Item
 from retain.search.legs import COLUMNS, Legs, Posting, indexed, item
 from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import Check
 
 if TYPE_CHECKING:
     from retain.search.engine import Vector
@@ -122,8 +123,21 @@ _NEAR_SETTINGS = """select set_config('hnsw.ef_search', :ef, true), set_config('
 _MOST_SCANNED = 40_000
 
 
+_WORDLESS = """select kind || ' ' || id || ' ' || seq from search_items where tenant = :tenant
+    and cardinality(words) > (select count(*) from search_words, unnest(search_items.words) one
+        where search_words.tenant = :tenant and search_words.owner = search_items.owner and word = one
+        and search_words.number = search_items.number) limit 200"""
+_STRAY = """select 'words of row ' || number || ', which is gone' from search_words where tenant = :tenant
+    and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number) limit 200"""
+
+
 class PostgresEngine(Legs):
     """Words and vectors on PostgreSQL."""
+
+    checks = (
+        Check("every row of the index has its words", _WORDLESS),
+        Check("there are no words of rows that are gone", _STRAY),
+    )
 
     exact = 150_000
     """Up to so many rows in the scope every vector is looked at: that is as quick as an index, and misses nothing."""

@@ -16,6 +16,7 @@ from retain.search.engine import Asked, Item
 from retain.search.legs import COLUMNS, Legs, Posting, digest, indexed, item
 from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import Check
 
 if TYPE_CHECKING:
     from retain.search.vectors import Numbers
@@ -73,8 +74,20 @@ _THEIRS = """select number, scale, vector
              where tenant = :tenant and model = :model and length(vector) = :dimension"""
 
 
+# What FTS5 has of a row, it has under the row's number in this table of its own.
+_WORDLESS = """select kind || ' ' || id || ' ' || seq from search_items where tenant = :tenant
+    and number <= (select number from search_absorbed) and number not in (select id from search_words_docsize) limit 200"""
+_STRAY = """select 'words of row ' || id || ', which is gone' from search_words_docsize where :tenant <> ''
+    and id not in (select number from search_items where number <= (select number from search_absorbed)) limit 200"""
+
+
 class SqliteEngine(Legs):
     """Words and vectors on SQLite."""
+
+    checks = (
+        Check("every row of the index has its words", _WORDLESS),
+        Check("there are no words of rows that are gone", _STRAY),
+    )
 
     def __init__(self, vector_mib: int = 512) -> None:
         super().__init__(vector_mib)

@@ -22,8 +22,8 @@ create table search_items (
     author {text} not null,
     title {text} not null,
     text {text} not null,
-    owner integer not null,
-    words integer[] not null,
+    owner integer not null default 0,
+    words integer[] not null default '{}',
     primary key (tenant, number)
 ) {strict};
 create unique index search_items_by_thing on search_items (tenant, kind, id, seq, part);
