@@ -18,6 +18,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,7 @@ Array = NDArray[np.float64]
 class Case:
     """A question with its candidates: a row of signals for each, and which of them are evidence."""
 
+    set: str
     group: str
     names: tuple[str, ...]
     rows: Array
@@ -95,13 +97,13 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
                     me = memory.scope(user=talk.user)
                     for ask in talk.asks:
                         me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
-                        yield from _case(groups[ask.id], ask, filled, heard.pop())
+                        yield from _case((file.name, groups[ask.id]), ask, filled, heard.pop())
     finally:
         fuse.rank = ranked
 
 
 def _case(
-    group: str, ask: recall.Ask, filled: recall.Filled, heard: tuple[Question, Sequence[Candidate], Corpus]
+    where: tuple[str, str], ask: recall.Ask, filled: recall.Filled, heard: tuple[Question, Sequence[Candidate], Corpus]
 ) -> Iterator[Case]:
     """A question and its candidates; none where no evidence is among them, because there is nothing to learn from it."""
     question, candidates, corpus = heard
@@ -114,7 +116,7 @@ def _case(
         target = evidence + BESIDE * np.array(beside)
         found = signals.measure(question, candidates, corpus)
         rows = np.stack(list(found.values()), axis=1)
-        yield Case(group, tuple(found), rows, evidence, target / target.sum(), units, ask)
+        yield Case(*where, tuple(found), rows, evidence, target / target.sum(), units, ask)
 
 
 def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
@@ -141,21 +143,22 @@ def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
 
 
 def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
-    """The weights under which evidence is likeliest, each question counting the same."""
+    """The weights under which evidence is likeliest; each set counts the same, whatever the number of its questions."""
     every = np.concatenate([case.rows for case in cases])
     middle, spread = every.mean(axis=0), every.std(axis=0)
     spread[spread < 1e-9] = 1.0
-    tables = [((case.rows - middle) / spread, case.target) for case in cases]
+    sizes = Counter(case.set for case in cases)
+    tables = [((case.rows - middle) / spread, case.target, 1 / sizes[case.set] / len(sizes)) for case in cases]
     weights = np.zeros(every.shape[1])
     for _ in range(30):
         slope, bend = penalty * weights, penalty * np.eye(len(weights))
-        for rows, target in tables:
+        for rows, target, share in tables:
             scores = rows @ weights
             chance = np.exp(scores - scores.max())
             chance /= chance.sum()
             expected = chance @ rows
-            slope += (expected - target @ rows) / len(tables)
-            bend += ((rows * chance[:, None]).T @ rows - np.outer(expected, expected)) / len(tables)
+            slope += share * (expected - target @ rows)
+            bend += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
         step = np.linalg.solve(bend, slope)
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # a long first step may overshoot
         weights -= step
