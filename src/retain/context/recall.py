@@ -44,7 +44,7 @@ _CHAT = frozenset(
 MOST = 12
 _LOOKED_AT = 40
 _DEPTH = 100
-"""Rows that each leg brings: with a third of what a search looks at, as much evidence is among the first twelve, for less time."""
+"""Rows that each leg brings: a third of what a search looks at has as much of the evidence in its first twelve."""
 _PIECE_TOKENS = 150
 _BEGINNING, _END = 1_500, 500
 _SHARE, _SMALL = 8, 400
