@@ -1,0 +1,90 @@
+"""Vectors in memory: in step with their table, within their limit, and of one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retain.search import vectors
+from retain.search.vectors import NOBODY, Page, Shelves, Source, Whose
+from tests.search.test_engine import directions
+
+KEY = ("acme", "test@1", Whose(NOBODY))
+
+
+class Table:
+    """A table of vectors that grows."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.vectors: Any = (directions(5000, 64) * 127).astype(np.int8)
+        self.numbers = list(range(1, size + 1))
+        self.read = 0
+
+    def source(self) -> Source:
+        def since(mark: int) -> Iterator[Page]:
+            found = np.array([number for number in self.numbers if number >= mark], np.int64)
+            self.read += len(found)
+            for start in range(0, len(found), 700):
+                some = found[start : start + 700]
+                yield Page(some, np.full(len(some), 1 / 127, np.float32), self.vectors[some - 1])
+
+        return Source(since, max(self.numbers, default=0) + 1, lambda: len(self.numbers))
+
+    def scores(self, shelves: Shelves, among: Any = None, key: Any = KEY) -> dict[int, float]:
+        question = self.vectors[6] / np.float32(127)
+        numbers, scores = shelves.scores(key, self.source(), question, among)
+        return dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+
+
+def test_only_what_is_new_is_read() -> None:
+    table, shelves = Table(3000), Shelves(1 << 30)
+    assert len(table.scores(shelves)) == 3000
+    table.numbers += [3001, 3002]
+    found = table.scores(shelves)
+    assert list(found) == table.numbers
+    assert table.read == 3002
+    assert max(found, key=lambda number: found[number]) == 7
+    assert list(table.scores(shelves, np.array([7, 2999, 4000]))) == [7, 2999]
+
+
+def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCaptureFixture) -> None:
+    table, small, large = Table(3000), Shelves(1000), Shelves(1 << 30)
+    assert table.scores(small) == table.scores(large)
+    assert table.scores(small) == table.scores(large)
+    assert small.bytes == 0
+    assert caplog.text.count("vector_memory_mib") == 1
+
+
+def test_the_shelves_used_last_stay() -> None:
+    table, shelves = Table(1000), Shelves(200_000)
+    keys = [("acme", "test@1", Whose("user", name)) for name in "abcd"]
+    for key in keys:
+        table.scores(shelves, key=key)
+    assert 0 < shelves.bytes <= 200_000
+    table.read = 0
+    table.scores(shelves, key=keys[3])
+    assert table.read == 0
+    table.scores(shelves, key=keys[0])
+    assert table.read == 1000
+
+
+def test_rows_that_are_gone_are_dropped_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "SECONDS_BETWEEN_COUNTS", 0.0)
+    table, shelves = Table(1000), Shelves(1 << 30)
+    table.scores(shelves)
+    table.numbers = table.numbers[500:]
+    assert list(table.scores(shelves)) == table.numbers
+
+
+def test_a_forked_child_starts_empty() -> None:
+    table, shelves = Table(1000), Shelves(1 << 30)
+    table.scores(shelves)
+    shelves._lock.acquire()  # as by a thread that the child does not have
+    if not (child := os.fork()):
+        table.read = 0
+        os._exit(0 if len(table.scores(shelves)) == 1000 == table.read else 1)
+    assert os.waitpid(child, 0)[1] == 0
