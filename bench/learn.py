@@ -7,9 +7,11 @@ Conversations are loaded and searched through the public API; what `rank` is giv
 by the same signals as in a search. Learned is a list-wise softmax: of all candidates of a question, those that are evidence
 should have the whole probability, and where a session is what is looked for, its other turns by the user a little of it.
 That is convex, so Newton's method finds the one best answer, the same on every machine; an L2 penalty keeps weights small
-that say little. Cross-validation leaves out whole conversations (and groups of sessions that one question connects), so its
-figures say what to expect of conversations never seen. Only sets that allow it are learned from (LongMemEval, MIT; BEAM,
-CC BY-SA 4.0).
+that say little. Only sets that allow it are learned from (LongMemEval, MIT; BEAM, CC BY-SA 4.0).
+
+Cross-validation leaves out whole conversations (and groups of sessions that one question connects). Its figures leave out
+questions whose evidence no leg found, and count only sessions with an evidence turn: they are higher than those of score.py,
+and to be compared only with one another.
 """
 
 from __future__ import annotations
