@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from retain.search import words
 from retain.search.question import asks
@@ -12,18 +14,16 @@ from retain.search.question import asks
 _SKETCH = 8  # smallest hashes of a text's words: enough to see that two texts are nearly the same
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(NamedTuple):
     """What ranking needs of a row's text: how often it has each word, how long it is, whether it asks, its sketch."""
 
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     length: int
     asks: bool
     sketch: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A row that may be what is asked for; `cosine` is None where it has no vector, or nothing was embedded."""
 
     number: int
@@ -48,10 +48,8 @@ class Corpus:
 
 def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     """What ranking needs of a row. The same for ever, so it can be kept by the row's number."""
-    counts: dict[str, int] = {}
-    length = 1
-    for word in words.of_item(author, title, text, at):
-        counts[word] = counts.get(word, 0) + 1
-        length += word not in words.STOP
-    sketch = sorted({zlib.crc32(word.encode()) for word in words.analyse(text)})[:_SKETCH]
+    said = words.of_text(text)
+    counts = Counter([*said, *words.of_frame(author, title, at)])
+    length = 1 + sum(count for word, count in counts.items() if word not in words.STOP)
+    sketch = sorted([zlib.crc32(word.encode()) for word in set(said)])[:_SKETCH]
     return Digest(counts, length, asks(text), tuple(sketch))

@@ -25,9 +25,9 @@ from retain.storage.database import Transaction
 if TYPE_CHECKING:
     from retain.search.engine import Vector
 
-DEPTH = 300
+DEPTH = 100
 """How many rows each leg brings."""
-CORE = 24
+CORE = 12
 """Of how many rows of each leg the neighbours are looked at."""
 REACH = 2
 

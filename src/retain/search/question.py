@@ -143,7 +143,7 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
 
 def asks(text: str) -> bool:
     """Whether a text ends in a question, or has one in it."""
-    return bool(_ASKS.search(text))
+    return "?" in text and bool(_ASKS.search(text))
 
 
 def _spans(text: str, now: datetime | None) -> list[Span]:

@@ -1,7 +1,7 @@
 """A second look at the best of a search, for whoever can judge a question beside a text better than signals can.
 
-It costs a model run for every text, so nothing is reranked unless the settings say so, only the best are looked at, and always
-outside of any transaction.
+It costs a model run for every text: so nothing is reranked unless the settings say so, only the best are looked at, and
+always outside of any transaction.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _late = functools.cache(LateInteraction)
 
 
 def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
-    """The hits in a better order, the first of them looked at again, and what the leg has to say; a failure changes nothing."""
+    """The hits, the first of them looked at again and put in order, and what the leg has to say; a failure changes nothing."""
     best, rest = list(hits[:LOOKED_AT]), list(hits[LOOKED_AT:])
     if len(best) < 2:
         return [*best, *rest], "there was nothing to put in order"

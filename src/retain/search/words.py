@@ -75,11 +75,18 @@ def analyse(text: str) -> list[str]:
 
 def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
     """What is indexed of a row: who said it, what it is called, what it says, and the month it is from."""
+    return of_text(text) + of_frame(author, title, at)
+
+
+def of_text(text: str) -> list[str]:
+    """What is indexed of a text."""
     words = analyse(text)
-    if not COMPOUNDING.isdisjoint(words):
-        words += _ends(words)
-    if title:
-        words += analyse(title)
+    return words if COMPOUNDING.isdisjoint(words) else words + _ends(words)
+
+
+def of_frame(author: str, title: str, at: int | None) -> list[str]:
+    """What is indexed of a row besides its text."""
+    words = analyse(title) if title else []
     if author:
         words += analyse(author)
     if at is not None:
