@@ -63,6 +63,34 @@ def test_a_name_alone_is_still_something_to_embed() -> None:
     assert read("Caroline", authors=["Caroline"]).for_embedding == "Caroline"
 
 
+@pytest.mark.parametrize(
+    ("text", "author", "found", "names", "embedded"),
+    [
+        ("when do we deploy", "Deploy Bot", False, set(), "when do we deploy"),
+        ("Deploy the tea", "Deploy Bot", False, set(), "Deploy the tea"),
+        ("WHEN DO WE DEPLOY TEA", "Deploy Bot", False, set(), "WHEN DO WE DEPLOY TEA"),
+        ("When Do We Deploy Tea", "Deploy Bot", False, set(), "When Do We Deploy Tea"),
+        ("did the Bot deploy? The Deploy", "Deploy Bot", True, {"bot"}, "did the deploy? The Deploy"),
+        ("When did Deploy Bot deploy it?", "Deploy Bot", True, {"bot"}, "When did deploy it?"),
+        ("what did deploy bot build", "Deploy Bot", True, {"deploy", "bot"}, "what did build"),
+        ("What did Ada's dog eat?", "Ada Lovelace", True, {"ada"}, "What did dog eat?"),
+        ("who is the best of them", "The Who", False, set(), "who is the best of them"),
+        ("how do we support it", "Support", True, set(), "how do we support it"),  # a name, perhaps: it stays a word
+        ("Will it rain?", "Will", False, set(), "Will it rain?"),
+        ("What did Will eat?", "Will", True, {"will"}, "What did eat?"),
+        ("Who is Caroline?", "Caroline", True, set(), "Who is Caroline?"),  # there is nothing else to look for
+        ("بيت محمد", "محمد علي", True, {"محمد"}, "بيت"),
+    ],
+)
+def test_a_word_is_a_name_only_where_it_is_said_as_one(
+    text: str, author: str, found: bool, names: set[str], embedded: str
+) -> None:
+    question = read(text, authors=[author])
+    assert question.authors == ((author,) if found else ())
+    assert set(question.names) == names
+    assert question.for_embedding == embedded
+
+
 def test_a_name_of_nobody_is_a_word() -> None:
     question = read("Will it rain?", authors=["Ada"])
     assert question.authors == ()

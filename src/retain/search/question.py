@@ -66,6 +66,8 @@ _TOLD = re.compile(
 )
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
 _ASKS = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
+_BEGINS = re.compile(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
+_LOWER = re.compile(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
 
 @dataclass(frozen=True)
@@ -118,21 +120,61 @@ def read(text: str, *, now: datetime | int | None = None, authors: Collection[st
 
 
 def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Who is asked about, the index words of their names, and the question without those names."""
+    """Who is asked about, the index words of their names, and the question without those names.
+
+    A word that is all there is to look for, or that is also said by itself, stays a word.
+    """
     found: list[str] = []
-    names: list[str] = []
+    taken: list[str] = []
     bare = words.bare(text)
     for author in authors:
-        parts = [part for part in re.split(r"\W+", author) if len(part) > 1]
-        if not parts:
-            continue
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, parts))})(?:['’]s)?(?!\w)", re.IGNORECASE)
-        if pattern.search(text):
+        said, surely = _said(author, text)
+        if said:
             found.append(author)
-            names += words.analyse(author)
-            bare = pattern.sub(" ", bare)
-    bare = re.sub(r"\s+", " ", bare).strip()
-    return tuple(found), tuple(dict.fromkeys(names)), bare if re.search(r"\w", bare) else text
+        if said and surely:
+            taken += said
+    forms = "|".join(map(re.escape, sorted(taken, key=len, reverse=True)))
+    rest = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", " ", bare) if taken else bare
+    left = set(words.analyse(rest))
+    if left <= words.STOP:
+        taken, rest = [], bare
+    names = dict.fromkeys(word for name in taken for word in words.analyse(name) if word not in left)
+    return tuple(found), tuple(names), re.sub(r"\s+", " ", rest).strip()
+
+
+def _said(author: str, text: str) -> tuple[list[str], bool]:
+    """How a text calls an author, and whether that is surely a name: a lower-case word may be no more than a word.
+
+    The name is said whole; or a part of it is, in capitals that mean something: not where a sentence begins, nor where
+    every word has them, nor where the same word is said without. So `deploy` is not about the author Deploy Bot.
+    """
+    parts = re.findall(r"\w+", author)
+    if all(len(part) == 1 for part in parts):
+        return [], False
+    calls = _calls(r"\W+".join(map(re.escape, parts)), text)
+    if calls and len(parts) > 1:
+        return [call[0] for call in calls], True
+    if calls:
+        sure = [call[0] for call in calls if call[0][-2] in "'’" or _capital(text, call.start())]
+        return sure or [call[0] for call in calls if call[0].lower() not in words.STOP], bool(sure)
+    said: list[str] = []
+    for part in parts:
+        calls = _calls(re.escape(part), text) if len(part) > 1 and part.lower() not in words.STOP else []
+        if all(_capital(text, call.start()) for call in calls):
+            said += [call[0] for call in calls]
+    return said, True
+
+
+def _calls(name: str, text: str) -> list[re.Match[str]]:
+    return list(re.finditer(rf"(?<!\w){name}(?:['’]s)?(?!\w)", text, re.IGNORECASE))
+
+
+def _capital(text: str, place: int) -> bool:
+    """Whether the letter at a place is a capital that means something, or of a script that has none."""
+    if not text[place].isupper():
+        return text[place].isalpha() and not text[place].islower()
+    begins = not text[:place].strip() or bool(_BEGINS.search(text[:place]))
+    return not begins and bool(_LOWER.search(text))
 
 
 def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
