@@ -30,6 +30,10 @@ def finds(question: str, text: str) -> bool:
         ("child", "children"),
         ("photo", "photograph"),
         ("colour", "colors"),
+        ("live", "lives"),
+        ("leave", "leaves"),
+        ("sit", "sat"),
+        ("½", "1/2"),
     ],
 )
 def test_forms_of_an_english_word_are_one(one: str, other: str) -> None:
@@ -39,6 +43,18 @@ def test_forms_of_an_english_word_are_one(one: str, other: str) -> None:
 @pytest.mark.parametrize("word", ["bus", "this", "glass", "sing", "red", "news1", "x1s"])
 def test_what_only_looks_like_an_ending_stays(word: str) -> None:
     assert stem(word) == word
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("sat", "saturday"), ("sun", "sunday"), ("wed", "wednesday"), ("mon", "monday"), ("½", "12"), ("1½", "11")],
+)
+def test_different_words_stay_different(one: str, other: str) -> None:
+    assert set(words.analyse(one)).isdisjoint(words.analyse(other))
+
+
+def test_where_somebody_lives_is_asked_with_live() -> None:
+    assert set(words.of_question("where does my sister live")) <= set(words.analyse("My sister lives in Lisbon"))
 
 
 def test_case_and_accents_do_not_matter() -> None:

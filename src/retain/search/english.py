@@ -25,6 +25,7 @@ MONTHS = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
+# A form that is two words' is the verb's or the whole word's: `lives` is of live, `sat` of sit, and `sun` is the sun.
 _FORMS = """
 go went gone goes going; buy bought; bring brought; think thought; catch caught; teach taught; seek sought;
 fight fought; make made; take took taken; give gave given; get got gotten; see saw seen; come came; become became;
@@ -38,14 +39,14 @@ meet met; lead led; feed fed; read; build built; send sent; spend spent; lend le
 hear heard; pay paid; lay laid; sit sat; shoot shot; stick stuck; strike struck; hang hung; dig dug; spin spun;
 light lit; slide slid; learn learnt; dream dreamt; burn burnt; deal dealt; mean meant; sweep swept; weep wept;
 creep crept; bind bound; wind wound; grind ground; child children; man men; woman women; person people; foot feet;
-tooth teeth; mouse mice; goose geese; wife wives; life lives; knife knives; leaf leaves; shelf shelves; half halves;
+tooth teeth; mouse mice; goose geese; wife wives; knife knives; shelf shelves; half halves;
 wolf wolves; loaf loaves; thief thieves; good better best; bad worse worst; mother mom mum mommy; father dad daddy;
 grandmother grandma; grandfather grandpa; photograph photo pic picture; television tv; telephone phone; bicycle bike;
 refrigerator fridge; advertisement ad advert; application app; mathematics math maths; examination exam; laboratory lab;
 favorite favourite fave; color colour; neighbor neighbour; center centre; theater theatre; organize organise;
 program programme; gray grey; traveling travelling; jewelry jewellery; one 1; two 2; three 3; four 4; five 5; six 6;
 seven 7; eight 8; nine 9; ten 10; january jan; february feb; august aug; september sep sept; october oct; november nov;
-december dec; monday mon; tuesday tue; wednesday wed; thursday thu; friday fri; saturday sat; sunday sun
+december dec; tuesday tue; thursday thu; friday fri
 """
 
 _VOWEL = re.compile(r"[aeiouy]")

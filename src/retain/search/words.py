@@ -37,6 +37,7 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
 )
+_FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
 # How a question asks how much or when: read as that by `question`, and not looked for in what was said.
@@ -198,7 +199,7 @@ def _fold(text: str) -> str:
         return text
     folded: list[str] = []
     base = ""
-    for char in unicodedata.normalize("NFKD", text.replace("ß", "ss")):
+    for char in unicodedata.normalize("NFKD", _FRACTION.sub(_divided, text.replace("ß", "ss"))):
         if not unicodedata.combining(char):
             base = char
             folded.append(char)
@@ -208,6 +209,11 @@ def _fold(text: str) -> str:
     return "".join(
         char for char in whole if char.isalnum() or char in "-._/\\:@#+&'’" or unicodedata.category(char)[0] == "M"
     )
+
+
+def _divided(fraction: re.Match[str]) -> str:
+    """A fraction as it is typed: the line between its numbers is no character that words keep."""
+    return "/" + unicodedata.normalize("NFKD", fraction[0]).replace("\u2044", "/")
 
 
 @lru_cache(maxsize=4096)
