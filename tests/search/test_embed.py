@@ -44,6 +44,28 @@ def test_vectors_come_out_one_long() -> None:
     assert np.linalg.norm(checked(Long(), ["a"])) == pytest.approx(1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [3e38, 1e-38])
+def test_a_vector_has_a_length_whatever_its_components(size: float) -> None:
+    """F7: the square of a component may be no number of four bytes; what would be stored must be one long."""
+
+    class Extreme(FakeEmbedder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            return np.full((1, 16), size, np.float32)
+
+    assert np.linalg.norm(checked(Extreme(), ["a"])) == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_number_of_four_bytes_is_infinity() -> None:
+    class Huge(FakeEmbedder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            return [[1e300] * 16]
+
+    with pytest.raises(BadAnswer, match="infinity"):
+        checked(Huge(), ["a"])
+
+
 def test_no_text_needs_no_embedder() -> None:
     embedder = FakeEmbedder()
     assert checked(embedder, []).shape == (0, 16)

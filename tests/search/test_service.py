@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +80,28 @@ def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
     data = [{"index": n, "embedding": base64.b64encode(rows[n].tobytes()).decode()} for n in (1, 0)]
     service.body = json.dumps({"data": data}).encode()
     assert np.array_equal(checked(embedder(service, dimensions=2), ["a", "b"]), rows)
+
+
+@pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}], ids=str)
+def test_services_that_answer_a_little_differently(service: FakeService, given: Any, usage: Any) -> None:
+    """F7: no index, or one as text; no usage, or nothing in it."""
+    rows = np.eye(2, dtype=np.float32)
+    places = [{} if given is None else {"index": given[n]} for n in (0, 1)]
+    data = [{**place, "embedding": row.tolist()} for place, row in zip(places, rows, strict=True)]
+    service.body = json.dumps({"data": data, "usage": usage}).encode()
+    vectors, spent = embedder(service, dimensions=2).metered(["a", "b"])
+    assert (vectors.tolist(), spent) == (rows.tolist(), 0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_are_too_large_are_refused_quietly(service: FakeService) -> None:
+    """F7: what is no number of four bytes is an error; what only its square is not, is a vector."""
+    service.body = b'{"data": [{"index": 0, "embedding": [1e300, 1]}]}'
+    with pytest.raises(BadAnswer, match="infinity"):
+        checked(embedder(service, dimensions=2), ["a"])
+    service.body = b'{"data": [{"index": 0, "embedding": [3e38, 3e38]}]}'
+    assert checked(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx([0.5**0.5] * 2)
 
 
 WRONG: dict[str, tuple[type[RetainError], str]] = {

@@ -29,7 +29,7 @@ Family = Literal["static", "strong"]
 """How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
 CHECKS = (
     Check(
-        "all vectors of one model are equally long, and none is empty",
+        "all vectors of one model are equally long, and none is empty (`retain work` makes them anew)",
         """select model from search_vectors where tenant = :tenant group by model
            having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
     ),
@@ -108,7 +108,8 @@ def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     if not texts:
         return np.zeros((0, embedder.dimensions), np.float32)
     try:
-        found = np.asarray(embedder.embed(texts), np.float32)
+        with np.errstate(over="ignore"):  # what is too large for four bytes is infinity, and refused below
+            found = np.asarray(embedder.embed(texts), np.float32)
     except RetainError:
         raise
     except Exception as error:  # an embedder may be anybody's
@@ -119,7 +120,7 @@ def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
         raise BadAnswer(model=embedder.identity, problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}")
     if not np.isfinite(found).all():
         raise BadAnswer(model=embedder.identity, problem="a vector has NaN or infinity in it")
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    lengths = np.linalg.norm(found.astype(np.float64), axis=1, keepdims=True)  # the square of 3e38 is no float32
     if not lengths.all():
         raise BadAnswer(model=embedder.identity, problem="a vector is all zeros")
     return np.asarray(found / lengths, np.float32)

@@ -115,8 +115,9 @@ class ServiceEmbedder:
         found = np.concatenate(parts) if parts else np.zeros((0, self._dimensions), np.float32)
         if len(found) and not self._dimensions:
             self._dimensions = found.shape[1]
+        lengths = np.linalg.norm(found.astype(np.float64), axis=1, keepdims=True)  # the square of 3e38 is no float32
         with np.errstate(invalid="ignore"):  # whoever stores or compares them looks first
-            return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-30)), tokens
+            return (found / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
 
     def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
         """Ask until there is an answer, or asking again makes no sense."""
@@ -174,11 +175,12 @@ class ServiceEmbedder:
             raise _Failure(self._bad(f"it is packed, or longer than {MOST_BYTES >> 20} MiB"))
         try:
             read = json.loads(answer.body)
-            data = sorted(read["data"], key=lambda one: int(one["index"]))
-            if [one["index"] for one in data] != list(range(count)):
+            data = sorted((_index(one, place), place, one) for place, one in enumerate(read["data"]))
+            if [index for index, _, _ in data] != list(range(count)):
                 raise _Failure(self._bad(f"it has {len(data)} vectors for {count} texts"))
-            vectors = np.array([_numbers(one["embedding"]) for one in data], np.float32)
-            spent = read.get("usage", {}).get("prompt_tokens", 0)
+            with np.errstate(over="ignore"):  # whoever stores or compares them looks for infinity
+                vectors = np.array([_numbers(one["embedding"]) for _, _, one in data], np.float32)
+            spent = (read.get("usage") or {}).get("prompt_tokens", 0)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error):
             form = answer.headers.get("content-type", "nothing in particular").partition(";")[0][:50]
             raise _Failure(self._bad(f"it cannot be read (it came as {form})")) from None
@@ -289,6 +291,11 @@ def _exchange(
         outcome.append(error)
     finally:
         connection.close()
+
+
+def _index(one: Any, place: int) -> int:
+    """Which text a vector is of: as it says, in words or numbers, or the one in its place."""
+    return place if one.get("index") is None else int(one["index"])
 
 
 def _numbers(embedding: Any) -> Any:
