@@ -19,7 +19,7 @@ from retain.search.engine import Asked, Engine, Item
 from retain.search.index import Index
 from retain.search.postgres import _NEAREST, _filters
 from retain.storage.database import Transaction
-from tests.conftest import SETTINGS
+from tests.conftest import SERVERS, SETTINGS, new_database
 
 MODEL = "test@1"
 ADA = Asked(user="ada")
@@ -394,6 +394,50 @@ def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None
         assert rows.having("lantern") == [800]
         rows.remove(kept)
         assert rows.having("lantern") == [400]
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[Rows]:
+    """Each PostgreSQL in turn, before it has gathered any statistics."""
+    for url in new_database(request.param):
+        with Memory.open(url, settings=SETTINGS) as memory:
+            yield Rows(memory)
+
+
+def words_read(rows: Rows, work: Callable[[Transaction], object]) -> int:
+    """How many words a server looks at for some work; it may count what the same connection did just before."""
+
+    def measured(tx: Transaction) -> int:
+        work(tx)
+        (read,) = tx.one(_WORDS_READ) or (0,)
+        return int(read)
+
+    return rows.database.write(rows.tenant, measured, slow=True)
+
+
+_WORDS_READ = """select coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0) from pg_stat_xact_user_tables
+                 where relname = 'search_words' and :tenant <> ''"""
+_WORDS = "select count(*) from search_words where tenant = :tenant"
+_REMOVE_ALL = "delete from search_items where tenant = :tenant and id = :id"
+
+
+def test_removing_rows_reads_only_their_words(server: Rows) -> None:
+    """P13: a server that has no statistics yet looks at the words of what goes, and not at all words for each of them."""
+    for id in "abc":
+        server.add(*[f"lantern {name(n)}" for n in range(500)], id=id)
+    ((words,),) = server.read(lambda tx: tx.all(_WORDS))
+    assert words_read(server, lambda tx: tx.run(_REMOVE_ALL, id="a")) < 10 * words
+    assert words_read(server, lambda tx: tx.run(_REMOVE_ALL, id="b")) < 10 * words
+    assert server.read(lambda tx: tx.all(_WORDS)) == [(words // 3,)]
+
+
+def test_words_are_checked_in_one_pass(server: Rows) -> None:
+    """Also on a server that has no statistics yet."""
+    server.add(*[f"lantern {name(n)}" for n in range(1000)])
+    ((words,),) = server.read(lambda tx: tx.all(_WORDS))
+    wordless, stray = (check.sql for check in server.engine.checks)
+    assert words_read(server, lambda tx: tx.all(wordless)) < 10 * words
+    assert words_read(server, lambda tx: tx.all(stray)) < 10 * words
 
 
 def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine: str) -> None:

@@ -32,6 +32,7 @@ create unique index search_items_by_thing on search_items (tenant, kind, id, seq
 -- operator may not use an index, because it could leak what it compares; equality of numbers may. Users come before words:
 -- what one user writes goes to few pages of the index. A row keeps its own words, so that a trigger can remove them with it
 -- by their key: an index by row would cost as much as they do, and a foreign key would be checked once for each of them.
+-- The list of what is lost is made first: joined as it is, before there are statistics, all words were read for each row.
 create table search_words (
     number bigint not null,
     owner integer not null,
@@ -41,9 +42,10 @@ create table search_words (
 ) {strict};
 create function search_items_removed() returns trigger language plpgsql as $$
 begin
-    delete from search_words using gone, unnest(gone.words) one
-    where search_words.tenant = gone.tenant and search_words.owner = gone.owner and search_words.word = one
-    and search_words.number = gone.number;
+    with lost as materialized (select tenant, owner, unnest(words) as word, number from gone)
+    delete from search_words using lost
+    where search_words.tenant = lost.tenant and search_words.owner = lost.owner and search_words.word = lost.word
+    and search_words.number = lost.number;
     return null;
 end $$;
 create trigger search_items_removed after delete on search_items referencing old table as gone
