@@ -73,8 +73,9 @@ _AUTHORS = """select distinct author from search_items
 _AROUND = f"""select distinct {COLUMNS} from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
     spans (of_kind, of_id, low, high) join search_items
     on tenant = :tenant and kind = of_kind and id = of_id and seq between low and high
-    where (expires_at is null or expires_at > :now)"""
-_REPLACED = "delete from search_vectors where tenant = :tenant and number = any(:numbers) and model <> :model"
+    where part = 0 and (expires_at is null or expires_at > :now)"""
+_REPLACED = """delete from search_vectors
+               where tenant = :tenant and number = any(:numbers) and (model <> :model or length(vector) <> :dimension)"""
 _PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
           select tenant, number, user_id, :model, scale, vector from search_items
           join unnest(:numbers::bigint[], :scales::float8[], :vectors::bytea[]) given (number, scale, vector) using (number)
@@ -123,10 +124,11 @@ _NEAR_SETTINGS = """select set_config('hnsw.ef_search', :ef, true), set_config('
 _MOST_SCANNED = 40_000
 
 
-_WORDLESS = """select kind || ' ' || id || ' ' || seq from search_items where tenant = :tenant
-    and cardinality(words) > (select count(*) from search_words, unnest(search_items.words) one
-        where search_words.tenant = :tenant and search_words.owner = search_items.owner and word = one
-        and search_words.number = search_items.number) limit 200"""
+# Words are counted in one pass: looked up row by row, before there are statistics, all of them were read for each row.
+_WORDLESS = """with had as materialized (
+        select owner, number, count(*) words from search_words where tenant = :tenant group by owner, number)
+    select kind || ' ' || id || ' ' || seq from search_items left join had using (owner, number)
+    where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0) limit 200"""
 _STRAY = """select 'words of row ' || number || ', which is gone' from search_words where tenant = :tenant
     and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number) limit 200"""
 
@@ -164,10 +166,10 @@ class PostgresEngine(Legs):
             )
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Keep the vectors of rows that are still there, in place of another model's."""
+        """Keep the vectors of rows that are still there, in place of another model's, or of another length."""
         for start in range(0, len(vectors), _IN_ONE_STATEMENT):
             numbers, scales, small = zip(*vectors[start : start + _IN_ONE_STATEMENT], strict=True)
-            tx.run(_REPLACED, model=model, numbers=list(numbers))
+            tx.run(_REPLACED, model=model, numbers=list(numbers), dimension=len(small[0]))
             tx.run(_PUT, model=model, numbers=list(numbers), scales=list(scales), vectors=list(small))
 
     # -- reading -----------------------------------------------------------------------------------------------
