@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,8 +17,16 @@ from retain.context.assemble import Context
 from retain.context.explain import Item
 from retain.context.recall import HEAD
 from retain.context.render import PREAMBLE
+from retain.search import words
+from retain.search.candidate import Corpus
+from retain.search.engine import Asked
+from retain.search.find import Begun, Hit, Sought
+from retain.search.question import read
 from tests.context.test_assemble import INJECTIONS, measured
 from tests.search.test_find import Broken, opened
+
+if TYPE_CHECKING:
+    from retain.search.embed import Matrix
 
 TALK = (
     ("user", "My sister Clara moved to Porto in 2021."),
@@ -124,6 +136,90 @@ def test_what_the_window_does_not_show_is_recalled(me: Scope, session: str) -> N
     assert "messages 1" in sources(context)
     assert not sources(context) & shown
     assert "ada earlier in this conversation] The code of the vault is seven walrus nine." in context.messages[-2]["content"]
+
+
+def test_what_the_budget_cuts_is_recalled(me: Scope, session: str) -> None:
+    """X1: core entries and sections of notes that did not fit are said where they are what is asked for, and once."""
+    filler = "Nothing of any use stands here, and it goes on for a while. " * 4
+    me.entries.add(f"The walrus in the harbour is called Otto. {filler}", kind="core")
+    for number in range(40):
+        me.entries.add(f"{number}: {filler}", kind="core")
+    sections = [f"# Part {number}\n\n{number}: {filler}\n" for number in range(40)]
+    me.notes.overwrite("\n".join([*sections, "# Penguins\n\nThe penguin in the zoo is called Pia.\n"]))
+    for question, answer, kind in (
+        ("Who is the walrus in the harbour?", "The walrus in the harbour is called Otto.", "entries "),
+        ("Who is the penguin in the zoo?", "The penguin in the zoo is called Pia.", "notes"),
+    ):
+        for budget, layer in ((2500, "recall"), (100_000, "")):
+            context = me.context(session, question, budget=budget)
+            assert context.text().count(answer) == 1, (question, budget)
+            assert [item.layer for item in recalled(context) if item.source.startswith(kind)] == [layer] * bool(layer)
+            assert measured(context) <= context.report.tokens <= budget
+
+
+def test_the_references_listed_do_not_depend_on_what_is_recalled(me: Scope, trip: str, session: str) -> None:
+    """X2: they stand before the recent turns, where every change costs a prompt cache all that follows."""
+    for number in range(60):
+        me.refs.add(f"line {number}\n" * 20, f"The output number {number} of a long job", session=session)
+    listed = [
+        [item for item in me.context(session, message, budget=1500).report.items if item.layer == "references"]
+        for message in (QUESTION, "Is there a zyzzyva in it? ???")
+    ]
+    assert len(listed[0]) > 2
+    assert listed[0] == listed[1]
+
+
+class Cone:
+    """An embedder for which everything is much like everything, as for many models: no cosine of it is below 0.5."""
+
+    identity, dimensions, family = "cone-64@1", 64, "strong"
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        import numpy as np
+
+        found = np.zeros((len(texts), 64), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            row[0] = 2.0
+            for word in words.analyse(text):
+                row[1 + int(hashlib.sha256(word.encode()).hexdigest(), 16) % 63] += 1.0 / len(text.split())
+        return found
+
+
+def test_a_cosine_is_measured_by_its_embedder(url: str) -> None:
+    """X1: what every text has of every other is not nearness."""
+    with opened(url, Cone()) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        old, new = me.sessions.add("old").id, me.sessions.add("new").id
+        for text in (
+            "I bought tomatoes yesterday",
+            "The report is late again",
+            "My dog likes the park",
+            "Paris was rainy",
+            "We changed the oil in the car",
+            "The exam went fine",
+            "Grandma called about the lamp",
+            "A new keyboard arrived",
+        ):
+            me.messages.append(old, "user", text)
+        memory.work()
+        assert me.search("How do I configure the proxy?").hits[0].near > 0.5
+        assert recalled(me.context(new, "How do I configure the proxy of the database server?")) == []
+
+
+@pytest.mark.parametrize(("best", "expected"), [(0.9, ["0"]), (0.71, [])])
+def test_what_stands_out_is_near(best: float, expected: list[str]) -> None:
+    """X1: by an embedder of others, nearness is what lies apart from the rest of what was found."""
+    cosines = [best, *(0.7 + 0.002 * number for number in range(-10, 10))]
+    hits = [
+        Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
+        for place, near in enumerate(cosines)
+    ]
+    begun = Begun(["walrus"], [], [], Corpus(100, [3]))
+    sought = Sought(Asked("ada", "scout"), begun, read("walrus"), None, "other@1", "strong", {})
+    assert [hit.id for hit in recall._relevant(hits, sought)] == expected
+    same = [replace(hit, near=0.7) for hit in hits]
+    assert recall._relevant(same, sought) == []
+    assert len(recall._relevant(same, replace(sought, model="static-256@1"))) == len(hits)
 
 
 def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:

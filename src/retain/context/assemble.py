@@ -122,17 +122,13 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: 
     spoken = {section.layer: section for section in sections if section and section.pieces}
     listed = spoken["references"].pieces if "references" in spoken else ()
     known = {piece.source.removeprefix("refs "): piece.text for piece in listed}
-    reserved, trouble, mentioned = 0, "", set[str]()
-    if sought is not None:
-        reserved, trouble = recall.reserve(budget), recall.trouble(sought)
-        said = {piece.source for section in spoken.values() for piece in section.pieces}
-        if recalled := recall.section(tx, home, ask, sought, said):
-            spoken["recall"] = recalled
-            mentioned = {key for piece in recalled.pieces for key in placeholder.keys(piece.text)}
+    recalled = None if sought is None else recall.look(tx, home, sought)
+    reserved = 0 if recalled is None else recall.reserve(budget)
+    mentioned = recall.mentioned(recalled) if recalled else set()
     wants = [budget if layer.name == "window" else wanted(spoken, layer.name, reserved) for layer in LAYERS]
     recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
     known |= refs.known(tx, (mentioned | _mentioned(recent)) - known.keys())
-    return Found(whose, prompt, model, covered, first, spoken, recent, known, reserved, trouble)
+    return Found(whose, prompt, model, covered, first, spoken, recent, known, reserved, recalled)
 
 
 def _mentioned(messages: Sequence[Message]) -> set[str]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from retain import placeholder, tokens
 from retain.kinds import finding
@@ -18,17 +20,21 @@ from retain.kinds.findable import INACTIVE
 from retain.kinds.kind import Home, Who
 from retain.search import find, snippet, words
 from retain.search.engine import Asked
-from retain.search.find import Begun, Hit, Sought
+from retain.search.find import Hit, Sought
+from retain.search.static import StaticEmbedder
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"
-LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.02, 0.25, 0.3
+LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.05, 0.5, 0.4
 """What is recalled is at least so likely wanted, and says so much of what the message asks about, or is so near in meaning,
 or stands beside what does or is.
 
 A score alone cannot tell: it is relative to whatever else was found, and something is always the best of all.
 """
+LEAST_APART = 2.0
+"""What a cosine means is known of the built-in embedder alone: by another, what is near is so many standard deviations
+nearer than what else was found."""
 _RARE_WORDS = 1.25
 """A long message has more words than any answer covers: then more than one rare word of it is enough."""
 _CHAT = frozenset(
@@ -43,8 +49,8 @@ _CHAT = frozenset(
 """Who says only this asks for nothing that was said before."""
 MOST = 12
 _LOOKED_AT = 40
-_DEPTH = 100
-"""Rows that each leg brings: a third of what a search looks at has as much of the evidence in its first twelve."""
+_DEPTH = 60
+"""Rows that each leg brings: fewer than to a search, with as much of the evidence in the first twelve."""
 _PIECE_TOKENS = 150
 _BEGINNING, _END = 1_500, 500
 _SHARE, _SMALL = 8, 400
@@ -52,6 +58,7 @@ _OWNER = """select user_id, agent from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 _LABEL = "select label from sessions where tenant = :tenant and id = :session"
 _SIGNALS = 3
+_NO_SPREAD = 1e-6
 
 
 def reserve(budget: int) -> int:
@@ -76,27 +83,44 @@ def seek(home: Home, who: Who, ask: Ask) -> Sought | None:
     return finding.seek(home, who, text, Asked(who.user, who.agent), None, _DEPTH)
 
 
-def section(tx: Transaction, home: Home, ask: Ask, sought: Sought, said: Collection[str]) -> Section | None:
-    """What is recalled, but for what is `said` anyway, by its sources."""
-    found = find.finish(tx, home.index, sought, _LOOKED_AT)
-    new = [hit for hit in found if hit.role != INACTIVE and hit.kind != "notes" and source(hit, ask.session) not in said]
-    hits = _relevant(new, sought.begun)[: 2 * MOST]  # the recent turns may show some of them
-    hits.sort(key=lambda hit: hit.at)
+@dataclass(frozen=True)
+class Recalled:
+    """What was found for a message, best first, and the labels of the conversations that it is from."""
+
+    hits: Sequence[Hit]
+    sought: Sought
+    labels: Mapping[str, str]
+
+
+def look(tx: Transaction, home: Home, sought: Sought) -> Recalled:
+    """The second half of the search: what is about what the message asks."""
+    found = [hit for hit in find.finish(tx, home.index, sought, _LOOKED_AT) if hit.role != INACTIVE]
+    hits = _relevant(found, sought)
     sessions = dict.fromkeys(hit.id for hit in hits if hit.kind == "messages")
-    labels = {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions}
-    pieces = [_piece(hit, ask, sought, labels) for hit in hits]
-    return Section("recall", pieces, _write) if pieces else None
+    return Recalled(hits, sought, {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions})
 
 
-def _relevant(hits: Sequence[Hit], begun: Begun) -> list[Hit]:
+def section(recalled: Recalled, ask: Ask, shown: Collection[str], notes: str | None) -> Section:
+    """The best of what is not `shown` already, by its sources, nor in what is said of the `notes`: None for all of them."""
+    new = (
+        hit
+        for hit in recalled.hits
+        if (source(hit, ask.session) not in shown and (hit.kind != "notes" or (notes is not None and hit.text not in notes)))
+    )
+    hits = sorted(islice(new, MOST), key=lambda hit: hit.at)
+    return Section("recall", [_piece(hit, ask, recalled.sought, recalled.labels) for hit in hits], _write)
+
+
+def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
     """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
+    begun, near = sought.begun, _near(hits, sought.model)
     rows = begun.corpus.count + 1
     having = zip(begun.words, begun.corpus.having, strict=True)
     told = {word: max(math.log(rows / (max(count, 1) + 0.5)), 0.0) for word, count in having}
     enough = min(LEAST_COVERED * sum(told.values()), _RARE_WORDS * math.log(rows))
 
     def about(hit: Hit) -> bool:
-        if hit.near is not None and hit.near >= LEAST_NEAR:
+        if hit.near is not None and hit.near >= near:
             return True
         has = told.keys() & words.of_item(hit.author, hit.title, hit.text, None)
         return bool(has) and sum(told[word] for word in has) >= enough
@@ -106,11 +130,18 @@ def _relevant(hits: Sequence[Hit], begun: Begun) -> list[Hit]:
     return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
 
-def best(pieces: Sequence[Piece], shown: Collection[str]) -> Sequence[Piece]:
-    """The pieces that are worth most, in their order, without those that are shown already."""
-    left = [piece for piece in pieces if piece.source not in shown]
-    least = sorted((piece.worth for piece in left), reverse=True)[:MOST][-1:]
-    return [piece for piece in left if piece.worth >= least[0]][:MOST]
+def _near(hits: Sequence[Hit], model: str) -> float:
+    """How large a cosine is large."""
+    cosines = [hit.near for hit in hits if hit.near is not None]
+    if model == StaticEmbedder.identity or not cosines:
+        return LEAST_NEAR
+    return statistics.fmean(cosines) + max(LEAST_APART * statistics.pstdev(cosines), _NO_SPREAD)
+
+
+def mentioned(recalled: Recalled) -> set[str]:
+    """The keys of the references that are recalled, or named in what is."""
+    named = {key for hit in recalled.hits for key in placeholder.keys(hit.text)}
+    return named | {hit.id for hit in recalled.hits if hit.kind == "refs"}
 
 
 def trouble(sought: Sought) -> str:
@@ -126,6 +157,8 @@ def source(hit: Hit, session: str) -> str:
             return f"messages {hit.seq}" if hit.id == session else f"messages {hit.id} {hit.seq}"
         case "knowledge":
             return f"knowledge {hit.id} {hit.seq}"
+        case "notes":
+            return f"notes, section {hit.seq + 1}"
         case "state":
             area, key = json.loads(hit.id)
             owner = area if area.startswith("session:") and area != f"session:{session}" else area.partition(":")[0]
@@ -155,6 +188,8 @@ def _about(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> str
             told = f"{who} {'earlier in this conversation' if hit.id == ask.session else where}"
         case "entries":
             told = f"{hit.author} on a whiteboard" if hit.role == "whiteboard" else f"your {hit.role}"
+        case "notes":
+            told = f"your notes › {hit.title}" if hit.title else "your notes"
         case "refs":
             told = "a stored output, which retrieve_memory opens"
         case "state":

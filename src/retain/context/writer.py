@@ -8,13 +8,13 @@ end what is new each time: state, the whiteboard, what was recalled, the new mes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from retain import placeholder, tokens
-from retain.context import render
+from retain.context import recall, render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Item, Report
-from retain.context.recall import best
+from retain.context.recall import Recalled
 from retain.context.render import Said
 from retain.context.window import Line, Voices, size, window
 from retain.kinds.kind import Who
@@ -38,7 +38,7 @@ _GIVEN_UP = ("whiteboard", "state", "fragment", "notes", "private", "summary")
 class Found:
     """What one read transaction found.
 
-    `reserved` tokens are kept for the recall, and `trouble` is why not all was looked through for it.
+    `reserved` tokens are kept for what was `recalled`.
     """
 
     who: Who
@@ -50,7 +50,7 @@ class Found:
     messages: Sequence[Message]
     known: Mapping[str, str]
     reserved: int = 0
-    trouble: str = ""
+    recalled: Recalled | None = None
 
     @property
     def whole_prompt(self) -> str:
@@ -92,8 +92,9 @@ class Writer:
         room = self.budget - base - self.shares["references"]
         reserved = max(min(self.shares["recall"], room), 0)
         recent = self._window(room - reserved)
-        cost = base + self._fill_recall(recent, reserved) + sum(line.tokens for line in recent)
-        cost += self._fill_references(recent, self.budget - cost)
+        cost = base + sum(line.tokens for line in recent)
+        cost += self._fill_references(recent, self.budget - cost - reserved)  # the same references, whatever is recalled
+        cost += self._fill_recall(reserved)
         return self._said(recent), self._report(cost)
 
     def _base(self) -> int:
@@ -195,15 +196,18 @@ class Writer:
         self.written["references"] = render.fence(listed) if kept else ""
         return size(Said("user", self.written["references"])) if kept else 0
 
-    def _fill_recall(self, recent: Sequence[Line], room: int) -> int:
-        """What was recalled and is not among the recent turns, and what it costs with its fence."""
-        section, before = self.found.sections.get("recall"), sum(map(size, self._data()))
-        if self.found.trouble:
-            self.left_out["recall"] = [Item("recall", "vectors", 0, self.found.trouble)]
-        if section is not None:
-            pieces = best(section.pieces, {f"messages {line.seq}" for line in recent})
-            fence = 0 if before else size(Said("user", render.fence("")))
-            self._fill("recall", replace(section, pieces=pieces), room - fence)
+    def _fill_recall(self, room: int) -> int:
+        """What was recalled and is not said already, and what it costs with its fence."""
+        recalled, before = self.found.recalled, sum(map(size, self._data()))
+        if recalled is None:
+            return 0
+        if why := recall.trouble(recalled.sought):
+            self.left_out["recall"] = [Item("recall", "vectors", 0, why)]
+        shown = {item.source for items in self.items.values() for item in items}
+        notes = self.written.get("notes", "") if self.left_out.get("notes") else None
+        section = recall.section(recalled, self.ask, shown, notes)
+        fence = 0 if before else size(Said("user", render.fence("")))
+        self._fill("recall", section, room - fence)
         return sum(map(size, self._data())) - before
 
     def _data(self) -> list[Said]:
