@@ -25,10 +25,11 @@ INACTIVE = "inactive"
 
 # -- messages: id is the session, seq the number -----------------------------------------------------------------------
 
-_MESSAGES = """select session_id, seq, user_id, agent, role, author, content, messages.created_at
-    from messages join sessions on sessions.tenant = :tenant and sessions.id = session_id
-    where messages.tenant = :tenant and (session_id, seq) > (:session, :seq) and not exists (
-        select 1 from search_items found where found.tenant = :tenant and found.kind = 'messages'
+# Each row is looked up by its key: as a join, a server that has no statistics, as after an import, read all for each of them.
+_MESSAGES = """select session_id, seq, (select user_id from sessions where tenant = :tenant and id = session_id),
+        (select agent from sessions where tenant = :tenant and id = session_id), role, author, content, created_at
+    from messages where tenant = :tenant and (session_id, seq) > (:session, :seq) and 0 = (
+        select count(*) from search_items found where found.tenant = :tenant and found.kind = 'messages'
         and found.id = messages.session_id and found.seq = messages.seq)
     order by session_id, seq limit :size"""
 _NO_MESSAGE = """select number, 'message ' || cast(seq as {text}) || ' of session ' || id from search_items
