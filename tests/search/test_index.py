@@ -17,7 +17,9 @@ from retain import Memory, NewMessage, Scope
 from retain.errors import Conflict, Full, NotFound, WrongVersion
 from retain.faces.cli import main
 from retain.kinds import findable
-from retain.search.engine import Item
+from retain.search import rebuild
+from retain.search import words as analysis
+from retain.search.engine import Asked, Item
 from retain.search.index import LONGEST, parts
 from retain.storage import leases, migrate
 from retain.storage.database import Transaction
@@ -561,15 +563,127 @@ def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: 
         memory.reindex(tenants=["nobody"])
 
 
+ENTRY = "entri"  # as it is indexed
+
+
+def every(memory: Memory) -> set[Any]:
+    """All rows, with their numbers."""
+    return {tuple(row) for row in memory.database.read("acme", lambda tx: tx.all(_ROWS))}
+
+
+def found(memory: Memory, word: str) -> int:
+    """How many rows the words leg finds."""
+    engine = memory.home.index.engine
+    return len(memory.database.read("acme", lambda tx: engine.matching(tx, [word], Asked(user="ada"), 1000)).numbers)
+
+
+def test_words_that_were_lost_are_written_again(memory: Memory, me: Scope, url: str) -> None:
+    """B36: rows that are there and are not found are named by verify, with the remedy, and that is one."""
+    fill(me, 40)
+    before = every(memory)
+    assert found(memory, ENTRY) == 40
+    with raw(url) as database:
+        column = "rowid" if url.startswith("sqlite") else "number"
+        database.all(f"delete from search_words where {column} % 2 = 0")
+    assert found(memory, ENTRY) < 40
+    (wrong,) = (finding for finding in memory.verify() if not finding.ok)
+    assert wrong.check == "every row of the index has its words (`retain reindex` writes them again)"
+    assert memory.reindex().reworded >= 120
+    sound(memory)
+    assert found(memory, ENTRY) == 40
+    assert every(memory) == before
+    assert memory.reindex() == reindex.Reindexed()
+
+
+def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url: str) -> None:
+    """P13; and verify names them in their own tenant alone."""
+    fill(me, 40)
+    memory.scope("other", "ada", "scout").entries.add("of another tenant")
+    with raw(url) as database:
+        if url.startswith("sqlite"):
+            database.all("drop trigger search_items_removed")
+        database.all("delete from search_items where kind = 'entries' and tenant = 'acme'")
+    memory.database.write("acme", lambda tx: tx.run("delete from entries where tenant = :tenant"))
+    (wrong,) = (finding for finding in memory.verify() if not finding.ok)
+    assert wrong.check == "there are no words of rows that are gone (`retain reindex` removes them)"
+    assert wrong.problem.startswith("acme: ")
+    assert "other: " not in wrong.problem
+    assert memory.reindex().removed >= 30
+    sound(memory)
+
+
+def test_rows_of_an_older_analysis_get_their_words_anew(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B36: a database that an older version indexed is behind; killed or not, all is new in the end, under its numbers."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, 80)
+    before = every(memory)
+    known = analysis.of_item
+    monkeypatch.setattr(analysis, "of_item", lambda *said: [word + "new" for word in known(*said)])
+    monkeypatch.setattr(analysis, "ANALYSIS", 2)
+    rebuild.outdate(memory.database)
+    assert behind(memory)
+
+    def killed(done: int, total: int) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        memory.reindex(progress=killed)
+    assert 0 < found(memory, ENTRY) < 80
+    me.entries.add("entry 80")
+    me.sessions.remove("s000")
+    again = open_memory()
+    assert not behind(again)
+    assert (found(again, ENTRY), found(again, ENTRY + "new")) == (0, 81)
+    assert len(every(again) - before) == 1
+    assert {row[1] for row in before - every(again)} == {"s000"}
+    sound(again)
+    assert again.reindex() == reindex.Reindexed()
+    monkeypatch.setattr(analysis, "ANALYSIS", 1)
+    rebuild.outdate(again.database)
+    assert not behind(again), "an older version leaves a newer one's words alone"
+
+
+def test_writers_go_on_while_words_are_written_anew(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, 60)
+    monkeypatch.setattr(analysis, "ANALYSIS", 2)
+    monkeypatch.setattr(rebuild, "IN_ONE_WRITE", 20)
+    rebuild.outdate(memory.database)
+    start = threading.Barrier(2)
+
+    def write() -> None:
+        start.wait()
+        for n in reversed(range(60)):
+            me.sessions.remove(f"s{n:03}")
+            me.state.set(f"key {n:03}", "set meanwhile")
+
+    def filler() -> None:
+        start.wait()
+        memory.reindex()
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in (pool.submit(write), pool.submit(filler)):
+            done.result()
+    assert not behind(memory)
+    assert (len(texts(memory, "messages")), len(texts(memory, "entries")), found(memory, "meanwhil")) == (0, 60, 60)
+    sound(memory)
+
+
 def test_the_command_fills_the_index(
     open_memory: Callable[..., Memory], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory = open_memory()
     fill(memory.scope("acme", "ada", "scout"), 2)
-    with raw(url) as database:
-        database.all("delete from search_items where kind = 'messages'")
+    lose = "delete from search_items where tenant = :tenant and kind = 'messages'"
+    memory.database.write("acme", lambda tx: tx.run(lose))
     command = ["reindex", "--database", url, "--json"]
     assert main([*command, "--tenant", "acme"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"added": 10, "removed": 0}
+    assert json.loads(capsys.readouterr().out) == {"added": 10, "removed": 0, "reworded": 0}
     assert main([*command, "--all-tenants"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"added": 0, "removed": 0}
+    assert json.loads(capsys.readouterr().out) == {"added": 0, "removed": 0, "reworded": 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -95,6 +95,18 @@ class Engine(Protocol):
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Keep the vectors of rows that are still there: number, scale and one signed byte for each dimension."""
+        ...
+
+    def lost(self, tx: Transaction) -> list[int]:
+        """The numbers of rows whose words are not all there, some thousands at most."""
+        ...
+
+    def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
+        """Write the words of rows anew, where the rows are still there; how many are."""
+        ...
+
+    def sweep(self, tx: Transaction) -> int:
+        """Remove words of rows that are gone; of how many rows they were."""
         ...
 
     def extent(self, tx: Transaction, asked: Asked) -> int:

@@ -7,7 +7,7 @@ hashes, compared as numbers.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -131,14 +131,31 @@ _WORDLESS = """with had as materialized (
     where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0) limit 200"""
 _STRAY = """select 'words of row ' || number || ', which is gone' from search_words where tenant = :tenant
     and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number) limit 200"""
+_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace("limit 200", "limit 20000")
+_SWEEP = """with gone as (
+        delete from search_words where tenant = :tenant
+        and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number)
+        returning number)
+    select count(distinct number) from gone"""
+_HELD = "select number from search_items where tenant = :tenant and number = any(:numbers) order by number for update"
+_UNWORD = """with old as materialized (select owner, unnest(words) as word, number from search_items
+                 where tenant = :tenant and number = any(:numbers))
+    delete from search_words using old where search_words.tenant = :tenant and search_words.owner = old.owner
+    and search_words.word = old.word and search_words.number = old.number"""
+_REWORD = """update search_items set words = (:words::int[])[past + 1 : until]
+    from unnest(:numbers::bigint[], :past::int[], :until::int[]) given (this, past, until)
+    where tenant = :tenant and number = this"""
+_WORD = """insert into search_words (tenant, word, owner, number)
+    select :tenant, word, owner, number from search_items, unnest(words) word
+    where tenant = :tenant and number = any(:numbers) on conflict do nothing"""
 
 
 class PostgresEngine(Legs):
     """Words and vectors on PostgreSQL."""
 
     checks = (
-        Check("every row of the index has its words", _WORDLESS),
-        Check("there are no words of rows that are gone", _STRAY),
+        Check("every row of the index has its words (`retain reindex` writes them again)", _WORDLESS),
+        Check("there are no words of rows that are gone (`retain reindex` removes them)", _STRAY),
     )
 
     exact = 150_000
@@ -164,6 +181,30 @@ class PostgresEngine(Legs):
                 past=[0, *until[:-1]],
                 until=until,
             )
+
+    def lost(self, tx: Transaction) -> list[int]:
+        """Rows that have fewer words than they say."""
+        return [number for (number,) in tx.all(_LOST)]
+
+    def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
+        """Write the words of rows anew; who removes one meanwhile waits, and removes the new ones."""
+        numbers = [number for (number,) in tx.all(_HELD, numbers=list(rows))]
+        words = [list({_hash(word) for word in rows[number]}) for number in numbers]
+        until = list(accumulate(len(its) for its in words))
+        tx.run(_UNWORD, numbers=numbers)
+        tx.run(
+            _REWORD,
+            numbers=numbers,
+            words=list(chain.from_iterable(words)),
+            past=[0, *until[:-1]][: len(until)],
+            until=until,
+        )
+        tx.run(_WORD, numbers=numbers)
+        return len(numbers)
+
+    def sweep(self, tx: Transaction) -> int:
+        """Remove words of rows that are gone."""
+        return int((tx.one(_SWEEP) or (0,))[0])
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Keep the vectors of rows that are still there, in place of another model's, or of another length."""

@@ -1,5 +1,7 @@
 """Filling the index with what it lacks: after a migration from before there was one, and after an import.
 
+Where the analysis of words has changed, or words were lost, rows get theirs anew; they keep their numbers and vectors.
+
 What is written at any other time puts its rows into the index itself, so this runs beside any number of writers. A batch is
 read and made ready outside of any write; then its things are kept from others, and only what is still as it was
 read, and still lacks its rows, gets them.
@@ -14,10 +16,12 @@ from itertools import islice
 from typing import Any
 
 from retain.errors import Corrupt, Unreachable
+from retain.search import words as analysis
 from retain.search.engine import Item
 from retain.search.index import Index
+from retain.search.legs import indexed
 from retain.storage.blobs import Blobs
-from retain.storage.database import Database, Row, Transaction
+from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
 from retain.storage.tables import Check
 
 IN_ONE_WRITE = 200
@@ -25,7 +29,15 @@ _MOST_WRONG = 200
 _BEGINNING = 16 << 10
 _REMOVE = "delete from search_items where tenant = :tenant and number = :number"
 _ROUND = "select round from search_behind where tenant = :tenant"
-_DONE = "delete from search_behind where tenant = :tenant and round = :round"
+_DONE = "delete from search_behind where tenant = :tenant and round = :round and old = 0"
+_OLDER = "select version from search_analysis where version < :version and :tenant <> ''"
+_OUTDATED = """insert into search_behind (tenant, round, old)
+    select :tenant, 1, coalesce(max(number), 0) from search_items where tenant = :tenant
+    on conflict (tenant) do update set round = search_behind.round + 1, old = excluded.old"""
+_UPDATED = "update search_analysis set version = :version where version < :version and :tenant <> ''"
+_OLD = """select number from search_items where tenant = :tenant
+    and number <= (select old from search_behind where tenant = :tenant) order by number desc limit :size"""
+_UP_TO = "update search_behind set old = :number where tenant = :tenant and old > :number"
 Place = tuple[Any, ...]
 
 
@@ -74,18 +86,30 @@ class Findable:
 
 @dataclass(frozen=True)
 class Reindexed:
-    """How many rows the index lacked and has now, and how many of nothing it had and has no more."""
+    """How many rows the index lacked and has now, how many of nothing it had and has no more, how many got new words."""
 
     added: int = 0
     removed: int = 0
+    reworded: int = 0
 
     def __add__(self, other: Reindexed) -> Reindexed:
-        return Reindexed(self.added + other.added, self.removed + other.removed)
+        return Reindexed(self.added + other.added, self.removed + other.removed, self.reworded + other.reworded)
 
 
 def behind(tx: Transaction) -> bool:
     """Whether the index of a tenant may lack something."""
     return tx.one(_ROUND) is not None
+
+
+def outdate(database: Database) -> None:
+    """Where words were analysed by an older version, everything is behind. A newer version's words are left alone."""
+    if database.read(EVERY_TENANT, lambda tx: tx.one(_OLDER, version=analysis.ANALYSIS)) is None:
+        return
+    tenants = database.tenants()
+    for tenant in tenants:
+        database.write(tenant, lambda tx: tx.run(_OUTDATED), slow=True)
+    if tenants:  # nothing is written for nobody
+        database.write(tenants[-1], lambda tx: tx.run(_UPDATED, version=analysis.ANALYSIS))
 
 
 class Filling:
@@ -109,9 +133,42 @@ class Filling:
                 total += Reindexed(added)
             while removed := self._database.write(self._tenant, partial(_tidy, things=things), slow=True):
                 total += Reindexed(0, removed)
+        total += Reindexed(0, 0, self._modernised())
         if begun is not None:  # an import that goes on meanwhile has counted on, and then nothing is ended here
             self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=begun[0]))
         return total
+
+    def mend(self) -> Reindexed:
+        """Write words anew that were lost, and remove those of rows that are gone; every word is looked at."""
+        total = 0
+        while lost := self._database.read(self._tenant, self._index.engine.lost, slow=True):
+            done = sum(self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE))
+            total += done
+            if not done:  # they were removed meanwhile
+                break
+        return Reindexed(0, self._database.write(self._tenant, self._index.engine.sweep, slow=True), total)
+
+    def _modernised(self) -> int:
+        """Give rows from an older analysis the words of this one, the newest first; how many there were."""
+        total = 0
+        while rows := self._database.read(self._tenant, lambda tx: tx.all(_OLD, size=IN_ONE_WRITE)):
+            total += self._reword([number for (number,) in rows], rows[-1][0] - 1)
+        self._database.write(self._tenant, lambda tx: tx.run(_UP_TO, number=0))
+        return total
+
+    def _reword(self, numbers: Sequence[int], left: int | None = None) -> int:
+        """Analyse rows outside of any write, and write their words where they are still there."""
+        items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
+        words = {n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at) for n, i in items.items()}
+
+        def work(tx: Transaction) -> int:
+            if left is not None:
+                tx.run(_UP_TO, number=left)
+            return self._index.engine.reword(tx, words)
+
+        done = self._database.write(self._tenant, work, slow=True)
+        self._progress(done)
+        return done
 
     def _once(self, things: Findable) -> int:
         """One way through everything that lacks its rows; how many rows that made."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.search.engine import Asked, Item
-from retain.search.legs import COLUMNS, Legs, Posting, digest, indexed, item
+from retain.search.legs import ANY, COLUMNS, Legs, Posting, digest, indexed, item
 from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -56,8 +56,9 @@ _ITEMS = f"select {COLUMNS} from {_THESE} where tenant = :tenant"
 _AUTHORS = f"select distinct author from {_THESE} where tenant = :tenant and author <> ''"
 _AROUND = f"""select distinct {COLUMNS} from (select value as span from json_each(:spans)) cross join search_items
     on tenant = :tenant and kind = span ->> 0 and id = span ->> 1 and seq between span ->> 2 and span ->> 3
-    where (expires_at is null or expires_at > :now)"""
-_REPLACED = "delete from search_vectors where tenant = :tenant and number = :number and model <> :model"
+    where part = 0 and (expires_at is null or expires_at > :now)"""
+_REPLACED = """delete from search_vectors
+               where tenant = :tenant and number = :number and (model <> :model or length(vector) <> :dimension)"""
 _PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
           select tenant, number, user_id, :model, :scale, :vector from search_items
           where tenant = :tenant and number = :number on conflict do nothing"""
@@ -77,16 +78,28 @@ _THEIRS = """select number, scale, vector
 # What FTS5 has of a row, it has under the row's number in this table of its own.
 _WORDLESS = """select kind || ' ' || id || ' ' || seq from search_items where tenant = :tenant
     and number <= (select number from search_absorbed) and number not in (select id from search_words_docsize) limit 200"""
-_STRAY = """select 'words of row ' || id || ', which is gone' from search_words_docsize where :tenant <> ''
-    and id not in (select number from search_items where number <= (select number from search_absorbed)) limit 200"""
+_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace("limit 200", "limit 20000")
+# Whose words they are, only the words say: every row has the mark that all rows of its tenant have.
+_STRAY = """select rowid, :tenant from search_words where search_words match :query
+    and not exists (select 1 from search_items where number = search_words.rowid) limit 20000"""
+_STILL = f"select number, user_id from {_THESE} where tenant = :tenant and number <= (select number from search_absorbed)"
+_UNWORD = "delete from search_words where rowid = :number and :tenant <> ''"
+_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
+
+
+def _stray(tx: Transaction) -> list[int]:
+    return [number for number, _ in tx.all(_STRAY, query=_query(tx.tenant, ANY, None))]
 
 
 class SqliteEngine(Legs):
     """Words and vectors on SQLite."""
 
     checks = (
-        Check("every row of the index has its words", _WORDLESS),
-        Check("there are no words of rows that are gone", _STRAY),
+        Check("every row of the index has its words (`retain reindex` writes them again)", _WORDLESS),
+        Check(
+            "there are no words of rows that are gone (`retain reindex` removes them)",
+            find=lambda tx: [f"words of row {number}, which is gone" for number in _stray(tx)],
+        ),
     )
 
     def __init__(self, vector_mib: int = 512) -> None:
@@ -108,13 +121,35 @@ class SqliteEngine(Legs):
     def _absorb(self, tx: Transaction, last: int) -> None:
         after, _ = tx.one(_ABSORBED) or (0, "")
         while rows := tx.all(_WAITING, after=after, last=last, size=_AT_ONCE):
-            tx.many(_INDEX, [_line(*row) for row in rows])
+            tx.many(_INDEX, [_line(number, tenant, user, indexed(*said)) for number, tenant, user, *said in rows])
             after = rows[-1][0]
         tx.run(_MARK, number=last)
 
+    def lost(self, tx: Transaction) -> list[int]:
+        """Rows that FTS5 should have and does not."""
+        return [number for (number,) in tx.all(_LOST)]
+
+    def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
+        """Write the words of rows anew; those of the tail are read from their text at each search."""
+        still = tx.all(_STILL, numbers=json.dumps(list(rows)))
+        tx.many(_UNWORD, [{"number": number} for number, _ in still])
+        tx.many(_INDEX, [_line(number, tx.tenant, user, rows[number]) for number, user in still])
+        tx.run(_REMOVED, count=len(still))
+        return len(still)
+
+    def sweep(self, tx: Transaction) -> int:
+        """Remove words of rows that are gone."""
+        stray = _stray(tx)
+        tx.many(_UNWORD, [{"number": number} for number in stray])
+        tx.run(_REMOVED, count=len(stray))
+        return len(stray)
+
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Keep the vectors of rows that are still there, in place of another model's."""
-        rows = [{"model": model, "number": number, "scale": scale, "vector": vector} for number, scale, vector in vectors]
+        """Keep the vectors of rows that are still there, in place of another model's, or of another length."""
+        rows = [
+            {"model": model, "number": number, "scale": scale, "vector": vector, "dimension": len(vector)}
+            for number, scale, vector in vectors
+        ]
         tx.many(_REPLACED, rows)
         tx.many(_PUT, rows)
 
@@ -206,12 +241,9 @@ class SqliteEngine(Legs):
         return tx.all(_THEIRS, numbers=json.dumps(list(numbers)), model=model, dimension=dimension)
 
 
-def _line(
-    number: int, tenant: str, user: str | None, kind: str, session: str | None, author: str, title: str, text: str, at: int
-) -> dict[str, Any]:
+def _line(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:
     """What FTS5 is given of a row: each word with a suffix for its tenant and its user, so that postings are short."""
     suffix = f".{digest(tenant)}{_owner(user)}"
-    words = indexed(kind, session, author, title, text, at)
     return {"number": number, "words": " ".join([word + suffix for word in words])}
 
 

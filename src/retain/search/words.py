@@ -20,6 +20,8 @@ from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
 __all__ = ["STOP", "analyse", "bare", "of_item", "of_question"]
 
+ANALYSIS = 1
+"""Counts on with each change of what words a text has: rows that were indexed before it get their words anew."""
 MOST_BYTES = 64
 MOST_KNOWN = 1 << 16
 _SHORT = 24  # characters of a token worth keeping

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from retain.errors import NotFound, StorageError
 from retain.kinds import KINDS
 from retain.kinds.kind import Home
-from retain.search.rebuild import Filling, Reindexed, behind
+from retain.search.rebuild import Filling, Reindexed, behind, outdate
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 from retain.work.job import Done, Progress
@@ -30,13 +30,14 @@ def reindex(home: Home, tenants: Sequence[str] | None = None, progress: Progress
             raise NotFound(what="tenant", id=tenant)
     total = Reindexed()
     for tenant in known if tenants is None else tenants:
-        total += _fill(home, tenant, total.added, progress)
+        total += _fill(home, tenant, total.added, progress, whole=True)
     return total
 
 
 def catch_up(home: Home, progress: Progress | None = None) -> Reindexed:
     """Fill the index of the tenants that are behind, but for those that another process is at."""
     total = Reindexed()
+    outdate(home.database)
     for (tenant,) in home.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
         log.info("the index of tenant %s is behind: filling it", tenant)
         try:
@@ -51,7 +52,7 @@ def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = Non
     if not home.database.read(tenant, behind):
         return Done()
     made = _alone(home, tenant, 0, progress)
-    return Done(left=1) if made is None else Done(done=made.added)
+    return Done(left=1) if made is None else Done(done=made.added + made.reworded)
 
 
 def _alone(home: Home, tenant: str, before: int, progress: Progress | None) -> Reindexed | None:
@@ -71,7 +72,8 @@ def _alone(home: Home, tenant: str, before: int, progress: Progress | None) -> R
         leases.release(home.database, lease)
 
 
-def _fill(home: Home, tenant: str, before: int, progress: Progress | None) -> Reindexed:
+def _fill(home: Home, tenant: str, before: int, progress: Progress | None, *, whole: bool = False) -> Reindexed:
+    """Fill the index of a tenant; if the whole of it, what it has is looked at too."""
     done = before
 
     def added(rows: int) -> None:
@@ -80,4 +82,5 @@ def _fill(home: Home, tenant: str, before: int, progress: Progress | None) -> Re
         if progress:
             progress(done, 0)
 
-    return Filling(home.database, home.index, home.blobs, tenant, added).run(_KINDS)
+    filling = Filling(home.database, home.index, home.blobs, tenant, added)
+    return filling.run(_KINDS) + (filling.mend() if whole else Reindexed())
