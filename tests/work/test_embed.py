@@ -15,12 +15,13 @@ import pytest
 from retain import Memory, Scope, clock
 from retain.errors import ModelUnavailable
 from retain.search.embed import checked
+from retain.search.engine import Item
 from retain.storage import leases
 from retain.testing import FakeEmbedder, FakeService
 from retain.work import embed
 from retain.work.embed import Lag, Vectors, lag
 from retain.work.loop import Worker
-from tests.conftest import SETTINGS, Now
+from tests.conftest import SETTINGS, START, Now
 
 Open = Callable[..., Memory]
 
@@ -68,7 +69,7 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
     texts = say(using(memory, fake), 600)
     before = lag(memory.home, "acme")
     assert (before.pending, before.identity) == (600, "fake-16@1")
-    assert before.oldest_seconds >= 0
+    assert before.seconds >= 0
     done = memory.work().jobs["vectors"]
     assert (done.done, done.left, done.failed) == (600, 0, 0)
     assert lag(memory.home, "acme") == Lag(0, 0.0, "fake-16@1")
@@ -192,6 +193,22 @@ def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> N
     assert all(finding.ok for finding in memory.verify())
 
 
+def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -> None:
+    """B36: a name alone says nothing of the length; who changes it is behind, and no vector of the old length stays."""
+    texts = say(using(memory, FakeEmbedder(16)), 20)
+    job = Vectors()
+    job.run(memory.home, "acme")
+    longer = FakeEmbedder(24)
+    longer.identity = "fake-16@1"
+    using(memory, longer)
+    assert lag(memory.home, "acme").pending == 20
+    assert job.run(memory.home, "acme").done == 20
+    assert {(model, len(vector)) for model, vector in vectors(memory).values()} == {("fake-16@1", 24)}
+    assert lag(memory.home, "acme").pending == 0
+    assert "vectors" in mine(memory).search(texts[3]).hits[0].legs
+    assert all(finding.ok for finding in memory.verify())
+
+
 def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbedder) -> None:
     """B36."""
     say(using(memory, fake), 3)
@@ -205,7 +222,11 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
         ),
     )
     wrong = {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
-    assert "fake-16@1" in wrong["all vectors of one model are equally long, and none is empty"]
+    assert (
+        "fake-16@1" in wrong["all vectors of one model are equally long, and none is empty (`retain work` makes them anew)"]
+    )
+    memory.work()
+    assert all(finding.ok for finding in memory.verify())
 
 
 def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> None:
@@ -313,7 +334,22 @@ def test_seconds_are_those_of_the_database(open_memory: Open, now: Now) -> None:
     memory = using(open_memory(now), FakeEmbedder())
     say(memory, 1)
     now.pass_days(0.5)
-    assert lag(memory.home, "acme").oldest_seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
+    assert lag(memory.home, "acme").seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
+
+
+def test_what_is_old_and_written_now_waits_since_the_last_round(open_memory: Open, now: Now) -> None:
+    """P12: `embedding_lag_seconds` is how long a row waits for its vector, not how long ago its thing happened."""
+    memory = using(open_memory(now), FakeEmbedder(fails=lambda text: text.endswith("topic1")))
+    say(memory, 2)
+    now.pass_days(300)
+    memory.work()
+    assert lag(memory.home, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), "one of them still waits"
+    using(memory, FakeEmbedder())
+    memory.work()
+    again = [Item("messages", "s", "as if it was imported", START, 1, 9, "ada")]
+    memory.database.write("acme", lambda tx: memory.home.index.add(tx, again))
+    now.pass_days(0.25)
+    assert lag(memory.home, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")
 
 
 def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> None:

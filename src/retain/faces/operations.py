@@ -51,8 +51,8 @@ def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, i
         name = memory.home.embedder.identity if memory.home.embedder else "none"
     except (ModelError, SettingsError) as error:
         return f"cannot be used now: {error}", {}
-    oldest = max((one.oldest_seconds for one in lags), default=0.0)
-    return name, {"pending": sum(one.pending for one in lags), "oldest_seconds": round(oldest)}
+    longest = max((one.seconds for one in lags), default=0.0)
+    return name, {"pending": sum(one.pending for one in lags), "embedding_lag_seconds": round(longest)}
 
 
 def migrate_status(arguments: Arguments) -> int:

@@ -31,37 +31,53 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0  # seconds before a text that failed
 _MOST_FAILING = 10_000
 # Two lists, compared here: a server without statistics would join them row by row, in the square of the time.
 _ROWS = "select number from search_items where tenant = :tenant and number > :above order by number limit :most"
-_MADE = """select number from search_vectors
-           where tenant = :tenant and model = :model and number > :above and number <= :top"""
+_MADE = """select number from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension
+           and number > :above and number <= :top"""
 _AT = "select at from search_items where tenant = :tenant and number = :number"
+_LAST = "select at from search_embedded where tenant = :tenant"
+_FINISHED = """insert into search_embedded (tenant, at) values (:tenant, :at)
+               on conflict (tenant) do update set at = excluded.at where search_embedded.at < excluded.at"""
 _COUNT = """select (select count(*) from search_items where tenant = :tenant)
-                 - (select count(*) from search_vectors where tenant = :tenant and model = :model)"""
+                 - (select count(*) from search_vectors
+                    where tenant = :tenant and model = :model and length(vector) = :dimension)"""
 
 
 @dataclass(frozen=True)
 class Lag:
-    """How many rows have no vector of this embedder yet, and how many seconds ago the first of them happened."""
+    """How many rows have no vector of this embedder yet, and for how many seconds the first of them has waited, at most.
+
+    It waits since it happened, or since everything had its vector for the last time, whichever is later: a row does not
+    say when it was written, and may be of something old that was imported or changed a moment ago.
+    """
 
     pending: int
-    oldest_seconds: float = 0.0
+    seconds: float = 0.0
     identity: str = ""
+
+
+class _Model(NamedTuple):
+    """Whose vectors are compared with each other: what has one of another length is due as well."""
+
+    name: str
+    dimension: int
 
 
 def lag(home: Home, tenant: str) -> Lag:
     """How far the vectors of a tenant are behind its rows; nothing is behind where there is no embedder."""
     if home.embedder is None:
         return Lag(0)
-    model = home.embedder.identity
+    model = _Model(home.embedder.identity, home.embedder.dimensions)
 
     def work(tx: Transaction) -> Lag:
-        (pending,) = tx.one(_COUNT, model=model) or (0,)
+        (pending,) = tx.one(_COUNT, model=model.name, dimension=model.dimension) or (0,)
         if not pending:
-            return Lag(0, 0.0, model)
+            return Lag(0, 0.0, model.name)
         look = _lacking(tx, model, 0)
         while not look.numbers and not look.whole:
             look = _lacking(tx, model, look.top)
-        oldest = tx.one(_AT, number=look.numbers[0]) if look.numbers else None
-        return Lag(pending, max(0, tx.now - oldest[0]) / clock.SECOND if oldest else 0.0, model)
+        (oldest,) = (tx.one(_AT, number=look.numbers[0]) if look.numbers else None) or (tx.now,)
+        (last,) = tx.one(_LAST) or (oldest,)
+        return Lag(pending, max(0, tx.now - max(oldest, last)) / clock.SECOND, model.name)
 
     return home.database.read(tenant, work, slow=True)
 
@@ -107,7 +123,7 @@ class Vectors:
     """The job; it belongs to one worker, and remembers what need not be looked at again."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, _Model], _Seen] = {}
 
     def run(self, home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
         """Embed what is due in a tenant. Rows are not due by when they changed, so `since` does not matter here."""
@@ -115,12 +131,12 @@ class Vectors:
         if embedder is None:
             return Done()
         try:
-            model = embedder.identity
+            model = _Model(embedder.identity, embedder.dimensions)
             return self._round(home, tenant, embedder, model, progress)
         except (ModelError, SettingsError) as error:  # nothing can be embedded now
             return Done(failed=1, left=1, errors=(f"tenant {tenant}: {error}",))
 
-    def _round(self, home: Home, tenant: str, embedder: Embedder, model: str, progress: Progress | None) -> Done:
+    def _round(self, home: Home, tenant: str, embedder: Embedder, model: _Model, progress: Progress | None) -> Done:
         seen = self._seen.setdefault((tenant, model), _Seen())
         seen.start(home.database.read(tenant, lambda tx: tx.now))
         look = _look(home, tenant, model, seen.floor)
@@ -147,6 +163,8 @@ class Vectors:
                 look = _look(home, tenant, model, look.top)
                 due = seen.ready(look.numbers)
             seen.reached.append((look.now, look.top))
+            if total.done and not seen.failing:
+                home.database.write(tenant, lambda tx: tx.run(_FINISHED, at=look.now), safe=True)
         finally:
             with suppress(StorageError):  # it runs out by itself
                 if lease:
@@ -163,18 +181,18 @@ class _Look(NamedTuple):
     whole: bool
 
 
-def _lacking(tx: Transaction, model: str, above: int) -> _Look:
+def _lacking(tx: Transaction, model: _Model, above: int) -> _Look:
     rows = [int(row[0]) for row in tx.all(_ROWS, above=above, most=_IN_ONE_READ)]
     top = rows[-1] if rows else above
-    made = {row[0] for row in tx.all(_MADE, model=model, above=above, top=top)}
+    made = {row[0] for row in tx.all(_MADE, model=model.name, dimension=model.dimension, above=above, top=top)}
     return _Look(tx.now, [number for number in rows if number not in made], top, whole=len(rows) < _IN_ONE_READ)
 
 
-def _look(home: Home, tenant: str, model: str, above: int) -> _Look:
+def _look(home: Home, tenant: str, model: _Model, above: int) -> _Look:
     return home.database.read(tenant, lambda tx: _lacking(tx, model, above), slow=True)
 
 
-def _embed(home: Home, tenant: str, embedder: Embedder, model: str, numbers: Sequence[int], seen: _Seen) -> Done:
+def _embed(home: Home, tenant: str, embedder: Embedder, model: _Model, numbers: Sequence[int], seen: _Seen) -> Done:
     """Read some rows, embed them, and keep the vectors of those that are still there."""
     rows = home.database.read(tenant, lambda tx: home.index.engine.items(tx, numbers))
     for number in numbers:
@@ -184,7 +202,7 @@ def _embed(home: Home, tenant: str, embedder: Embedder, model: str, numbers: Seq
         return Done()
     made = _made(embedder, [text_of(row.title, row.text) for row in rows.values()])
     good = [(number, *one) for number, one in zip(rows, made, strict=True) if not isinstance(one, ModelError)]
-    home.database.write(tenant, lambda tx: home.index.put_vectors(tx, model, good), safe=True)
+    home.database.write(tenant, lambda tx: home.index.put_vectors(tx, model.name, good), safe=True)
     for number, *_ in good:
         seen.failing.pop(number, None)
     total = Done(done=len(good))
