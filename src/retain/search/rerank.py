@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from retain.errors import BadAnswer, ModelError, SettingsError
+from retain.errors import BadAnswer, RetainError
 from retain.search.find import Hit
 from retain.search.onnx import OnnxEmbedder
 from retain.settings import Settings
@@ -33,7 +34,7 @@ class Reranker(Protocol):
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """A number for each text, higher for a better answer; or a ModelError."""
+        """A number for each text, higher for a better answer. Whatever it raises, the search goes on without it."""
         ...
 
 
@@ -63,21 +64,32 @@ _late = functools.cache(LateInteraction)
 
 
 def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
-    """The hits, the first of them looked at again and put in order, and what the leg has to say; a failure changes nothing."""
+    """The hits, the best of them looked at again and put in order, and what to say of it; a failure changes nothing."""
     best, rest = list(hits[:LOOKED_AT]), list(hits[LOOKED_AT:])
     if len(best) < 2:
         return [*best, *rest], "there was nothing to put in order"
     try:
-        found = reranker.scores(question, [f"{hit.title}\n{hit.text}".strip()[:_MOST_CHARACTERS] for hit in best])
-        if len(found) != len(best) or not all(math.isfinite(score) for score in found):
-            raise BadAnswer(model=reranker.identity, problem=f"it must give {len(best)} numbers")
-    except (ModelError, SettingsError) as error:
+        found = _scores(reranker, question, best)
+        name = reranker.identity
+    except RetainError as error:
         return [*best, *rest], f"failed: {error}"
-    mean = sum(found) / len(found)
-    spread = math.sqrt(sum((score - mean) ** 2 for score in found) / len(found)) or 1.0
-    again = [_again(hit, (score - mean) / spread) for hit, score in zip(best, found, strict=True)]
-    again.sort(key=lambda hit: -hit.score)
-    return [*again, *rest], f"ran: {reranker.identity}"
+    except Exception as error:  # a reranker may be anybody's
+        return [*best, *rest], f"failed: {type(error).__name__}: {error}"[:500]
+    again = sorted(map(_again, best, found), key=lambda hit: -hit.score)
+    least = rest[0].score if rest else 0.0  # who was looked at stays before who was not
+    return [*(replace(hit, score=max(hit.score, least)) for hit in again), *rest], f"ran: {name}"
+
+
+def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[float]:
+    """What the reranker says of each hit, in standard deviations from the mean."""
+    answer = reranker.scores(question, [f"{hit.title}\n{hit.text}".strip()[:_MOST_CHARACTERS] for hit in hits])
+    found = [] if answer is None else [float(score) for score in answer]
+    if len(found) != len(hits) or not all(map(math.isfinite, found)):
+        raise BadAnswer(model=reranker.identity, problem=f"it must give {len(hits)} numbers")
+    largest = max(map(abs, found)) or 1.0  # the square of what is very large is no number
+    found = [score / largest for score in found]
+    mean, spread = statistics.fmean(found), statistics.pstdev(found) or 1.0
+    return [(score - mean) / spread for score in found]
 
 
 def _again(hit: Hit, score: float) -> Hit:

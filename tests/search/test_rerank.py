@@ -1,0 +1,141 @@
+"""A second look at what was found: it changes the order, and where it fails, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retain import Memory
+from retain.errors import ModelUnavailable, SettingsError
+from retain.search.find import Hit
+from retain.search.rerank import LOOKED_AT, LateInteraction, choose, reranked
+from retain.settings import Settings
+from tests.conftest import SETTINGS
+
+TEXTS = ("The walrus sleeps.", "A walrus eats fish at noon.", "The walrus and the carpenter.", "One walrus is called Otto.")
+
+
+class Judge:
+    """A reranker for tests: it answers what it is told to, and keeps what it was asked."""
+
+    identity = "judge"
+
+    def __init__(self, answer: Callable[[Sequence[str]], Any]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def scores(self, question: str, texts: Sequence[str]) -> Any:
+        self.asked.append((question, list(texts)))
+        return self.answer(texts)
+
+
+def fail(error: Exception) -> Callable[[Sequence[str]], Any]:
+    def answer(texts: Sequence[str]) -> Any:
+        raise error
+
+    return answer
+
+
+def hits(count: int) -> list[Hit]:
+    """Hits that are less and less likely, though not by much."""
+    return [
+        Hit("entries", str(number), 0, f"text {number}", datetime(2026, 1, 1, tzinfo=UTC), 0.5 - number / 500)
+        for number in range(count)
+    ]
+
+
+def test_a_memory_is_opened_with_a_reranker(url: str) -> None:
+    """Q1: it sees the question and the best texts, and what it likes comes first."""
+    judge = Judge(lambda texts: [100.0 * ("Otto" in text) for text in texts])
+    with Memory.open(url, settings=SETTINGS, reranker=judge) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        session = me.sessions.add("s").id
+        for text in TEXTS:
+            me.messages.append(session, "user", text)
+        found = me.search("what about the walrus", limit=2)
+        assert len(found.hits) == 2
+        assert found.hits[0].text == TEXTS[3]
+        assert found.hits[0].why["reranker"] > 0 > found.hits[1].why["reranker"]
+        assert found.legs["reranker"] == "ran: judge"
+        (asked,) = judge.asked
+        assert asked[0] == "what about the walrus"
+        assert set(asked[1]) == set(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (fail(ModelUnavailable(model="judge", problem="it sleeps")), "it sleeps"),
+        (fail(ValueError("told to fail")), "ValueError: told to fail"),
+        (fail(KeyError("x")), "KeyError"),
+        (lambda texts: None, "it must give 4 numbers"),
+        (lambda texts: [], "it must give 4 numbers"),
+        (lambda texts: [1.0] * (len(texts) + 1), "it must give 4 numbers"),
+        (lambda texts: [float("nan")] * len(texts), "it must give 4 numbers"),
+        (lambda texts: [float("inf")] * len(texts), "it must give 4 numbers"),
+        (lambda texts: ["good"] * len(texts), "ValueError"),
+        (lambda texts: [None] * len(texts), "TypeError"),
+        (lambda texts: 7, "TypeError"),
+    ],
+)
+def test_a_reranker_that_fails_changes_nothing(answer: Callable[[Sequence[str]], Any], said: str) -> None:
+    """F7: whatever it raises or gives; and `legs` says so."""
+    before = hits(4)
+    after, told = reranked(Judge(answer), "a question", before)
+    assert after == before
+    assert told.startswith("failed: ")
+    assert said in told
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
+@pytest.mark.parametrize("count", [2, LOOKED_AT, LOOKED_AT + 1, 3 * LOOKED_AT])
+def test_scores_are_in_order(count: int, scale: float) -> None:
+    """Only the best are looked at, they stay before the others, and no score is above the one before it."""
+    before = hits(count)
+    judge = Judge(lambda texts: [scale * (int(text.split()[1]) / len(texts)) for text in texts])
+    after, told = reranked(judge, "a question", before)
+    assert told == "ran: judge"
+    assert len(judge.asked[0][1]) == min(count, LOOKED_AT)
+    assert [hit.id for hit in after] != [hit.id for hit in before]
+    assert {hit.id for hit in after[:LOOKED_AT]} == {hit.id for hit in before[:LOOKED_AT]}
+    assert after[LOOKED_AT:] == before[LOOKED_AT:]
+    scores = [hit.score for hit in after]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_who_likes_all_the_same_changes_no_order() -> None:
+    before = hits(10)
+    after, _ = reranked(Judge(lambda texts: [0.5] * len(texts)), "a question", before)
+    assert [hit.id for hit in after] == [hit.id for hit in before]
+    assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before])
+
+
+def test_one_hit_needs_no_second_look() -> None:
+    judge = Judge(fail(ValueError("it is not asked")))
+    assert reranked(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
+    assert judge.asked == []
+
+
+def test_settings_choose_it() -> None:
+    assert choose(Settings()) is None
+    late = choose(Settings(reranker="late"))
+    assert isinstance(late, LateInteraction)
+    assert choose(Settings(reranker="late")) is late
+
+
+def test_tokens_look_for_tokens() -> None:
+    """The encoder of the extra, for real: it prefers what answers to what only sounds alike."""
+    pytest.importorskip("onnxruntime", reason="retain[minilm] is not installed")
+    late = LateInteraction()
+    texts = ["The build failed with error 500.", "My sister moved to Porto, she has a flat there.", ""]
+    try:
+        found = late.scores("where does my sibling live", texts)
+    except SettingsError as error:
+        pytest.skip(str(error))
+    assert found[1] == max(found)
+    assert all(-1.01 <= score <= 1.01 for score in found)
+    assert late.identity.startswith("late ")
