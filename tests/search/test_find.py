@@ -23,7 +23,7 @@ from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, Now
 
 if TYPE_CHECKING:
-    from retain.search.embed import Matrix
+    from retain.search.embed import Embedder, Matrix
 
 QUERIES = 10_000 if FULL else 300
 NASTY = (
@@ -81,7 +81,7 @@ def by_words(found: Found) -> list[str]:
     return [hit.text for hit in found if "words" in hit.legs]
 
 
-def opened(url: str, embedder: Hashing, **changes: Any) -> Memory:
+def opened(url: str, embedder: Embedder, **changes: Any) -> Memory:
     return Memory.open(url, settings=replace(SETTINGS, **changes), embedder=embedder)
 
 
