@@ -31,6 +31,8 @@ ROWS = 8192
 AT_ONCE = 1024
 """How many rows are made numbers of at a time: as many as stay in the processor's cache."""
 SECONDS_BETWEEN_COUNTS = 300.0
+EMPTY = 1000
+"""About the bytes of a shelf without vectors: many users who have none take room too."""
 EVERYBODY = "everybody"
 NOBODY = "nobody"
 
@@ -94,12 +96,13 @@ class Shelf:
         self.used: list[int] = []
         self.mark = 0
         self.large = False
+        self.charged = 0
         self.count_at = time.monotonic() + SECONDS_BETWEEN_COUNTS
 
     @property
     def bytes(self) -> int:
         """How much room it takes."""
-        return sum(part.nbytes for block in self.blocks for part in block)
+        return EMPTY + sum(part.nbytes for block in self.blocks for part in block)
 
     def add(self, new: Page) -> None:
         """Put vectors at the end."""
@@ -128,21 +131,21 @@ class Shelf:
 
     def follow(self, source: Source, most: int) -> list[Page] | None:
         """Take on what is new in the table; None if it grows too large. Nobody else is in here."""
+        if time.monotonic() > self.count_at:
+            self.count_at = time.monotonic() + SECONDS_BETWEEN_COUNTS
+            if self.large or 5 * source.count() < 4 * sum(self.used):  # it may fit by now; or many are gone
+                self.mark, self.large = 0, False
         if self.large:
             return None
+        if not self.mark:  # from the beginning; what a first reading brought that failed midway is forgotten
+            self.blocks, self.used = [], []
         if source.mark >= self.mark:
             for new in source.since(self.mark):
                 self.add(_without(new, self.pages()) if self.mark else new)
                 if self.bytes > most:
-                    self.blocks, self.used, self.large = [], [], True
+                    self.blocks, self.used, self.mark, self.large = [], [], 0, True
                     return None
             self.mark = source.mark
-        if time.monotonic() > self.count_at:
-            self.count_at = time.monotonic() + SECONDS_BETWEEN_COUNTS
-            if 5 * source.count() < 4 * sum(self.used):  # many are gone: start over
-                self.blocks, self.used, self.mark = [], [], source.mark
-                for new in source.since(0):
-                    self.add(new)
         return self.pages()
 
 
@@ -164,11 +167,7 @@ class Shelves:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._shelves: OrderedDict[tuple[str, str, Whose], Shelf] = OrderedDict()
-
-    @property
-    def bytes(self) -> int:
-        """How much room all of them take."""
-        return sum(shelf.bytes for shelf in list(self._shelves.values()))
+        self.bytes = 0
 
     def scores(
         self, key: tuple[str, str, Whose], source: Source, vector: Vector, among: Numbers | None
@@ -196,8 +195,11 @@ class Shelves:
         if shelf.large and not was_large:
             log.warning("the vectors of %s are over vector_memory_mib: each search reads them from the database", key[0])
         with self._lock:
+            if self._shelves.get(key) is shelf:  # another search may have put it away meanwhile
+                self.bytes += shelf.bytes - shelf.charged
+                shelf.charged = shelf.bytes
             while self.bytes > self._most and len(self._shelves) > 1:
-                self._shelves.popitem(last=False)
+                self.bytes -= self._shelves.popitem(last=False)[1].charged
         return pages
 
 
