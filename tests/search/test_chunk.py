@@ -140,6 +140,13 @@ def test_a_long_paragraph_is_cut_after_sentences() -> None:
     assert all(150 < estimate(part.text) <= MOST for part in parts[:-1])
 
 
+def test_lines_that_end_as_on_windows_are_cut_alike() -> None:
+    text = "\n\n".join("A line of a paragraph,\nand one more. " * 12 for _ in range(20))
+    assert [part.text.replace("\r\n", "\n") for part in split(text.replace("\n", "\r\n"))] == [
+        part.text for part in split(text)
+    ]
+
+
 def test_a_long_list_is_cut_between_items_and_a_table_between_rows() -> None:
     items = "\n".join(f"- item {n}: it has a sentence. And another one\n  that goes on" for n in range(100))
     for part in split(items, "markdown"):

@@ -29,6 +29,13 @@ LIMIT = 1 << 20
         ("a.html", '<meta charset="iso-8859-2"><p>ł'.encode("iso-8859-2"), "html", "", "ł"),
         ("a.html", '<meta charset="no-such"><p>ł'.encode(), "html", "", "ł"),
         ("a.html", b'<meta charset="base64"><p>x', "html", "", "x"),
+        ("a.html", b"<meta charset=utf-16><p>x \xe9", "html", "", "x é"),
+        ("a.html", "<meta charset=windows-1251><p>Привет, как дела?".encode("cp1251"), "html", "", "Привет, как дела?"),
+        ("a.html", b"<meta charset=latin1><p>\x93x\x94", "html", "", "“x”"),
+        ("a.txt", "Привет, мир. ".encode() * 9 + b"\xff", "text", "", "Привет, мир. " * 9 + "\ufffd"),
+        ("a.md", b"# PDF\n\nIt begins with %PDF-1.4.", "markdown", "PDF", "# PDF\n\nIt begins with %PDF-1.4."),
+        ("a.md", b"---\r\ntitle:  A b  \r\n---\r\nText", "markdown", "A b", "---\r\ntitle:  A b  \r\n---\r\nText"),
+        ("README", b"Title\r\n=====\r\n", "markdown", "Title", "Title\r\n=====\r\n"),
         ("a.txt", b"a\x00b", "text", "", "a␀b"),
     ],
 )
@@ -47,6 +54,10 @@ def test_a_pdf_is_known_by_its_content() -> None:
     assert found.text[found.pages[1] :].strip() == "Page two"
 
 
+def test_a_pdf_with_something_before_it() -> None:
+    assert read_file(b"junk\n" + pdfs.pdf("Page one"), "a.pdf", LIMIT).media == "pdf"
+
+
 def test_words_of_a_typeset_page_are_whole() -> None:
     """A word that the end of a line divides, or that is set with ligatures, is found by its letters."""
     found = read_file(pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT)
@@ -58,6 +69,8 @@ def test_what_cannot_be_read() -> None:
     for name, data in (("a.pdf", b"no pdf"), ("a.bin", bytes(range(256))), ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00")):
         with pytest.raises(Invalid, match="is no text, Markdown, HTML or PDF"):
             read_file(data, name, LIMIT)
+    with pytest.raises(Invalid, match="save it as UTF-8"):
+        read_file("Привет, как дела?".encode("cp1251"), "a.txt", LIMIT)
     with pytest.raises(Invalid, match="read from a file"):
         read_text("x", "pdf", LIMIT)
     with pytest.raises(TooLarge):

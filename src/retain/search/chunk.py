@@ -30,11 +30,12 @@ ARROW = " › "
 _LONGEST_TITLE = 300
 _LONGEST_HEADING = 100
 _CHARACTERS = 8  # of one token, at the most
-_PARAGRAPHS = re.compile(r"(?:\r\n?|\n)[ \t]*(?:\r\n?|\n)\s*")
-_ITEMS = re.compile(r"(?:\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
-_LINES = re.compile(r"(?:\r\n?|\n)+")
-_SENTENCES = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*|[।؟۔]+\s*""")
-_WORDS = re.compile(r"\s+|[,;，、；]+")
+# A run is tried once, where it begins, and given up whole: texts can be made of nothing else.
+_PARAGRAPHS = re.compile(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
+_ITEMS = re.compile(r"(?>\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
+_LINES = re.compile(r"[\r\n]++")
+_SENTENCES = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？｡]++[」』”’）]*+\s*+|[।؟۔]++\s*+""")
+_WORDS = re.compile(r"\s++|[,;，、；]++")
 _LEVELS: dict[blocks.Kind, tuple[re.Pattern[str], ...]] = {
     "heading": (_LINES,),
     "prose": (_PARAGRAPHS, _SENTENCES, _LINES),

@@ -18,11 +18,12 @@ Kind = Literal["heading", "prose", "lines"]
 
 _SLICE = 256 << 10
 _LINES = {"bullet_list_open", "ordered_list_open", "fence", "code_block", "html_block"}
-_FRONT = re.compile(r"\ufeff?---[ \t]*\r?\n(?:.*\r?\n){0,200}?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_FRONT_END = r"(?:---|\.\.\.)[ \t]*+(?:\r?\n|\Z)"
+_FRONT = re.compile(rf"\ufeff?---[ \t]*+\r?\n(?:(?!{_FRONT_END})[^\n]*+\n){{0,200}}+{_FRONT_END}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_TABLE = re.compile(r"[^\r\n]*\|[^\r\n]*\r?\n[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\||\r?\n|\Z)")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
-_MARKUP = re.compile(r"[`*]+|(?<!\w)_+|_+(?!\w)")
+_TABLE = re.compile(r"[^\r\n|]*+\|[^\r\n]*+\r?\n[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\||\r?\n|\Z)")
+_LINK = re.compile(r"!?\[([^\[\]]*+)\]\([^()\s]*+\)")
+_MARKUP = re.compile(r"[`*]++|(?<!\w)_++|(?<!_)_++(?!\w)")
 
 
 class Block(NamedTuple):
@@ -89,7 +90,7 @@ def _openings(text: str, start: int) -> Iterator[tuple[Kind, int, int, str]]:
 def _behind(text: str, start: int, fence: str) -> int:
     """Where reading goes on behind a slice that a single block fills: at a new line, and behind the code it may be in."""
     if fence:
-        closing = re.compile(rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*[ \t]*$", re.MULTILINE)
+        closing = re.compile(rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*+[ \t]*+\r?$", re.MULTILINE)
         opened = _LINE_END.search(text, start)
         found = closing.search(text, opened.end() if opened else len(text))
         return found.end() if found else len(text)

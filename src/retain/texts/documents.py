@@ -11,7 +11,6 @@ from typing import Literal
 from retain import canonical
 from retain.errors import Invalid, TooLarge
 from retain.texts import blocks, pdf, webpage
-from retain.texts.describe import media_of
 
 Media = Literal["text", "markdown", "html", "pdf"]
 MEDIA: tuple[Media, ...] = ("text", "markdown", "html", "pdf")
@@ -24,11 +23,20 @@ SUFFIXES: dict[str, Media] = {
 """What a name says; files that it says nothing about are read by their content."""
 _LOOK = 1 << 12
 _WEB = re.compile(
-    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    r"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!(?=--)(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_HEADED = re.compile(r"^(?:#{1,6}[ \t]+\S|[^\s#>|-][^\n]*\n(?:={3,}|-{3,})[ \t]*$)", re.MULTILINE)
-_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{2,40})""", re.IGNORECASE)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_HEADED = re.compile(r"^(?:#{1,6}[ \t]++\S|[^\s#>|-][^\n]*+\n(?:={3,}+|-{3,}+)[ \t]*+\r?$)", re.MULTILINE)
+_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{2,40})""", re.IGNORECASE)
+_CHARSETS = {
+    "utf-8", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp866", "cp874", "tis-620", "cp932", "cp949", "gbk", "gb2312",
+    "gb18030", "big5", "big5hkscs", "shift_jis", "euc_jp", "euc_kr", "iso2022_jp",
+    *(f"iso8859-{n}" for n in range(2, 17)), *(f"cp{n}" for n in range(1250, 1259)),
+}  # fmt: skip
+"""What pages are written in; Python can decode others, and some of those take hours for a megabyte."""
+_UNLIKE_WESTERN = re.compile(rb"[\x80-\xff]{6}")
+_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
+_FRONT_TITLE = re.compile(r"^title:(.*)$", re.MULTILINE)
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad)\n(?=[^\W\d_])")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
@@ -53,11 +61,10 @@ class Read:
 
 def read_file(data: bytes, name: str, limit: int) -> Read:
     """What is in a file of any of these kinds; an error says why it cannot be read."""
-    if data.lstrip()[:5] == b"%PDF-" or b"%PDF-" in data[:1024]:
-        return _pdf(data, limit)
-    media = by_name(name)
-    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if media == "pdf" or (not wide and media_of(data) == "binary"):
+    media, binary = by_name(name), _is_binary(data)
+    if data[:1024].lstrip().startswith(b"%PDF-") or (b"%PDF-" in data[:1024] and (media == "pdf" or binary)):
+        return _pdf(data, limit)  # there may be a little before it; a text that only speaks of it is a text
+    if media == "pdf" or binary:
         raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
     web = media == "html" or _looks_like_web(data)
     if media is None and PurePath(name).suffix:
@@ -89,7 +96,7 @@ def _pdf(data: bytes, limit: int) -> Read:
     for page in pages:
         starts.append(at)
         at += len(page) + len(BETWEEN_PAGES)
-    return Read("pdf", BETWEEN_PAGES.join(pages), found.title, tuple(starts))
+    return Read("pdf", _within(BETWEEN_PAGES.join(pages)), found.title, tuple(starts))
 
 
 def _as_written(page: str) -> str:
@@ -110,17 +117,40 @@ def _looks_like_web(data: bytes) -> bool:
     return _WEB.match(data[:_LOOK].decode("latin-1")) is not None
 
 
+def _is_binary(data: bytes) -> bool:
+    """Whether bytes are no text in any encoding that is read here."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    sample = data[: 8 << 10]
+    return b"\0" in sample or len(sample) - len(sample.translate(None, _CONTROLS)) > 0.05 * len(sample)
+
+
 def _decoded(data: bytes, *, web: bool) -> str:
     """Bytes as text: by their mark, by what a web page says of itself, as UTF-8, and if they are not, as Western text."""
-    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "")
-    if not named and web and (found := _CHARSET.search(data[:_LOOK])):
-        named = found[1].decode("ascii")
+    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "") or (_charset(data) if web else "")
     for encoding in filter(None, (named, "utf-8")):
         try:
             return data.decode(encoding, "replace" if encoding == "utf-16" else "strict")
-        except (LookupError, ValueError, TypeError):
+        except ValueError:
             continue
+    text = data.decode("utf-8", "replace")
+    if 20 * text.count("\ufffd") < len(text) - len(text.encode("ascii", "ignore")):
+        return text  # a few bytes of it are broken
+    if named not in ("", "utf-8", "utf-8-sig"):
+        return data.decode(named, "replace")
+    if _UNLIKE_WESTERN.search(data):
+        raise Invalid(field="file", problem="is text in an encoding that it does not name: save it as UTF-8 first")
     return data.decode("cp1252", "replace")
+
+
+def _charset(data: bytes) -> str:
+    """The encoding that a web page says it has; none where that cannot be, as with UTF-16 that can be read as ASCII."""
+    try:
+        found = _CHARSET.search(data[:_LOOK])
+        named = codecs.lookup(found[1].decode("ascii")).name if found else ""
+    except (LookupError, ValueError):
+        return ""
+    return "cp1252" if named in ("ascii", "iso8859-1") else named if named in _CHARSETS else ""  # as browsers take them
 
 
 def _first_heading(text: str) -> str:
@@ -129,5 +159,5 @@ def _first_heading(text: str) -> str:
         if block.kind == "heading":
             return block.path[-1]
         if not block.start and text.startswith("---") and (found := _FRONT_TITLE.search(text[: block.end])):
-            return found[1].strip("\"'")
+            return found[1].strip().strip("\"'")
     return ""

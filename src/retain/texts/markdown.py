@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN, _LONGEST_SHOWN = 50, 100
 _ENDING = re.compile(r"\r\n|\r|\n")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 
 
 @dataclass(frozen=True)
