@@ -57,10 +57,35 @@ def test_a_page() -> None:
         "<svg><text>gone</text></svg>",
         "<?php gone ?>",
         "<a title='> gone'></a>",
+        "<script src='a.js' />",
+        "<svg class='i' />",
+        "<iframe src='x'/>",
+        "<div hidden/>",
+        "<title/>",
+        "<!-->",
+        "<!--->",
+        "<span hidden>gone",
+        "<div><span hidden>gone</div><span>",
+        "<svg>gone",
+        "<span hidden>gone<div>gone</div>gone</span>",
+        "<div hidden>gone</section>gone</div>",
     ],
 )
 def test_what_is_not_seen_is_left_out(hidden: str) -> None:
     assert read(f"<p>before</p>{hidden}<p>after</p>").text.split() == ["before", "after"]
+
+
+def test_a_title_that_nobody_closes_is_no_page() -> None:
+    assert read("<title>T<body><p>Text") == ("T", "Text")
+
+
+def test_numbers_that_no_character_has() -> None:
+    assert read(f"<p>&#{'1' * 5000}; &#{'1' * 5000}</p>").text == "\ufffd \ufffd"
+
+
+def test_a_table_with_one_long_row_takes_no_more_than_it_says() -> None:
+    page = "<table>" + "<tr><td>a<td>b" * 3000 + "<tr>" + "<td>c" * 3000 + "</table>"
+    assert len(read(page).text) < 2 * len(page)
 
 
 def test_a_hidden_item_or_cell_that_nobody_closes_ends_where_the_next_begins() -> None:

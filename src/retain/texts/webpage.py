@@ -7,6 +7,7 @@ standard library's parser takes hours for a megabyte of `<a <a <a`. Nothing that
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 _UNSEEN = {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "select", "datalist"}
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 _OPEN_ENDED = {"li", "td", "th", "tr", "dt", "dd"}
-"""Whose end may be left out: one that is hidden ends where the next begins, or where what holds it ends."""
+"""Whose end may be left out: one that is hidden ends where the next begins."""
 _HOLDERS = {"ul", "ol", "dl", "table"}
 _BLOCKS = {
     "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
@@ -29,10 +30,12 @@ _TAG = re.compile(
 )
 _TOLD = re.compile(r"""([^\s=/"'<>]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'<>]++))?""")
 _TOLD_OF_INTEREST = re.compile(r"\b(?:hidden|style|alt)\b", re.IGNORECASE)
-_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_LIKE_MARKUP = re.compile(r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}[ \t]*$)")
-_BLANKS = re.compile(r"[ \t\r\n\f]+")
-_TICKS = re.compile(r"`{3,}")
+_HIDDEN = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
+_LIKE_MARKUP = re.compile(r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}+[ \t]*+$)")
+_BLANKS = re.compile(r"[ \t\r\n\f]++")
+_TICKS = re.compile(r"`{3,}+")
+_CLOSING = re.compile(r"</([a-zA-Z][a-zA-Z0-9:-]*+)")
+_NO_CHARACTER = re.compile(r"&#[0-9]{8,}+;?")
 _DEEPEST = 8
 
 
@@ -46,39 +49,51 @@ class Page(NamedTuple):
 def read(html: str) -> Page:
     """What a person reads on a web page; any text is one."""
     reader = _Reader()
-    for name, told, text in _tokens(html):
+    ends = {found[1].lower(): found.start() for found in _CLOSING.finditer(html)}
+    for name, told, text, at in _tokens(html):
         if not name:
-            reader.data(unescape(text))
+            reader.data(_unescaped(text))
         elif name.startswith("/"):
             reader.close(name[1:])
         else:
-            reader.open(name, told)
+            reader.open(name, told, closes=ends.get(name, -1) >= at)
     reader.end()
     return Page(_line("".join(reader.title)), "".join(reader.written))
 
 
-def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Tags, closing ones with a slash before their name, and the text between them, which has no name."""
+def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str, int]]:
+    """Tags, closing ones with a slash before their name, and the text between them, which has no name; and where each ends.
+
+    A tag that closes itself is two.
+    """
     at = 0
     while found := _TAG.search(html, at):
         if found.start() > at:
-            yield "", {}, html[at : found.start()]
+            yield "", {}, html[at : found.start()], found.start()
         at = found.end()
         if found["comment"]:
-            end = html.find("-->", at)
+            end = html.find("-->", at - 2)  # `<!-->` is a whole one
             at = len(html) if end < 0 else end + 3
         elif name := (found["name"] or "").lower():
             told = found["told"]
-            yield found["end"] + name, _told(told) if _TOLD_OF_INTEREST.search(told) else {}, ""
-            if name in ("script", "style") and not found["end"]:
+            itself = told.endswith("/") and not found["end"]
+            yield found["end"] + name, _told(told) if _TOLD_OF_INTEREST.search(told) else {}, "", 0 if itself else at
+            if itself:
+                yield f"/{name}", {}, "", at
+            elif name in ("script", "style") and not found["end"]:
                 closing = re.compile(f"</{name}", re.IGNORECASE).search(html, at)
                 at = closing.start() if closing else len(html)
     if at < len(html):
-        yield "", {}, html[at:]
+        yield "", {}, html[at:], len(html)
 
 
 def _told(written: str) -> dict[str, str]:
-    return {name.lower(): unescape(value.strip("\"'")) for name, value in _TOLD.findall(written)}
+    return {name.lower(): _unescaped(value.strip("\"'")) for name, value in _TOLD.findall(written)}
+
+
+def _unescaped(text: str) -> str:
+    """Text with its characters for what names them; a number that no character has cannot even be read if it is long."""
+    return unescape(_NO_CHARACTER.sub("\ufffd", text) if "&#" in text else text)
 
 
 class _Reader:
@@ -95,19 +110,20 @@ class _Reader:
         self.rows: list[list[list[str]]] | None = None
         self.pre = 0
         self.in_title = False
-        self.skipped = ""
-        self.depth = self.inside = 0
+        self.around: Counter[str] = Counter()  # what is open
+        self.skipped, self.closes = "", True
+        self.inside: Counter[str] = Counter()  # what is open in what is skipped, itself included
 
-    def open(self, tag: str, told: dict[str, str]) -> None:
-        """A tag opens."""
+    def open(self, tag: str, told: dict[str, str], *, closes: bool = True) -> None:
+        """A tag opens, and is closed later or never."""
         if self.skipped and not self._resumes(tag):
-            self.depth += tag == self.skipped
-            self.inside += tag in _HOLDERS
+            self.inside[tag] += 1
             return
         if tag in _UNSEEN or "hidden" in told or _HIDDEN.search(told.get("style", "")):
             if tag not in _VOID:
-                self.skipped, self.depth, self.inside = tag, 1, 0
+                self.skipped, self.closes, self.inside = tag, closes, Counter([tag])
             return
+        self.around[tag] += 1
         if tag == "br":
             self.words.append("\n")
         elif tag == "img" and told.get("alt"):
@@ -117,12 +133,15 @@ class _Reader:
 
     def close(self, tag: str) -> None:
         """A tag closes."""
-        if self.skipped and not self._resumes("" if tag == self.skipped else tag, ends=True):
-            self.depth -= tag == self.skipped
-            self.inside -= tag in _HOLDERS
-            if self.depth <= 0:
-                self.skipped = ""
+        if self.inside[tag]:
+            self.inside[tag] -= 1
+            if tag == self.skipped and not self.inside[tag]:
+                self.skipped, self.inside = "", Counter()
             return
+        if self.skipped and not (self.around[tag] and tag in _BLOCKS):
+            return  # nobody opened it
+        self.skipped, self.inside = "", Counter()  # what holds it ends, and it with that
+        self.around[tag] -= self.around[tag] > 0
         if tag in _HEADINGS or tag in _BLOCKS:
             self._finish(tag)
 
@@ -142,19 +161,19 @@ class _Reader:
         self._flush()
         self._close_table()
 
-    def _resumes(self, tag: str, *, ends: bool = False) -> bool:
-        """Whether a hidden paragraph, item or cell, which nobody closed, ends where a tag opens or ends."""
-        if self.skipped == "p":
-            over = tag in _BLOCKS or tag in _HEADINGS
+    def _resumes(self, tag: str) -> bool:
+        """Whether something hidden that nobody closes ends where a tag opens: before a block, an item before the next."""
+        if self.skipped in _OPEN_ENDED:
+            over = tag == self.skipped and not any(self.inside[holder] for holder in _HOLDERS)
         else:
-            over = self.skipped in _OPEN_ENDED and not self.inside and (tag in _HOLDERS if ends else tag == self.skipped)
+            over = (self.skipped == "p" or not self.closes) and (tag in _BLOCKS or tag in _HEADINGS)
         if over:
-            self.skipped = ""
+            self.skipped, self.inside = "", Counter()
         return over
 
     def _begin(self, tag: str) -> None:
+        self.in_title = tag == "title" and not self.title
         if tag == "title":
-            self.in_title = not self.title
             return
         if self.rows is not None and (tag in _HEADINGS or tag in ("table", "ul", "ol", "pre")):
             self._close_table()  # it only lays out the page
@@ -248,9 +267,8 @@ class _Reader:
                 self._write(_LIKE_MARKUP.sub(r"\\", row[0]))
             return
         lines = [
-            "| " + " | ".join([*(cell.replace("|", "\\|") for cell in row), *[""] * (columns - len(row))]) + " |"
-            for row in told
-        ]
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in told
+        ]  # rows may be shorter than the head, and filling them up could take any amount of memory
         self._write("\n".join([lines[0], "|" + "---|" * columns, *lines[1:]]))
 
 
