@@ -66,6 +66,7 @@ def test_a_pdf_that_takes_too_long_is_stopped() -> None:
 
 def test_more_text_than_allowed() -> None:
     assert "more than 100 bytes" in problem(pdfs.pdf("word " * 50), 100)
+    assert "more than 100 bytes" in problem(pdfs.pdf("é" * 90), 100), "90 characters of two bytes"
 
 
 def test_without_the_extra_the_error_says_what_to_install() -> None:

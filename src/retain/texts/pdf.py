@@ -41,7 +41,7 @@ def read(data: bytes, limit: int, *, seconds: float = SECONDS) -> Pdf:
         title = str(line.get("title", title))
         if "text" in line:
             pages.append(str(line["text"]))
-            size += len(pages[-1])
+            size += len(pages[-1].encode("utf-8", "surrogatepass"))
         if size > limit:
             raise Invalid(field="file", problem=f"has more than {limit} bytes of text")
     if not any(page.strip() for page in pages):
