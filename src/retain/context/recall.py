@@ -26,7 +26,7 @@ from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"
-LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.05, 0.5, 0.4
+LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.03, 0.4, 0.4
 """What is recalled is at least so likely wanted, and says so much of what the message asks about, or is so near in meaning,
 or stands beside what does or is.
 
@@ -58,6 +58,8 @@ _OWNER = """select user_id, agent from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
 _LABEL = "select label from sessions where tenant = :tenant and id = :session"
 _SIGNALS = 3
+_FEW_ROWS = 150
+"""In a smaller memory no score is high, and little stands in anybody's way."""
 _NO_SPREAD = 1e-6
 
 
@@ -65,7 +67,7 @@ def reserve(budget: int) -> int:
     """The tokens that are kept for what may be recalled.
 
     They are the same whatever is found, or each message would begin the window somewhere else, and no provider's prompt
-    cache could serve it.
+    cache could serve it. Fewer of them serve a cache no better: it is what is recalled that is new each time.
     """
     return min(max(budget - _SMALL, 0) // _SHARE, MOST * _PIECE_TOKENS)
 
@@ -125,7 +127,8 @@ def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
         has = told.keys() & words.of_item(hit.author, hit.title, hit.text, None)
         return bool(has) and sum(told[word] for word in has) >= enough
 
-    likely = [hit for hit in hits if hit.score >= LEAST_SCORE]
+    least = LEAST_SCORE * min(rows / _FEW_ROWS, 1.0)
+    likely = [hit for hit in hits if hit.score >= least]
     places = {(hit.kind, hit.id, hit.seq + step) for hit in likely if about(hit) for step in (-1, 0, 1)}
     return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
