@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from retain.faces.cli import main
 from retain.faces.render import as_json
 from retain.kinds.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.section import Ask
+from retain.storage.database import Row, Transaction
 from retain.tool import Tool
 from tests.conftest import START, Now
 
@@ -474,6 +476,23 @@ def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: No
     assert me.entries.search("blue")[0].content == "The boat is blue."
     late = clock.to_datetime(now.micros)
     assert [entry.content for entry in me.entries.search("boats", until=late)] == ["Ada was painting boats."]
+
+
+def test_a_long_entry_is_found_in_parts_however_it_came(memory: Memory, me: Scope, now: Now) -> None:
+    """Also one of nothing but dots, which is split at once, and before others have to wait for it."""
+    long = "".join(f"Sentence number {n} of a long entry. " for n in range(250)).strip()
+    first = me.entries.add(long)
+    second = me.entries.edit(me.entries.add("." * 9900).id, long)
+    (third,) = me.entries.add_many([{"content": long}])
+    sql = "select text from search_items where tenant = :tenant and kind = 'entries' and id = :id order by part"
+
+    def read(tx: Transaction, id: str) -> list[Row]:
+        return list(tx.all(sql, id=id))
+
+    for entry in (first, second, third):
+        found = memory.database.read("acme", partial(read, id=entry.id))
+        assert len(found) > 5
+        assert " ".join(row[0] for row in found) == long
 
 
 def test_search_pages_over_what_does_not_match(me: Scope) -> None:

@@ -90,6 +90,7 @@ class Entries(Kind):
         """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
         canonical.key(id, "id")
         kept = rules.content(content)
+        said = index.parts(kept)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
@@ -108,7 +109,7 @@ class Entries(Kind):
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
             tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
             row = tx.one(_GET, id=id) or ()
-            self._home.index.replace(tx, self.name, id, index.entry(*row[:6], at=row[8]))
+            self._home.index.replace(tx, self.name, id, index.entry(*row[:4], said, row[5], at=row[8]))
             return _entry(row, tx.now)
 
         return self._write(work)
@@ -215,7 +216,8 @@ class Entries(Kind):
         if len(entries) > self._settings.max_batch:
             raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
         rows = [rules.imported(given, f"entries[{n}]", agent, self._who.user) for n, given in enumerate(entries)]
-        return self._write(lambda tx: [self._bring_in(tx, row) for row in rows])
+        said = [index.parts(row["content"]) for row in rows]
+        return self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
 
     def search(
         self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
@@ -280,6 +282,7 @@ class Entries(Kind):
         kept = rules.content(content)
         where = canonical.key(MAIN_BOARD if board is None else board, "board") if kind == "whiteboard" else None
         values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source)
+        said = index.parts(kept)
 
         def work(tx: Transaction) -> Entry:
             if where is not None and not tx.one(
@@ -289,19 +292,19 @@ class Entries(Kind):
             ):
                 raise NotFound(what="board", id=where)
             row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now) or ()
-            self._home.index.add(tx, index.entry(*row[:6], at=row[8]))
+            self._home.index.add(tx, index.entry(*row[:4], said, row[5], at=row[8]))
             return _entry(row, tx.now)
 
         return self._write(work)
 
-    def _bring_in(self, tx: Transaction, values: Mapping[str, Any]) -> Entry:
+    def _bring_in(self, tx: Transaction, values: Mapping[str, Any], said: Sequence[str]) -> Entry:
         """Add an entry from elsewhere, or find that it was brought in before."""
         created = tx.now if values["created_at"] is None else values["created_at"]
         if created > tx.now + clock.DAY:
             raise Invalid(field="created_at", problem="lies more than a day in the future")
         updated = max(created, values["updated_at"] or 0)
         if row := tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}):
-            self._home.index.add(tx, index.entry(*row[:6], at=row[8]))
+            self._home.index.add(tx, index.entry(*row[:4], said, row[5], at=row[8]))
         row = row or tx.one(_GET, id=values["id"]) or ()
         if (row[1], row[2], row[4]) != (values["agent"], values["kind"], values["content"]):
             raise AlreadyExists(what="entry", id=values["id"])

@@ -123,12 +123,14 @@ _NO_ENTRY = """select number, 'entry ' || id from search_items where tenant = :t
     limit :size"""
 
 
-def entry(id: str, agent: str, kind: str, board: str | None, content: str, user: str | None, *, at: int) -> list[Item]:
-    """The rows of an entry: its agent's alone, or of whoever shares its board."""
+def entry(
+    id: str, agent: str, kind: str, board: str | None, content: str | Sequence[str], user: str | None, *, at: int
+) -> list[Item]:
+    """The rows of an entry: its agent's alone, or of whoever shares its board; `content` is its text, or that in parts."""
     private = agent if board is None else None
     return [
         Item("entries", id, text, at, 0, part, user, private, board, None, agent, kind)
-        for part, text in enumerate(parts(content))
+        for part, text in enumerate(parts(content) if isinstance(content, str) else content)
     ]
 
 
