@@ -58,6 +58,16 @@ def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(run(capsys, "knowledge", "counts", "--json")[1])["documents"] == 1
 
 
+def test_a_dry_run_needs_no_database(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--dry-run")
+    assert status == 1
+    assert out.splitlines() == [
+        "would be added  docs/guide.md", "would be added  paper.pdf", "2 added, 1 failed; nothing was written."
+    ]  # fmt: skip
+    assert "failed  docs/bad.pdf" in err
+    assert not list(folder.glob("agent.db*"))
+
+
 def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "knowledge", "add", "paper.pdf", "docs/guide.md")
     status, out, _ = run(capsys, "knowledge", "search", "where does the penguin live", "--limit", "1")

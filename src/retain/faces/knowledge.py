@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from retain.errors import Invalid
 from retain.faces import search
 from retain.faces.command import Arguments, open_memory, whose
 from retain.faces.render import plain, progress, show
+from retain.kinds import document
 from retain.kinds.knowledge import Loaded
 from retain.memory import Scope
+from retain.settings import Settings
 
 ABOUT = "Add files, or all documents in folders; what was added before with the same path is replaced."
 EXAMPLE = "retain knowledge add handbook.pdf docs/ --pattern '*.md'"
@@ -34,23 +37,36 @@ def find(arguments: Arguments) -> int:
 
 def add(arguments: Arguments) -> int:
     """Add files; those that cannot be read are told at the end."""
-    with open_memory(arguments, create=not arguments.dry_run) as memory:
-        me = memory.scope(*whose(arguments, memory.settings))
-        if "-" in arguments.files:
-            return _add_text(me, arguments)
-        with progress("adding") as bar:
-            done = me.knowledge.add_files(
-                arguments.files,
-                title=arguments.title,
-                pattern=arguments.pattern,
-                dry_run=arguments.dry_run,
-                progress=bar,
+    settings = Settings.load(arguments.config, database=arguments.database)
+    if arguments.dry_run and "-" not in arguments.files and _lacks_database(settings):
+        with progress("reading") as bar:
+            done = document.load(
+                arguments.files, arguments.title, arguments.pattern, settings.max_document_bytes, document.as_new, bar
             )
+    else:
+        with open_memory(arguments, create=not arguments.dry_run) as memory:
+            me = memory.scope(*whose(arguments, memory.settings))
+            if "-" in arguments.files:
+                return _add_text(me, arguments)
+            with progress("adding") as bar:
+                done = me.knowledge.add_files(
+                    arguments.files,
+                    title=arguments.title,
+                    pattern=arguments.pattern,
+                    dry_run=arguments.dry_run,
+                    progress=bar,
+                )
     if arguments.json:
         show(done, json_wanted=True)
     else:
         _tell(done, dry_run=arguments.dry_run)
     return 1 if done.failed else 0
+
+
+def _lacks_database(settings: Settings) -> bool:
+    """Whether the database is a file that is not there yet: then nothing is in it, and a dry run need not make it."""
+    file = settings.database.removeprefix("sqlite:///")
+    return settings.database.startswith("sqlite:///") and file != ":memory:" and not Path(file).exists()
 
 
 def _add_text(me: Scope, arguments: Arguments) -> int:

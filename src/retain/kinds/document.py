@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from retain import canonical, clock
 from retain.errors import Invalid, RetainError, TooLarge
 from retain.search import chunk
 from retain.texts import documents
 from retain.texts.documents import Media, Read
+
+Outcome = Literal["added", "replaced", "unchanged"]
+Progress = Callable[[int, int], None]
 
 _LONGEST_TITLE = 200
 
@@ -125,6 +128,38 @@ def files(paths: Sequence[str | Path], pattern: str | None) -> Iterator[str]:
             if str(file) not in seen:
                 seen.add(str(file))
                 yield str(file)
+
+
+def load(
+    paths: Sequence[str | Path],
+    title: str,
+    pattern: str | None,
+    limit: int,
+    keep: Callable[[Source], Outcome],
+    progress: Progress | None,
+) -> Loaded:
+    """What becomes of files with each of which something is done; one that cannot be read does not stop the others."""
+    found = list(files(paths, pattern))
+    if title and len(found) > 1:
+        raise Invalid(field="title", problem=f"is for one file, and there are {len(found)}")
+    done = Loaded()
+    for number, file in enumerate(found):
+        if progress:
+            progress(number, len(found))
+        try:
+            outcome = keep(from_file(file, title, limit))
+            getattr(done, outcome).append(file)
+        except (Invalid, MemoryError) as error:  # what is wrong with a file; the database's troubles stop everything
+            done.failed[file] = why(error) if isinstance(error, RetainError) else "takes too much memory"
+    if progress:
+        progress(len(found), len(found))
+    return done
+
+
+def as_new(made: Source) -> Outcome:
+    """What becomes of a document where there is none yet, if it can be read."""
+    made.read()
+    return "added"
 
 
 def _inside(folder: Path, pattern: str | None) -> Iterator[Path]:

@@ -6,27 +6,25 @@ takes long, reading the file and splitting its text, is done before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from retain import canonical, clock, ids
-from retain.errors import Invalid, NotFound, RetainError
+from retain.errors import Invalid, NotFound
 from retain.kinds import document as parts
 from retain.kinds import finding
-from retain.kinds.document import Document, Loaded, Passage, Source
+from retain.kinds.document import Document, Loaded, Outcome, Passage, Progress, Source
 from retain.kinds.finding import Found
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
+from retain.search import words
 from retain.search.engine import Item
 from retain.search.rebuild import Findable, Place
 from retain.storage.database import Row, Transaction
 from retain.texts.documents import Media
 
 __all__ = ["Document", "Knowledge", "Loaded", "Passage"]
-
-Outcome = Literal["added", "replaced", "unchanged"]
-Progress = Callable[[int, int], None]
 
 
 class AddFile(Protocol):
@@ -193,30 +191,16 @@ class Knowledge(Kind):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Loaded:
-        found = list(parts.files(paths, pattern))
-        if title and len(found) > 1:
-            raise Invalid(field="title", problem=f"is for one file, and there are {len(found)}")
-        done = Loaded()
-        for number, file in enumerate(found):
-            if progress:
-                progress(number, len(found))
-            try:
-                made = parts.from_file(file, title, self._settings.max_document_bytes)
-                outcome = self._would(made) if dry_run else self._keep(made)[1]
-                getattr(done, outcome).append(file)
-            except (Invalid, MemoryError) as error:  # what is wrong with a file; the database's troubles stop everything
-                done.failed[file] = parts.why(error) if isinstance(error, RetainError) else "takes too much memory"
-        if progress:
-            progress(len(found), len(found))
-        return done
+        keep = self._would if dry_run else lambda made: self._keep(made)[1]
+        return parts.load(paths, title, pattern, self._settings.max_document_bytes, keep, progress)
 
     def _would(self, made: Source) -> Outcome:
         """What keeping it would do."""
         there = self._there(made)
         if there is not None and made.same(there):
             return "unchanged"
-        made.read()
-        return "added" if there is None else "replaced"
+        new = parts.as_new(made)
+        return new if there is None else "replaced"
 
     def _keep(self, made: Source) -> tuple[Document, Outcome]:
         """Write a document with its chunks and their rows in the index, unless it is there already as it is."""
@@ -245,7 +229,8 @@ class Knowledge(Kind):
                 self._home.index.change(tx, self.name, id, items)
             return parts.document(row), "added" if id == new else "replaced"
 
-        return self._database.write(self._who.tenant, work, safe=True, slow=True)
+        with words.ready(chunk["text"].strip() for chunk in rows):  # others write meanwhile
+            return self._database.write(self._who.tenant, work, safe=True, slow=True)
 
     def _there(self, made: Source) -> Document | None:
         """The document that it would replace."""
