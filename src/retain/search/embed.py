@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from retain.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.search.onnx import OnnxEmbedder
@@ -94,6 +94,13 @@ def _shared_key(settings: Settings, url: str) -> str:
     other = not settings.base_url and ":" in settings.model and not settings.model.startswith("openai:")
     shared = "" if other else settings.api_key
     return shared or (os.environ.get("OPENAI_API_KEY", "") if url.rstrip("/") == OPENAI else "")
+
+
+def known(embedder: Embedder | None) -> Embedder | None:
+    """The same embedder, if it is of a family for which weights were learned: else no score could be trusted."""
+    if embedder is not None and embedder.family not in get_args(Family):
+        raise SettingsError(where="embedder", problem=f"its family is {embedder.family!r}, and must be 'static' or 'strong'")
+    return embedder
 
 
 _static = functools.cache(StaticEmbedder)
