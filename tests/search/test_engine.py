@@ -17,6 +17,7 @@ from retain import Memory
 from retain.search.embed import quantise
 from retain.search.engine import Asked, Engine, Item
 from retain.search.index import Index
+from retain.search.legs import Legs
 from retain.search.postgres import _NEAREST, _filters
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -136,6 +137,17 @@ class TestWords:
         rows.add(*[f"same {name(n)}" for n in range(200, 400)])
         assert len(rows.matching("same", most=1000)) == 397
         assert rows.extent() == 397
+
+    def test_how_many_rows_there_are_follows_removals(self, rows: Rows) -> None:
+        """They do not show in the newest number; a while later they are counted."""
+        numbers = rows.add(*["same"] * 100)
+        assert rows.extent() == 100
+        rows.remove(numbers[:90])
+        assert rows.extent() == 100
+        assert isinstance(rows.engine, Legs)
+        for key, count in rows.engine._counts.items():
+            rows.engine._counts[key] = count._replace(until=0.0)
+        assert rows.extent() == 10
 
     def test_users_see_their_own_and_nobodys(self, rows: Rows) -> None:
         for size in (1, 200):  # in the tail, and absorbed
@@ -452,5 +464,8 @@ def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine
     else:
         rows.write(lambda tx: tx.run("delete from search_words where tenant = :tenant and number = :n", n=numbers[7]))
         rows.write(lambda tx: tx.run("insert into search_words (tenant, owner, word, number) values (:tenant, 1, 1, 9999)"))
-    wrong = {"every row of the index has its words (`retain reindex` writes them again)", "there are no words of rows that are gone (`retain reindex` removes them)"}
+    wrong = {
+        "every row of the index has its words (`retain reindex` writes them again)",
+        "there are no words of rows that are gone (`retain reindex` removes them)",
+    }
     assert rows.findings(memory) & wrong == wrong

@@ -7,6 +7,7 @@ are, and which a narrow filter leaves, is asked the same way as which rows have 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,8 @@ ANY = "_"
 NARROW = 4
 """A kind or a session with less than this part of the scope's rows is looked up first, and not filtered afterwards."""
 _MOST_COUNTS = 20_000
+SECONDS_OF_A_COUNT = 30.0
+"""The newest number does not tell of removals: a count is made again after so long, or a hundred times what it took."""
 _LARGEST_LOOK = 20_000
 COLUMNS = "number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text"
 
@@ -38,6 +41,14 @@ class Posting(NamedTuple):
 
     numbers: Numbers
     having: int
+
+
+class _Count(NamedTuple):
+    """How many rows had a word when that was the newest row, and until when to believe it."""
+
+    rows: int
+    newest: int
+    until: float
 
 
 def marks(kind: str, session: str | None) -> list[str]:
@@ -77,7 +88,7 @@ class Legs:
 
     def __init__(self, vector_mib: int = 512) -> None:
         self._shelves = Shelves(vector_mib << 20)
-        self._counts: dict[tuple[str, str | None, str], tuple[int, int]] = {}
+        self._counts: dict[tuple[str, str | None, str], _Count] = {}
 
     # -- what an engine does -----------------------------------------------------------------------------------
 
@@ -138,15 +149,15 @@ class Legs:
         return self._count(tx, ANY, asked.user)
 
     def _count(self, tx: Transaction, word: str, user: str | None) -> int:
-        """How many rows have a word; it is counted again when there are a fiftieth more rows than there were."""
-        key, newest = (tx.tenant, user, word), self._newest(tx)
-        count, then = self._counts.get(key, (0, 0))
-        if not then or not 0 <= newest - then <= count // 50:
-            count = self._counted(tx, word, user)
+        """How many rows have a word; it is counted again when there are a fiftieth more rows, or after a while."""
+        key, newest, began = (tx.tenant, user, word), self._newest(tx), time.monotonic()
+        known = self._counts.get(key)
+        if known is None or began > known.until or not 0 <= newest - known.newest <= known.rows // 50:
+            rows, now = self._counted(tx, word, user), time.monotonic()
             if len(self._counts) >= _MOST_COUNTS:
                 self._counts.clear()
-            self._counts[key] = (count, newest)
-        return count
+            known = self._counts[key] = _Count(rows, newest, now + max(SECONDS_OF_A_COUNT, 100 * (now - began)))
+        return known.rows
 
     def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
         raise NotImplementedError
@@ -159,9 +170,14 @@ class Legs:
 
     def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
         """Rows by the cosine of their vector of this model, at most so many; filters come first."""
+        return self._nearest(tx, vector, model, asked, most, self._among(tx, asked))
+
+    def _nearest(
+        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int, among: Numbers | None
+    ) -> list[tuple[int, float]]:
+        """The same, where `among` are the only rows that can pass a narrow filter."""
         import numpy as np
 
-        among = self._among(tx, asked)
         parts = []
         for whose in (Whose(EVERYBODY),) if asked.user is None else (Whose(NOBODY), Whose("user", asked.user)):
             source = self._source(tx, model, whose, len(vector))

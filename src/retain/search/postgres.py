@@ -263,21 +263,22 @@ class PostgresEngine(Legs):
 
     # -- vectors -----------------------------------------------------------------------------------------------
 
-    def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
-        """Rows by the cosine of their vector: from an index where there are many rows and it brings enough of them."""
-        if not self._has_index(tx, len(vector), asked, most):
-            return super().nearest(tx, vector, model, asked, most)
-        tx.one(_NEAR_SETTINGS, ef=str(min(1000, most + most // 4)), scanned=str(_MOST_SCANNED))
-        rows = tx.all(_NEAREST[len(vector)], vector=str(vector.tolist()), model=model, most=most, **_filters(asked))
-        if len(rows) < most:
-            return super().nearest(tx, vector, model, asked, most)
-        found = self.cosines(tx, vector, model, [number for (number,) in rows])
-        return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
+    def _nearest(
+        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int, among: Numbers | None
+    ) -> list[tuple[int, float]]:
+        """From an index where there are many rows and it brings enough of them."""
+        if among is None and self._has_index(tx, len(vector), asked, most):
+            tx.one(_NEAR_SETTINGS, ef=str(min(1000, most + most // 4)), scanned=str(_MOST_SCANNED))
+            rows = tx.all(_NEAREST[len(vector)], vector=str(vector.tolist()), model=model, most=most, **_filters(asked))
+            if len(rows) == most:
+                found = self.cosines(tx, vector, model, [number for (number,) in rows])
+                return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
+        return super()._nearest(tx, vector, model, asked, most, among)
 
     def _has_index(self, tx: Transaction, size: int, asked: Asked, most: int) -> bool:
         """Whether an index is likely to bring so many rows of the scope before it has looked at too many others."""
         extent = self.extent(tx, asked)
-        if size not in _NEAREST or extent <= self.exact or self._among(tx, asked) is not None:
+        if size not in _NEAREST or extent <= self.exact:
             return False
         rows = tx.one(_NEAR_ROWS, index=f"search_vectors_near_{size}")
         return rows is not None and most * rows[0] / extent < _MOST_SCANNED / 2
