@@ -11,7 +11,6 @@ from retain.search.engine import Engine, Item
 from retain.storage.database import Transaction
 
 _REMOVE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id"
-_REMOVE_ONE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = :seq"
 _SAID = "select seq, part, title, text from search_items where tenant = :tenant and kind = :kind and id = :id"
 _REMOVE_PART = """delete from search_items
                   where tenant = :tenant and kind = :kind and id = :id and seq = :seq and part = :part"""
@@ -69,10 +68,6 @@ class Index:
     def remove_all(self, tx: Transaction, kind: str, ids: Sequence[str]) -> None:
         """Forget several things of a kind."""
         tx.many(_REMOVE, [{"kind": kind, "id": id} for id in ids])
-
-    def remove_one(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
-        """Forget one part of a thing, such as one message of a session."""
-        tx.run(_REMOVE_ONE, kind=kind, id=id, seq=seq)
 
     def remove_before(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
         """Forget the beginning of a thing, such as old messages of a session."""

@@ -25,7 +25,7 @@ _DIVIDING = re.compile(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 TAIL = 128
 """How many rows are absorbed at once."""
 _AT_ONCE = 8192
-_MOST_KNOWN = 4096
+_MOST_KNOWN = 200_000  # words of the tail that are kept in memory: about 20 MB
 _VALUES = """(tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text)
           values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role, :author,
                   :title, :text)"""
@@ -104,7 +104,7 @@ class SqliteEngine(Legs):
 
     def __init__(self, vector_mib: int = 512) -> None:
         super().__init__(vector_mib)
-        self._known: dict[int, set[str]] = {}
+        self._known: dict[tuple[int, int, int], set[str]] = {}
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -211,15 +211,17 @@ class SqliteEngine(Legs):
 
     def _tail(self, tx: Transaction, user: str | None) -> dict[int, set[str]]:
         """What each row of the tail is found by, the newest first."""
-        tail = {}
+        tail, new = {}, {}
         for number, kind, session, author, title, text, at in tx.all(_TAIL, user=user):
-            words = self._known.get(number)
+            place = (number, at, len(text))  # a number alone could come back, after a schema went down and up
+            words = self._known.get(place)
             if words is None:
-                words = indexed(kind, session, author, title, text, at)
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known.clear()
-                self._known[number] = words
+                words = new[place] = indexed(kind, session, author, title, text, at)
             tail[number] = words
+        if new:
+            absorbed, _ = tx.one(_ABSORBED) or (0, "")
+            kept = {place: words for place, words in (self._known | new).items() if place[0] > absorbed}
+            self._known = kept if sum(map(len, kept.values())) <= _MOST_KNOWN else {}
         return tail
 
     # -- vectors -----------------------------------------------------------------------------------------------
