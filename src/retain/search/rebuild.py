@@ -21,7 +21,7 @@ from retain.search.engine import Item
 from retain.search.index import Index
 from retain.search.legs import indexed
 from retain.storage.blobs import Blobs
-from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
+from retain.storage.database import Database, Row, Transaction
 from retain.storage.tables import Check
 
 IN_ONE_WRITE = 200
@@ -30,11 +30,6 @@ _BEGINNING = 16 << 10
 _REMOVE = "delete from search_items where tenant = :tenant and number = :number"
 _ROUND = "select round from search_behind where tenant = :tenant"
 _DONE = "delete from search_behind where tenant = :tenant and round = :round and old = 0"
-_OLDER = "select version from search_analysis where version < :version and :tenant <> ''"
-_OUTDATED = """insert into search_behind (tenant, round, old)
-    select :tenant, 1, coalesce(max(number), 0) from search_items where tenant = :tenant
-    on conflict (tenant) do update set round = search_behind.round + 1, old = excluded.old"""
-_UPDATED = "update search_analysis set version = :version where version < :version and :tenant <> ''"
 _OLD = """select number from search_items where tenant = :tenant
     and number <= (select old from search_behind where tenant = :tenant) order by number desc limit :size"""
 _UP_TO = "update search_behind set old = :number where tenant = :tenant and old > :number"
@@ -101,17 +96,6 @@ def behind(tx: Transaction) -> bool:
     return tx.one(_ROUND) is not None
 
 
-def outdate(database: Database) -> None:
-    """Where words were analysed by an older version, everything is behind. A newer version's words are left alone."""
-    if database.read(EVERY_TENANT, lambda tx: tx.one(_OLDER, version=analysis.ANALYSIS)) is None:
-        return
-    tenants = database.tenants()
-    for tenant in tenants:
-        database.write(tenant, lambda tx: tx.run(_OUTDATED), slow=True)
-    if tenants:  # nothing is written for nobody
-        database.write(tenants[-1], lambda tx: tx.run(_UPDATED, version=analysis.ANALYSIS))
-
-
 class Filling:
     """Giving everything in one tenant its rows; `progress` hears of each step how many it added."""
 
@@ -176,7 +160,8 @@ class Filling:
         while rows := self._database.read(self._tenant, partial(_lacking, things=things, after=after), slow=True):
             ready = {row: items for row in rows if (items := things.items(row, self._beginning(things, row)))}
             if ready:
-                added = self._database.write(self._tenant, partial(self._add, things, after, ready), slow=True)
+                with analysis.ready(item.text for items in ready.values() for item in items):
+                    added = self._database.write(self._tenant, partial(self._add, things, after, ready), slow=True)
                 total += added
                 self._progress(added)
             after = things.key(rows[-1])

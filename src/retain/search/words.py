@@ -7,23 +7,27 @@ several words as one: a long word of such a text is indexed by its first and its
 finds `Versicherungsnummer`.
 
 Stop words are indexed: a question of nothing else (`to be or not to be`) has to find something.
+
+Who changes what words a text has, adds a migration that sets `search_behind.old`, so that stored rows get their words anew.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from retain import clock
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
-__all__ = ["STOP", "analyse", "bare", "of_item", "of_question"]
+__all__ = ["STOP", "analyse", "bare", "of_item", "of_question", "ready"]
 
-ANALYSIS = 1
-"""Counts on with each change of what words a text has: rows that were indexed before it get their words anew."""
 MOST_BYTES = 64
 MOST_KNOWN = 1 << 16
+MOST_READY = 16_000_000
+"""Characters whose words are kept for one transaction; of what is longer, the rest is analysed inside of it."""
 _SHORT = 24  # characters of a token worth keeping
 _LONG = 10  # letters of a word that may be a compound
 _PIECE = 6  # letters of its beginning and its end that are indexed
@@ -64,6 +68,7 @@ ikke jeg
 COMPOUNDING = frozenset(_COMPOUNDING.split())
 
 _known: dict[str, tuple[str, ...]] = {}
+_ready: dict[str, list[str]] = {}
 
 
 def analyse(text: str) -> list[str]:
@@ -83,8 +88,27 @@ def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
 
 def of_text(text: str) -> list[str]:
     """What is indexed of a text."""
+    if _ready and (made := _ready.get(text)) is not None:
+        return made.copy()
     words = analyse(text)
     return words if COMPOUNDING.isdisjoint(words) else words + _ends(words)
+
+
+@contextmanager
+def ready(texts: Iterable[str]) -> Iterator[None]:
+    """Analyse texts before the transaction that indexes them begins, so that nobody waits for it; up to a limit."""
+    mine, size = [], 0
+    try:
+        for text in texts:
+            size += len(text)
+            if size > MOST_READY:
+                break
+            _ready[text] = of_text(text)
+            mine.append(text)
+        yield
+    finally:
+        for text in mine:
+            _ready.pop(text, None)
 
 
 def of_frame(author: str, title: str, at: int | None) -> list[str]:

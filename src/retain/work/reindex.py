@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from retain.errors import NotFound, StorageError
 from retain.kinds import KINDS
 from retain.kinds.kind import Home
-from retain.search.rebuild import Filling, Reindexed, behind, outdate
+from retain.search.rebuild import Filling, Reindexed, behind
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 from retain.work.job import Done, Progress
@@ -37,7 +37,6 @@ def reindex(home: Home, tenants: Sequence[str] | None = None, progress: Progress
 def catch_up(home: Home, progress: Progress | None = None) -> Reindexed:
     """Fill the index of the tenants that are behind, but for those that another process is at."""
     total = Reindexed()
-    outdate(home.database)
     for (tenant,) in home.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
         log.info("the index of tenant %s is behind: filling it", tenant)
         try:

@@ -8,15 +8,14 @@ create index search_items_by_session on search_items (tenant, session_id) where 
 
 -- Tenants with things that were not written by way of the index: from before there was one, or by an import. `round` counts
 -- how often that happened, so that whoever filled the index knows whether it was all.
--- Rows up to the number `old` have words of an older analysis: they get those of `search_analysis`, the newest first.
+-- Rows up to the number `old` have words of an older analysis, and get new ones, the newest first: a version that reads
+-- words in another way has a migration that sets it to the newest number of each tenant.
 create table search_behind (
     tenant {key} not null primary key references tenants (tenant),
     round {int} not null,
     old {int} not null default 0
 ) {strict};
 insert into search_behind (tenant, round) select tenant, 1 from tenants;
-create table search_analysis (version {int} not null) {strict};
-insert into search_analysis values (1);
 
 -- When everything in a tenant had its vector for the last time.
 create table search_embedded (
@@ -30,7 +29,6 @@ alter table refs drop column words;
 -- down
 alter table refs add column words {text} not null default '';
 drop table search_embedded;
-drop table search_analysis;
 drop table search_behind;
 drop index search_items_by_session;
 drop index search_items_by_user;
