@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ PENALTY = 0.01
 BESIDE = 0.1
 """What a turn counts that is no evidence itself, but stands in a session with evidence, in a pool of many sessions."""
 FOLDS = 5
+LEAST = {"recent": 0.5, "first": 0.5, "time": 0.0, "coverage": 0.0, "speaker": 0.0, "quoted": 0.0}
+"""Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
+the later of two answers that are otherwise alike, though the evidence of these sets is often both of them."""
 
 Array = NDArray[np.float64]
 
@@ -60,6 +64,7 @@ class Case:
     target: Array
     units: tuple[str, ...]
     ask: recall.Ask
+    heard: tuple[Question, Sequence[Candidate], Corpus]
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,7 @@ class Learned:
 
     names: tuple[str, ...]
     weights: Array
-    slope: float = 1.0
-    coverage: float = 0.0
-    offset: float = 0.0
+    chance: dict[str, float] = field(default_factory=dict)
 
     def scores(self, case: Case) -> Array:
         """How much each candidate is wanted."""
@@ -97,11 +100,20 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
                 groups = _groups(talks)
                 for talk in talks:
                     me = memory.scope(user=talk.user)
-                    for ask in talk.asks:
+                    for ask in [*talk.asks, *_strange(talk, talks, file)]:
                         me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
-                        yield from _case((file.name, groups[ask.id]), ask, filled, heard.pop())
+                        if heard:
+                            yield from _case((file.name, groups.get(ask.id, "")), ask, filled, heard.pop())
     finally:
         fuse.rank = ranked
+
+
+def _strange(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
+    """Questions about something else, which have no answer here: those of the next conversation, or of another file."""
+    others = talks if len(talks) > 1 else recall.read(file.with_name(next(name for name in FILES if name != file.name)))
+    place = talks.index(talk) + 1
+    asks = others[place % len(others)].asks if len(talks) > 1 else [ask for one in others for ask in one.asks[::3]]
+    return [replace(ask, gold=frozenset()) for ask in asks]
 
 
 def _case(
@@ -112,13 +124,13 @@ def _case(
     units = tuple(str(filled.units[one.id, one.seq]) for one in candidates)
     gold = {str(unit) for unit in ask.gold}
     evidence = np.array([unit in gold for unit in units], float)
-    if evidence.any():
+    if evidence.any() or (candidates and not gold):
         sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
         beside = [unit.split("#")[0] in sessions and one.role == "user" for unit, one in zip(units, candidates, strict=True)]
         target = evidence + BESIDE * np.array(beside)
         found = signals.measure(question, candidates, corpus)
         rows = np.stack(list(found.values()), axis=1)
-        yield Case(*where, tuple(found), rows, evidence, target / target.sum(), units, ask)
+        yield Case(*where, tuple(found), rows, evidence, target / max(target.sum(), 1e-9), units, ask, heard)
 
 
 def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
@@ -151,41 +163,71 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
     spread[spread < 1e-9] = 1.0
     sizes = Counter(case.set for case in cases)
     tables = [((case.rows - middle) / spread, case.target, 1 / sizes[case.set] / len(sizes)) for case in cases]
-    weights = np.zeros(every.shape[1])
-    for _ in range(30):
-        slope, bend = penalty * weights, penalty * np.eye(len(weights))
-        for rows, target, share in tables:
-            scores = rows @ weights
-            chance = np.exp(scores - scores.max())
-            chance /= chance.sum()
-            expected = chance @ rows
-            slope += share * (expected - target @ rows)
-            bend += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
-        step = np.linalg.solve(bend, slope)
-        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # a long first step may overshoot
-        weights -= step
-        if np.abs(step).max() < 1e-8:
-            break
-    return Learned(cases[0].names, weights / spread)
+    names = cases[0].names
+    least = np.array([LEAST.get(name, -np.inf) for name in names]) * spread
+    free = np.ones(len(names), bool)
+    while True:
+        weights = np.where(free, 0.0, least)
+        for _ in range(30):
+            step = _step(tables, weights, penalty, free)
+            weights[free] -= step
+            if np.abs(step).max(initial=0.0) < 1e-8:
+                break
+        low = free & (weights < least - 1e-9)
+        if not low.any():
+            return Learned(names, weights / spread)
+        free &= ~low  # held where it may go no lower, and the others found again
+
+
+def _step(tables: Sequence[tuple[Array, Array, float]], weights: Array, penalty: float, free: NDArray[np.bool_]) -> Array:
+    """One step of Newton's method, of the weights that are free."""
+    slope, bend = penalty * weights, penalty * np.eye(len(weights))
+    for rows, target, share in tables:
+        scores = rows @ weights
+        chance = np.exp(scores - scores.max())
+        chance /= chance.sum()
+        expected = chance @ rows
+        slope += share * (expected - target @ rows)
+        bend += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
+    step = np.linalg.solve(bend[np.ix_(free, free)], slope[free])
+    return np.asarray(step, np.float64) * min(
+        1.0, 2.0 / max(float(np.abs(step).max(initial=0.0)), 1e-12)
+    )  # a long first step may overshoot
 
 
 def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
-    """How shares among candidates become probabilities: a logistic of the share, and of how much the best covers."""
-    at = learned.names.index("coverage")
-    tables, wanted = [], np.concatenate([case.evidence for case in cases])
+    """How a sum becomes a probability: a logistic, learned also from questions to which there is no answer."""
+    tables, wanted = [], []
+    chance = random.Random(1)
     for case in cases:
-        scores = learned.scores(case) - learned.scores(case).max()
-        share = scores - np.log(np.exp(scores).sum())
-        tables.append(np.stack([share, np.full(len(share), case.rows[:, at].max()), np.ones(len(share))], axis=1))
-    rows, weights = np.concatenate(tables), np.zeros(3)
+        question, candidates, corpus = case.heard
+        # As it is, and as it would be in a memory that has little in it.
+        for size in (len(candidates), 1, 3, 10):
+            some = sorted(chance.sample(range(len(candidates)), min(size, len(candidates))))
+            if size < len(candidates) and case.evidence.any():
+                some = sorted({*some[1:], int(case.evidence.argmax())})
+            fewer = [candidates[place] for place in some]
+            found = signals.measure(question, fewer, corpus)
+            scores = sum(
+                found[name] * weight for name, weight in zip(learned.names, learned.weights, strict=True) if name in found
+            )
+            tables.append(fuse.hope(np.asarray(scores), found, fewer))
+            wanted.append(case.evidence[some])
+    names = list(tables[0])
+    rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])
+    return replace(learned, chance=_logistic(names, rows, np.concatenate(wanted)))
+
+
+def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, float]:
+    weights = np.zeros(len(names))
     for _ in range(50):
         chance = 1 / (1 + np.exp(-(rows @ weights)))
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(3)
+        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(len(names))
         step = np.linalg.solve(bend, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
             break
-    return Learned(learned.names, learned.weights, *(float(one) for one in weights))
+    return {name: round(float(one), 4) for name, one in zip(names, weights, strict=True)}
 
 
 def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
@@ -223,9 +265,10 @@ def main() -> int:
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
     for family in chosen.family or FAMILIES:
         cases = [case for name in FILES for case in collect(chosen.folder / name, FAMILIES[family])]
-        learned = calibrate(cases, fit(cases))
-        figures = ", ".join(f"{name} {figure:.3f}" for name, figure in cross_validated(cases).items())
-        print(f"{family}: {len(cases)} questions; cross-validated: {figures}")
+        answered = [case for case in cases if case.evidence.any()]
+        learned = calibrate(cases, fit(answered))
+        figures = ", ".join(f"{name} {figure:.3f}" for name, figure in cross_validated(answered).items())
+        print(f"{family}: {len(answered)} of {len(cases)} questions have an answer; cross-validated: {figures}")
         spread = np.mean([case.rows.std(axis=0) for case in cases], axis=0) * learned.weights
         for name, weight, effect in sorted(
             zip(learned.names, learned.weights, spread, strict=True), key=lambda one: -abs(one[2])
@@ -233,9 +276,7 @@ def main() -> int:
             print(f"    {name:22s} {weight:+8.3f}   moves {effect:+6.3f}")
         families[family] = {
             "signals": {name: round(float(weight), 4) for name, weight in zip(learned.names, learned.weights, strict=True)},
-            "slope": round(learned.slope, 4),
-            "coverage": round(learned.coverage, 4),
-            "offset": round(learned.offset, 4),
+            "chance": learned.chance,
         }
     if not chosen.dry:
         WEIGHTS.write_text(

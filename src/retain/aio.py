@@ -692,10 +692,19 @@ class AsyncScope:
         until: datetime | None = None,
         at: datetime | None = None,
         limit: int = 10,
+        least: float = 0.0,
     ) -> Found:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question."""
         return await self._hop(
-            self._scope.search, query, kinds=kinds, session=session, since=since, until=until, at=at, limit=limit
+            self._scope.search,
+            query,
+            kinds=kinds,
+            session=session,
+            since=since,
+            until=until,
+            at=at,
+            limit=limit,
+            least=least,
         )
 
     async def save_turn(

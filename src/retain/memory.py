@@ -91,13 +91,14 @@ class Scope:
         until: datetime | None = None,
         at: datetime | None = None,
         limit: int = 10,
+        least: float = 0.0,
     ) -> Found:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
 
         `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, now by
-        default: it says which week "last week" is.
+        default: it says which week "last week" is. `least` leaves out what is less likely wanted than this, from 0 to 1.
         """
-        return finding.search(self._home, self.who, query, kinds, session, since, until, at, limit)
+        return finding.search(self._home, self.who, query, kinds, session, since, until, at, limit, least)
 
     def save_turn(
         self,
@@ -155,7 +156,9 @@ class Memory:
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
-        embedder, reranker = embedder or embed.choose(settings), reranker or rerank.choose(settings)
+        if isinstance(embedder, str):
+            raise Invalid(field="embedder", problem="is an Embedder; by its name it is a setting: Settings(embedder=…)")
+        embedder, reranker = embed.known(embedder or embed.choose(settings)), reranker or rerank.choose(settings)
         opened, migrations = connect(settings, clock, create=create)
         blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
         home = Home(opened, settings, models or Models(settings), blobs, index, embedder, reranker, record)

@@ -99,6 +99,36 @@ def test_near_duplicates_are_folded_but_not_where_many_are_wanted() -> None:
     assert len(order("how many times was the harmonica there", [*twice, *OTHERS])) == len(OTHERS) + 2
 
 
+def test_only_what_a_voice_repeats_is_the_same() -> None:
+    """Two keys may have one value, two customers differ in a number alone."""
+    keys = [said(n, "true", kind="state", id=f"flag {n}", seq=0) for n in (1, 2)]
+    customers = [said(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n) for n in (3, 4, 5)]
+    assert {one.number for one in order("customer invoice true", [*keys, *customers])} == {1, 2, 3, 4, 5}
+
+
+def test_who_is_not_wanted_still_says_what_stands_beside_it() -> None:
+    twice = [said(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
+    question = read("harmonica shelf")
+    found = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
+    assert [one.number for one in found] == [1]
+
+
+def test_the_latest_is_the_later() -> None:
+    """Recency where the question asks for it, and only there."""
+    old = said(1, "My favourite colour is blue.", at=100 * DAY, id="a")
+    new = said(2, "My favourite colour is green.", at=400 * DAY, id="b")
+    for text in ("what is my current favourite colour", "the latest favourite colour"):
+        assert first(order(text, [old, new, *OTHERS], now=401 * DAY)) == 2
+    assert first(order("what was my favourite colour at first", [old, new, *OTHERS], now=401 * DAY)) == 1
+
+
+def test_the_best_of_what_does_not_fit_is_unlikely() -> None:
+    """Something is always the best of all."""
+    alone = [said(1, "Ada is happiest near the sea.", cosine=0.09)]
+    assert order("how do I configure nginx", alone)[0].score < 0.2
+    assert order("where is Ada happiest", [said(1, "Ada is happiest near the sea.", cosine=0.8)])[0].score > 0.5
+
+
 def test_a_long_message_in_parts_is_one_place() -> None:
     parts = [said(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
     assert {one.number for one in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
@@ -121,7 +151,8 @@ def test_there_are_weights_for_every_family() -> None:
     assert names["static"] == names["strong"] > names["words"]
     for family in names:
         assert all(math.isfinite(weight) for weight in fuse.weights(family).signals.values())
-        assert fuse.weights(family).slope > 0
+        assert fuse.weights(family).chance["share"] > 0
+        assert fuse.weights(family).signals["recent"] > 0, "who asks for the latest gets the later"
 
 
 candidates_of_any_sort = st.lists(

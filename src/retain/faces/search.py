@@ -14,7 +14,7 @@ from retain import tokens
 from retain.faces.command import Arguments, moment, open_memory, whose
 from retain.faces.render import as_json, plain
 from retain.faces.table import width, wrapped
-from retain.kinds.finding import SEARCHED, Found
+from retain.kinds.finding import LIKELY, SEARCHED, Found
 from retain.search import snippet, words
 from retain.search.find import Hit
 from retain.work.embed import lag
@@ -38,6 +38,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--until": {"metavar": "WHEN", "help": "before this day or moment"},
     "--limit": {"metavar": "N", "type": int, "default": 10, "help": "the most to show (default: 10)"},
+    "--least": {
+        "metavar": "P",
+        "type": float,
+        "default": LIKELY,
+        "help": f"leave out what is less likely wanted than this, from 0 to 1 (default: {LIKELY})",
+    },
     "--why": {"action": "store_true", "help": "what each score is made of, and what was said before and after"},
 }
 _INDENT = 4
@@ -45,6 +51,7 @@ _LINES = 3
 _WIDEST = 100
 _NARROWEST = 40
 _SHORT = 60
+_STRONGEST = 6
 _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -59,6 +66,7 @@ def search(arguments: Arguments) -> int:
             since=moment(arguments.since, "since", days=True),
             until=moment(arguments.until, "until", days=True),
             limit=arguments.limit,
+            least=arguments.least,
         )
         waiting = 0 if arguments.json or not _ran(found, "vectors") else lag(memory.home, scope.who.tenant).pending
     if arguments.json:
@@ -120,7 +128,7 @@ def _text(text: str, looked: Sequence[str], room: int, style: Style) -> Iterator
 
 def _why(hit: Hit, room: int) -> Iterator[str]:
     """What the score is made of, which legs found it, and what stands around it."""
-    parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
+    parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))[:_STRONGEST]
     told = " · ".join(f"{name} {value:+.2f}" for name, value in parts if abs(value) >= 0.005)
     yield from wrapped(f"why: {told or 'nothing stands out'}", room)
     yield f"found by: {' and '.join(hit.legs) or 'being next to what was found'}"

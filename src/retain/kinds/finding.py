@@ -17,6 +17,8 @@ from retain.storage.database import Transaction
 
 SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
 MOST_HITS = 200
+LIKELY = 0.02
+"""Less likely than this is no answer: a person or a model is not shown it unless they ask for it."""
 _LONGEST = 8_000
 """Characters of a question that are looked at: who pastes a file to search for it means its beginning."""
 
@@ -48,9 +50,11 @@ def search(
     until: datetime | None,
     at: datetime | None,
     limit: int,
+    least: float = 0.0,
 ) -> Found:
     """What the scope remembers that answers a question."""
     canonical.whole(limit, "limit", 1, MOST_HITS)
+    canonical.amount(least, "least")
     text = canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
     now = None if at is None else clock.from_datetime(at, "at")
     asked = Asked(
@@ -64,11 +68,11 @@ def search(
     )
     sought = seek(home, who, text, asked, now)
     wanted = limit if home.reranker is None else max(limit, LOOKED_AT)
-    hits = home.database.read(who.tenant, lambda tx: find.finish(tx, home.index, sought, wanted))
-    if home.reranker is None:
-        return Found(hits, sought.legs)
-    again, said = reranked(home.reranker, sought.question.for_embedding, hits)
-    return Found(again[:limit], {**sought.legs, "reranker": said})
+    hits, legs = home.database.read(who.tenant, lambda tx: finish(tx, home, who, sought, wanted)), sought.legs
+    if home.reranker is not None:
+        hits, said = reranked(home.reranker, sought.question.for_embedding, hits)
+        legs = {**legs, "reranker": said}
+    return Found([hit for hit in hits if hit.score >= least][:limit], legs)
 
 
 def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH) -> Sought:
@@ -83,6 +87,11 @@ def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: 
     mine, moment, begun = home.database.read(who.tenant, work)
     embedder = home.embedding(who, home.settings.embedding_seconds)
     return find.understand(text, moment if now is None else now, mine, begun, embedder)
+
+
+def finish(tx: Transaction, home: Home, who: Who, sought: Sought, limit: int) -> list[Hit]:
+    """The second half: what may be seen is asked again, because an embedder may have taken its time."""
+    return find.finish(tx, home.index, replace(sought, asked=asked_by(tx, who, sought.asked)), limit)
 
 
 def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:

@@ -324,7 +324,8 @@ class Refs(Kind):
         """What a search finds, with the references that are among it or are mentioned in it."""
         if isinstance(query, str) and not query.strip():
             raise Invalid(field="query", problem="must not be blank")
-        found = finding.search(self._home, self._who, query, kinds, session, None, None, None, limit)
+        least = 0.0 if kinds else finding.LIKELY
+        found = finding.search(self._home, self._who, query, kinds, session, None, None, None, limit, least)
         keys = [hit.id for hit in found if hit.kind == self.name]
         mentioned = {key for hit in found if placeholder.MARK in hit.text for key in placeholder.keys(hit.text)}
 

@@ -11,16 +11,17 @@ from typing import NamedTuple
 from retain.search import words
 from retain.search.question import asks
 
-_SKETCH = 8  # smallest hashes of a text's words: enough to see that two texts are nearly the same
-
 
 class Digest(NamedTuple):
-    """What ranking needs of a row's text: how often it has each word, how long it is, whether it asks, its sketch."""
+    """What ranking needs of a row's text: how often it has each word, how long it is, whether it asks.
+
+    `print` is a fingerprint of its words in their order, 0 where it has none.
+    """
 
     counts: Mapping[str, int]
     length: int
     asks: bool
-    sketch: tuple[int, ...]
+    print: int
 
 
 class Candidate(NamedTuple):
@@ -51,5 +52,4 @@ def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     said = words.of_text(text)
     counts = Counter([*said, *words.of_frame(author, title, at)])
     length = 1 + sum(count for word, count in counts.items() if word not in words.STOP)
-    sketch = sorted([zlib.crc32(word.encode()) for word in set(said)])[:_SKETCH]
-    return Digest(counts, length, asks(text), tuple(sketch))
+    return Digest(counts, length, asks(text), zlib.adler32(" ".join(said).encode()) if said else 0)

@@ -55,6 +55,7 @@ class Hit:
     before: str = ""
     after: str = ""
     near: float | None = None
+    same: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,15 +93,17 @@ def begin(tx: Transaction, index: Index, text: str, asked: Asked, depth: int = D
 def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None) -> Sought:
     """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
     asks = question.read(text, now=now, authors=begun.authors)
-    words_ran = "ran" if begun.words else "there are no words in the question"
+    if not begun.words:
+        nothing = "there are no words in the question"
+        return Sought(asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing})
     if embedder is None:
-        return Sought(asked, begun, asks, None, "", "static", {"words": words_ran, "vectors": "no embedder is set"})
+        return Sought(asked, begun, asks, None, "", "static", {"words": "ran", "vectors": "no embedder is set"})
     try:
         vector = checked(embedder, [asks.for_embedding])[0]
     except (ModelError, SettingsError) as error:
-        return Sought(asked, begun, asks, None, "", "static", {"words": words_ran, "vectors": f"failed: {error}"})
+        return Sought(asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"})
     model = embedder.identity
-    return Sought(asked, begun, asks, vector, model, embedder.family, {"words": words_ran, "vectors": f"ran: {model}"})
+    return Sought(asked, begun, asks, vector, model, embedder.family, {"words": "ran", "vectors": f"ran: {model}"})
 
 
 def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hit]:
@@ -111,40 +114,46 @@ def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hi
         near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, sought.begun.depth))
     rows = engine.items(tx, list(dict.fromkeys([*by_words, *near])))
     best = [rows[number] for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]]) if number in rows]
-    beside = {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
-    everything, cosines = rows | beside, near
+    rows |= {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
+    cosines = near
     if sought.vector is not None:
-        cosines = near | engine.cosines(tx, sought.vector, sought.model, [n for n in everything if n not in near])
-    candidates = [_candidate(row, cosines.get(number), index.digests) for number, row in everything.items()]
-    ranked = fuse.rank(sought.question, candidates, sought.begun.corpus, family=sought.family)
-    legs = {"words": set(by_words), "vectors": set(near)}
-    hits: dict[tuple[str, str, int], Hit] = {}
-    places = {(row.kind, row.id, row.seq): row for row in everything.values()}
+        cosines = near | engine.cosines(tx, sought.vector, sought.model, [number for number in rows if number not in near])
+    candidates = [_candidate(row, cosines.get(number), index.digests) for number, row in rows.items()]
+    wanted = {number for number, row in rows.items() if _within(row, sought.asked, tx.now)}
+    ranked = fuse.rank(sought.question, candidates, sought.begun.corpus, family=sought.family, wanted=wanted)
+    things: dict[tuple[str, str, int], Ranked] = {}
     for one in ranked:
-        row = everything[one.number]
-        thing = (row.kind, row.id, row.seq)
-        if thing not in hits and (one.number in rows or _within(row, sought.asked, tx.now)):
-            by = tuple(leg for leg, found in legs.items() if one.number in found)
-            hits[thing] = _hit(row, one, by, places, cosines.get(one.number))
-        if len(hits) == limit:
+        row = rows[one.number]
+        things.setdefault((row.kind, row.id, row.seq), one)
+        if len(things) == limit:
             break
-    return list(hits.values())
+    found = [rows[one.number] for one in things.values()]
+    beside = {(row.kind, row.id, row.seq): row.text for row in engine.around(tx, found, 1)}
+    beside |= {(row.kind, row.id, row.seq): row.text for row in found}
+    legs = {"words": set(by_words), "vectors": set(near)}
+    return [_hit(rows[one.number], one, legs, beside, cosines.get(one.number)) for one in things.values()]
 
 
 def _within(row: Item, asked: Asked, now: int) -> bool:
-    """Whether a neighbour of what was found, which is as visible as that, passes the other filters too."""
+    """Whether a row passes what may have changed since the first read, or was not asked of it as a neighbour."""
     since, until = asked.since, asked.until
     in_time = (since is None or row.at >= since) and (until is None or row.at < until)
-    return in_time and (row.expires_at is None or row.expires_at > now)
+    shared = row.board is None or asked.boards is None or row.board in asked.boards
+    return in_time and shared and (row.expires_at is None or row.expires_at > now)
 
 
 def _hit(
-    row: Item, ranked: Ranked, legs: tuple[str, ...], places: Mapping[tuple[str, str, int], Item], near: float | None
+    row: Item,
+    ranked: Ranked,
+    legs: Mapping[str, Collection[int]],
+    beside: Mapping[tuple[str, str, int], str],
+    near: float | None,
 ) -> Hit:
-    before, after = (places.get((row.kind, row.id, row.seq + step)) for step in (-1, 1))
+    before, after = (beside.get((row.kind, row.id, row.seq + step), "") for step in (-1, 1))
+    by = tuple(leg for leg, found in legs.items() if row.number in found)
     return Hit(
         row.kind, row.id, row.seq, row.text, clock.to_datetime(row.at), ranked.score, row.author, row.role, row.title,
-        row.session, legs, ranked.parts, before.text if before else "", after.text if after else "", near,
+        row.session, by, ranked.parts, before, after, near, len(ranked.same),
     )  # fmt: skip
 
 

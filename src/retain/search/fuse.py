@@ -7,7 +7,7 @@ bench/learn.py, for searches by words alone and for each family of embedders, be
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,12 @@ from retain.search.candidate import Candidate, Corpus, Digest, digest
 from retain.search.question import Question
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from retain.search.signals import Array
 
 __all__ = ["Candidate", "Corpus", "Digest", "Ranked", "Weights", "digest", "rank", "weights"]
+
+_TYPICAL = 150
+"""About as many candidates as most searches have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +39,17 @@ class Ranked:
     @property
     def parts(self) -> dict[str, float]:
         """What each signal adds or takes, against the average candidate; what is next to nothing is left out."""
-        return {name: round(part, 3) for name, part in zip(self.signals, self.added, strict=True) if abs(part) >= 0.001}
+        return {
+            name: round(float(part), 3) for name, part in zip(self.signals, self.added, strict=True) if abs(part) >= 0.001
+        }
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What was learned: how much each signal counts, and how a sum of them becomes a probability."""
+    """What was learned: how much each signal counts, and how their sum becomes a probability."""
 
     signals: dict[str, float]
-    slope: float
-    coverage: float
-    offset: float
+    chance: dict[str, float]
 
 
 @cache
@@ -57,8 +59,18 @@ def weights(family: str) -> Weights:
     return Weights(**data["families"][family])
 
 
-def rank(question: Question, candidates: Sequence[Candidate], corpus: Corpus, *, family: str = "static") -> list[Ranked]:
-    """The candidates, best first. `family` is that of the embedder whose cosines they carry: static or strong."""
+def rank(
+    question: Question,
+    candidates: Sequence[Candidate],
+    corpus: Corpus,
+    *,
+    family: str = "static",
+    wanted: Collection[int] | None = None,
+) -> list[Ranked]:
+    """The candidates, best first. `family` is that of the embedder whose cosines they carry: static or strong.
+
+    Where only some are `wanted`, by their numbers, the others still say what stands beside those.
+    """
     import numpy as np
 
     if not candidates:
@@ -69,35 +81,56 @@ def rank(question: Question, candidates: Sequence[Candidate], corpus: Corpus, *,
     names = [name for name in learned.signals if name in measured]
     parts = np.stack([(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1)
     scores = parts.sum(axis=1).round(9)
-    chances = _chances(scores, float(measured["coverage"].max()), learned)
+    hopes = np.stack(list(hope(scores, measured, ordered).values()), axis=1) @ np.array(list(learned.chance.values()))
     order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
-    added, chance = parts.tolist(), chances.tolist()
+    places = [place for place in order.tolist() if wanted is None or ordered[place].number in wanted]
+    chances = np.minimum.accumulate(1 / (1 + np.exp(-hopes[places])))  # who stands behind is no likelier than who is before
+    chance = dict(zip(places, chances.tolist(), strict=True))
     return [
-        Ranked(ordered[place].number, chance[place], same, names, added[place])
-        for place, same in _folded(ordered, order.tolist(), question.many)
+        Ranked(ordered[place].number, chance[place], same, names, parts[place].tolist())
+        for place, same in _folded(ordered, places, question.many)
     ]
 
 
-def _chances(scores: NDArray[np.float64], coverage: float, learned: Weights) -> NDArray[np.float64]:
-    """Probabilities: a candidate's share among all, and how much of the question the best has, through a logistic."""
+def hope(scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]) -> dict[str, Array]:
+    """What makes a probability of a sum of signals, which only says that one candidate is better than another.
+
+    Something is always the best of all: so besides its share among the candidates it is asked how much of the question it
+    has in itself and around it, and how near it is in meaning, and the same of the best. Where there are few candidates, it
+    is as if there were more, of average worth: being the best of one is no merit, and what it has in itself says more.
+    """
     import numpy as np
 
-    high = scores.max()
-    share = scores - high - np.log(np.exp(scores - high).sum())
-    chances: NDArray[np.float64] = 1 / (1 + np.exp(-(learned.slope * share + learned.coverage * coverage + learned.offset)))
-    return chances
+    high, missing = scores.max(), max(_TYPICAL - len(scores), 0)
+    share = scores - high - np.log(np.exp(scores - high).sum() + missing * np.exp(scores.mean() - high))
+    near = np.array([one.cosine or 0.0 for one in ordered])
+    coverage, around, one = measured["coverage"], measured["words around"], np.ones(len(scores))
+    few = missing / _TYPICAL
+    return {
+        "share": share,
+        "coverage": coverage,
+        "around": around,
+        "best coverage": one * coverage.max(),
+        "near": near,
+        "nearest": one * near.max(),
+        "of few": one * few,
+        "coverage of few": coverage * few,
+        "near of few": near * few,
+        "offset": one,
+    }
 
 
 def _folded(ordered: Sequence[Candidate], order: Sequence[int], many: bool) -> list[tuple[int, tuple[int, ...]]]:
-    """The places in order, each with the numbers of those behind it that say the same; a question for many gets them all."""
-    first: dict[tuple[str, tuple[int, ...]], int] = {}
+    """The places in order, each with the numbers of those behind it that say the same; a question for many gets them all.
+
+    Only what one voice says again in a conversation is the same: two keys may well have one value, two documents a sentence.
+    """
+    first: dict[tuple[str, int], int] = {}
     same: dict[int, list[int]] = {}
     for place in order:
         one = ordered[place]
-        if many or not one.digest.sketch:
-            same[place] = []
-            continue
-        leader = first.setdefault((one.author or one.role, one.digest.sketch), place)
+        alone = many or one.kind != "messages" or not one.digest.print
+        leader = place if alone else first.setdefault((one.author or one.role, one.digest.print), place)
         if leader == place:
             same[place] = []
         else:
