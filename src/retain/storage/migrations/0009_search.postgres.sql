@@ -51,7 +51,7 @@ end $$;
 create trigger search_items_removed after delete on search_items referencing old table as gone
 for each statement execute function search_items_removed();
 
--- Where the server has pgvector, a column `near` and indexes by nearness are made beside these (storage/postgres_near.py).
+-- Above a million rows, where the server has pgvector, a column `near` and indexes are added (storage/postgres_near.py).
 -- The stamp is the transaction that wrote the vector: what one reader has not seen yet is told by it, in whatever order
 -- writers commit.
 create table search_vectors (
