@@ -154,3 +154,12 @@ def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch)
     for number in range(100):
         words.analyse(f"w{number}")
     assert len(words._known) <= 10
+
+
+def test_a_page_of_text_is_asked_by_its_longest_words() -> None:
+    """A question may be any text; each of its words is looked up, so there is a most."""
+    page = " ".join(f"thing{number:04d}{'x' * (number % 9)}" for number in range(3_000))
+    asked = words.of_question(page)
+    assert len(asked) == words.MOST_ASKED
+    assert all(word.endswith("x" * 8) for word in asked)
+    assert len(words.of_question("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000)))) == words.MOST_ASKED

@@ -25,6 +25,7 @@ from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 __all__ = ["STOP", "analyse", "bare", "of_item", "of_question", "ready"]
 
 MOST_BYTES = 64
+MOST_ASKED = 64
 MOST_KNOWN = 1 << 16
 MOST_READY = 16_000_000
 """Characters whose words are kept for one transaction; of what is longer, the rest is analysed inside of it."""
@@ -128,13 +129,19 @@ def bare(text: str) -> str:
 
 
 def of_question(text: str) -> list[str]:
-    """The distinct words that a question looks for: without stop words, unless it has no others."""
+    """The distinct words that a question looks for: without stop words, unless it has no others.
+
+    Of a question as long as a page they are the longest, which are the rarest as a rule: each is looked up by itself.
+    """
     words = list(dict.fromkeys(analyse(bare(text))))
     asked = [word for word in words if word not in STOP]
     pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
     asked = pairs or asked or words
     if len(asked) == len(words) or not COMPOUNDING.isdisjoint(words):  # no English stop word in it, or German ones
         asked += [end for end in _ends(asked, _PIECE) if end not in asked]
+    if len(asked) > MOST_ASKED:
+        kept = set(sorted(asked, key=len, reverse=True)[:MOST_ASKED])
+        asked = [word for word in asked if word in kept]
     return asked
 
 
