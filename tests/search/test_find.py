@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retain import Memory, Scope
-from retain.errors import Invalid, ModelUnavailable, NotFound
+from retain.errors import Invalid, ModelUnavailable, NotFound, SettingsError
 from retain.kinds.finding import Found
 from retain.search.embed import Family
 from tests.chaos.sizes import FULL
@@ -83,6 +83,14 @@ def by_words(found: Found) -> list[str]:
 
 def opened(url: str, embedder: Embedder, **changes: Any) -> Memory:
     return Memory.open(url, settings=replace(SETTINGS, **changes), embedder=embedder)
+
+
+def test_an_embedder_of_no_known_family_is_refused(url: str) -> None:
+    """F7: when a memory is opened with it, and not in the midst of a search."""
+    strange = Hashing()
+    strange.family = "middling"  # type: ignore[assignment]
+    with pytest.raises(SettingsError, match="its family is 'middling', and must be 'static' or 'strong'"):
+        opened(url, strange)
 
 
 # -- what is written is found --------------------------------------------------------------------------------------------
