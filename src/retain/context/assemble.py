@@ -122,7 +122,7 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: 
     spoken = {section.layer: section for section in sections if section and section.pieces}
     listed = spoken["references"].pieces if "references" in spoken else ()
     known = {piece.source.removeprefix("refs "): piece.text for piece in listed}
-    recalled = None if sought is None else recall.look(tx, home, sought)
+    recalled = None if sought is None else recall.look(tx, home, whose, sought)
     reserved = 0 if recalled is None else recall.reserve(budget)
     mentioned = recall.mentioned(recalled) if recalled else set()
     wants = [budget if layer.name == "window" else wanted(spoken, layer.name, reserved) for layer in LAYERS]

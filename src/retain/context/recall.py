@@ -18,7 +18,7 @@ from retain.kinds import finding
 from retain.kinds.entry import line
 from retain.kinds.findable import INACTIVE
 from retain.kinds.kind import Home, Who
-from retain.search import find, snippet, words
+from retain.search import snippet, words
 from retain.search.engine import Asked
 from retain.search.find import Hit, Sought
 from retain.search.static import StaticEmbedder
@@ -94,9 +94,9 @@ class Recalled:
     labels: Mapping[str, str]
 
 
-def look(tx: Transaction, home: Home, sought: Sought) -> Recalled:
+def look(tx: Transaction, home: Home, who: Who, sought: Sought) -> Recalled:
     """The second half of the search: what is about what the message asks."""
-    found = [hit for hit in find.finish(tx, home.index, sought, _LOOKED_AT) if hit.role != INACTIVE]
+    found = [hit for hit in finding.finish(tx, home, who, sought, _LOOKED_AT) if hit.role != INACTIVE]
     hits = _relevant(found, sought)
     sessions = dict.fromkeys(hit.id for hit in hits if hit.kind == "messages")
     return Recalled(hits, sought, {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions})
