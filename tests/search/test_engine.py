@@ -17,7 +17,7 @@ from retain import Memory
 from retain.search.embed import quantise
 from retain.search.engine import Asked, Engine, Item
 from retain.search.index import Index
-from retain.search.legs import Legs
+from retain.search.legs import ANY, Legs, digest
 from retain.search.postgres import _NEAREST, _filters
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -490,7 +490,10 @@ def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine
     assert rows.findings(memory) == set()
     if engine == "sqlite":
         rows.write(lambda tx: tx.run("delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]))
-        rows.write(lambda tx: tx.run("insert into search_words (rowid, words) select 9999, :tenant"))
+        mark = f"{ANY}.{digest(rows.tenant)}"  # whose words they are, only the words say
+        rows.write(
+            lambda tx: tx.run("insert into search_words (rowid, words) select 9999, :mark where :tenant <> ''", mark=mark)
+        )
     else:
         rows.write(lambda tx: tx.run("delete from search_words where tenant = :tenant and number = :n", n=numbers[7]))
         rows.write(lambda tx: tx.run("insert into search_words (tenant, owner, word, number) values (:tenant, 1, 1, 9999)"))
