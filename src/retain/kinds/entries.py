@@ -17,6 +17,7 @@ from retain.kinds import findable as index
 from retain.kinds import finding
 from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
 from retain.kinds.kind import Kind, Page, Table, Who, cut, unpack
+from retain.search.index import parts
 from retain.section import Ask, Section
 from retain.storage.database import Row, Transaction
 from retain.tool import Answer, Tool
@@ -90,7 +91,7 @@ class Entries(Kind):
         """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
         canonical.key(id, "id")
         kept = rules.content(content)
-        said = index.parts(kept)
+        said = parts(kept)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
@@ -109,7 +110,7 @@ class Entries(Kind):
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
             tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
             row = tx.one(_GET, id=id) or ()
-            self._home.index.replace(tx, self.name, id, index.entry(*row[:4], said, row[5], at=row[8]))
+            self._home.index.replace(tx, self.name, id, index.entry(*row[:6], at=row[8], said=said))
             return _entry(row, tx.now)
 
         return self._write(work)
@@ -216,7 +217,7 @@ class Entries(Kind):
         if len(entries) > self._settings.max_batch:
             raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
         rows = [rules.imported(given, f"entries[{n}]", agent, self._who.user) for n, given in enumerate(entries)]
-        said = [index.parts(row["content"]) for row in rows]
+        said = [parts(row["content"]) for row in rows]
         return self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
 
     def search(
@@ -282,7 +283,7 @@ class Entries(Kind):
         kept = rules.content(content)
         where = canonical.key(MAIN_BOARD if board is None else board, "board") if kind == "whiteboard" else None
         values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source)
-        said = index.parts(kept)
+        said = parts(kept)
 
         def work(tx: Transaction) -> Entry:
             if where is not None and not tx.one(
@@ -292,7 +293,7 @@ class Entries(Kind):
             ):
                 raise NotFound(what="board", id=where)
             row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now) or ()
-            self._home.index.add(tx, index.entry(*row[:4], said, row[5], at=row[8]))
+            self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
             return _entry(row, tx.now)
 
         return self._write(work)
@@ -304,7 +305,7 @@ class Entries(Kind):
             raise Invalid(field="created_at", problem="lies more than a day in the future")
         updated = max(created, values["updated_at"] or 0)
         if row := tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}):
-            self._home.index.add(tx, index.entry(*row[:4], said, row[5], at=row[8]))
+            self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
         row = row or tx.one(_GET, id=values["id"]) or ()
         if (row[1], row[2], row[4]) != (values["agent"], values["kind"], values["content"]):
             raise AlreadyExists(what="entry", id=values["id"])

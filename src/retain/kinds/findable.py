@@ -25,7 +25,7 @@ INACTIVE = "inactive"
 
 # -- messages: id is the session, seq the number -----------------------------------------------------------------------
 
-# Each row is looked up by its key: as a join, a server that has no statistics, as after an import, read all for each of them.
+# Each row is looked up by its key: as a join, a server that has no statistics, as after an import, read all for each.
 _MESSAGES = """select session_id, seq, (select user_id from sessions where tenant = :tenant and id = session_id),
         (select agent from sessions where tenant = :tenant and id = session_id), role, author, content, created_at
     from messages where tenant = :tenant and (session_id, seq) > (:session, :seq) and 0 = (
@@ -124,13 +124,21 @@ _NO_ENTRY = """select number, 'entry ' || id from search_items where tenant = :t
 
 
 def entry(
-    id: str, agent: str, kind: str, board: str | None, content: str | Sequence[str], user: str | None, *, at: int
+    id: str,
+    agent: str,
+    kind: str,
+    board: str | None,
+    content: str,
+    user: str | None,
+    *,
+    at: int,
+    said: Sequence[str] | None = None,
 ) -> list[Item]:
-    """The rows of an entry: its agent's alone, or of whoever shares its board; `content` is its text, or that in parts."""
+    """The rows of an entry: its agent's alone, or of whoever shares its board; `said` is its content in parts, if known."""
     private = agent if board is None else None
     return [
         Item("entries", id, text, at, 0, part, user, private, board, None, agent, kind)
-        for part, text in enumerate(parts(content) if isinstance(content, str) else content)
+        for part, text in enumerate(parts(content) if said is None else said)
     ]
 
 
