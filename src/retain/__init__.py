@@ -26,7 +26,7 @@ from retain.talk.message import Message, NewMessage
 from retain.texts.view import View
 from retain.tool import Tool
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "Agent",
     "AsyncMemory",
