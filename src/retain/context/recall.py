@@ -37,13 +37,16 @@ LEAST_APART = 2.0
 nearer than what else was found."""
 _RARE_WORDS = 1.25
 """A long message has more words than any answer covers: then more than one rare word of it is enough."""
+_LAST_LATIN = "\u024f"
 _CHAT = frozenset(
     words.analyse(
         "hi hello hey hallo hola salut bonjour ciao greetings thanks thank thx danke merci gracias grazie please "
         "bitte ok okay yes yeah yep no nope sure fine great good nice cool awesome perfect excellent wonderful lovely "
         "amazing right exactly well done sounds bye goodbye cheers welcome sorry morning evening afternoon night day "
         "lol haha hmm oh wow ah um go continue carry proceed next more again stop wait one think agree understood see "
-        "ja nein doch oui non si klar gut super prima weiter genau guten morgen tag abend"
+        "ja nein doch oui non si klar gut super prima weiter genau guten morgen tag abend "
+        "こんにちは こんばんは おはよう おはようございます ありがとう ありがとうございます はい いいえ "
+        "你好 您好 谢谢 谢谢你 好的 是的 早上好 晚上好 再见 안녕 안녕하세요 감사합니다 네 привет здравствуйте спасибо да нет хорошо"
     )
 )
 """Who says only this asks for nothing that was said before."""
@@ -115,7 +118,7 @@ def section(recalled: Recalled, ask: Ask, shown: Collection[str], notes: str | N
 
 def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
     """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
-    begun, near = sought.begun, _near(hits, sought.model)
+    begun, near = sought.begun, _near(hits, sought)
     rows = begun.corpus.count + 1
     having = zip(begun.words, begun.corpus.having, strict=True)
     told = {word: max(math.log(rows / (max(count, 1) + 0.5)), 0.0) for word, count in having}
@@ -133,10 +136,12 @@ def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
     return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
 
-def _near(hits: Sequence[Hit], model: str) -> float:
-    """How large a cosine is large."""
+def _near(hits: Sequence[Hit], sought: Sought) -> float:
+    """How large a cosine is large: the built-in embedder knows words in Latin letters, and finds other scripts all alike."""
     cosines = [hit.near for hit in hits if hit.near is not None]
-    if model == StaticEmbedder.identity or not cosines:
+    letters = [char for char in sought.question.text if char.isalpha()]
+    foreign = 2 * sum(char > _LAST_LATIN for char in letters) > len(letters)
+    if not cosines or (sought.model == StaticEmbedder.identity and not foreign):
         return LEAST_NEAR
     return statistics.fmean(cosines) + max(LEAST_APART * statistics.pstdev(cosines), _NO_SPREAD)
 
