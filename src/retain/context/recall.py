@@ -46,7 +46,8 @@ _CHAT = frozenset(
         "lol haha hmm oh wow ah um go continue carry proceed next more again stop wait one think agree understood see "
         "ja nein doch oui non si klar gut super prima weiter genau guten morgen tag abend "
         "こんにちは こんばんは おはよう おはようございます ありがとう ありがとうございます はい いいえ "
-        "你好 您好 谢谢 谢谢你 好的 是的 早上好 晚上好 再见 안녕 안녕하세요 감사합니다 네 привет здравствуйте спасибо да нет хорошо"
+        "你好 您好 谢谢 谢谢你 好的 是的 早上好 晚上好 再见 "
+        "안녕 안녕하세요 감사합니다 네 привет здравствуйте спасибо да нет хорошо"
     )
 )
 """Who says only this asks for nothing that was said before."""
