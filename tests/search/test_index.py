@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -616,11 +617,10 @@ def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url:
     sound(memory)
 
 
-def test_words_of_the_tail_are_kept_while_it_is_one(memory: Memory, me: Scope, engine: str) -> None:
-    """Numbers may come back with other texts, and what is absorbed is looked up where it is."""
-    if engine != "sqlite":
-        pytest.skip("only SQLite has a tail")
-    index = memory.home.index.engine
+def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
+    """Only SQLite has one. Numbers may come back with other texts, and what is absorbed is looked up where it is."""
+    memory = Memory.open(f"sqlite:///{tmp_path}/tail.db")
+    me, index = memory.scope("acme", "ada", "scout"), memory.home.index.engine
     assert isinstance(index, SqliteEngine)
     fill(me, 40)
     assert found(memory, ENTRY) == 40
@@ -633,6 +633,7 @@ def test_words_of_the_tail_are_kept_while_it_is_one(memory: Memory, me: Scope, e
     me.messages.append("s000", "user", "and one more")
     assert found(memory, "more") == TAIL + 1
     assert len(index._known) == 1, "the others are absorbed"
+    memory.close()
 
 
 def test_words_are_analysed_before_the_write(memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:

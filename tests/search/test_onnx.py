@@ -16,8 +16,6 @@ from retain.search.embed import checked, choose
 from retain.search.onnx import OnnxEmbedder
 from retain.settings import Settings
 
-pytest.importorskip("onnxruntime", reason="retain[minilm] is not installed")
-
 MINILM = OnnxEmbedder()
 
 
@@ -26,6 +24,8 @@ def _weights() -> None:
     try:
         MINILM.embed(["a text"])
     except SettingsError as error:
+        if sys.version_info < (3, 14):  # for later versions nobody packages the weights yet
+            raise
         pytest.skip(str(error))
 
 

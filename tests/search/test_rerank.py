@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -129,12 +130,13 @@ def test_settings_choose_it() -> None:
 
 def test_tokens_look_for_tokens() -> None:
     """The encoder of the extra, for real: it prefers what answers to what only sounds alike."""
-    pytest.importorskip("onnxruntime", reason="retain[minilm] is not installed")
     late = LateInteraction()
     texts = ["The build failed with error 500.", "My sister moved to Porto, she has a flat there.", ""]
     try:
         found = late.scores("where does my sibling live", texts)
     except SettingsError as error:
+        if sys.version_info < (3, 14):  # for later versions nobody packages the weights yet
+            raise
         pytest.skip(str(error))
     assert found[1] == max(found)
     assert all(-1.01 <= score <= 1.01 for score in found)
