@@ -17,7 +17,7 @@ from retain.storage.database import Transaction
 
 SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
 MOST_HITS = 200
-LIKELY = 0.02
+LIKELY = 0.001
 """Less likely than this is no answer: a person or a model is not shown it unless they ask for it."""
 _LONGEST = 8_000
 """Characters of a question that are looked at: who pastes a file to search for it means its beginning."""
