@@ -53,7 +53,7 @@ def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
         me = memory.scope("default", "ada", "scout")
         me.sessions.add("old talk")
         me.messages.append("old talk", "user", "The zeppelin leaves at noon.")
-        me.knowledge.add("Airships", "A zeppelin is filled with helium.")
+        me.knowledge.add("Airships", "A zeppelin leaves when it is filled.")
         context = me.context("trip", "When does the zeppelin leave?")
         saved = me.save_turn("trip", [{"role": "user", "content": "When?"}], context=context).id
     for command in (
@@ -65,7 +65,7 @@ def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
         line = next(line for line in done.stdout.splitlines() if "messages old talk 1" in line)
         assert "recalled at 0." in line
         assert "The zeppelin lea" in line
-        assert "A zeppelin is fill" in done.stdout
+        assert "A zeppelin leaves" in done.stdout
 
 
 def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
