@@ -159,11 +159,11 @@ def test_what_the_budget_cuts_is_recalled(me: Scope, session: str) -> None:
 
 def test_the_references_listed_do_not_depend_on_what_is_recalled(me: Scope, trip: str, session: str) -> None:
     """X2: they stand before the recent turns, where every change costs a prompt cache all that follows."""
-    for number in range(60):
+    for number in range(90):
         me.refs.add(f"line {number}\n" * 20, f"The output number {number} of a long job", session=session)
     other = "Do many zebras dance?"
     assert tokens.estimate(other) == tokens.estimate(QUESTION)  # or the room itself would be another
-    reports = [me.context(session, message, budget=1500).report for message in (QUESTION, other)]
+    reports = [me.context(session, message, budget=2600).report for message in (QUESTION, other)]
     listed = [[item for item in report.items if item.layer == "references"] for report in reports]
     recalled = [[item for item in report.items if item.layer == "recall"] for report in reports]
     assert recalled[0] != recalled[1]
