@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retain.faces.ways import WAYS, WORDS
+from retain.faces.ways import SCOPE_WAYS, WAYS, WORDS
 from retain.kinds import KINDS
 from retain.kinds.kind import Kind
 from retain.memory import Memory, Scope
@@ -36,10 +36,10 @@ FLOORS = (
     {"storage"},
     {"search"},
     {"kinds"},
-    {"context", "work"},
+    {"context", "work", "access"},
     {"memory"},
-    {"aio", "capture", "chat"},
-    {"faces", "adapters", "__init__"},
+    {"aio", "capture", "chat", "client"},
+    {"faces", "server", "adapters", "__init__"},
 )
 GENERATED = {"aio.py"}
 PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}
@@ -159,6 +159,10 @@ def test_every_parameter_is_explained_and_no_other() -> None:
         for kind in KINDS
         for verb in verbs(kind)
         for parameter in list(inspect.signature(getattr(kind, verb)).parameters)[1:]
+    } | {
+        ("", parameter)
+        for way in SCOPE_WAYS
+        for parameter in list(inspect.signature(getattr(Scope, way.verb)).parameters)[1:]
     }
     here = {word for word in WORDS if "." in word}
     assert {parameter for _, parameter in used} == set(WORDS) - here

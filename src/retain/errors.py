@@ -5,6 +5,10 @@
     │   └── TooLarge          … by its size                               413
     ├── NotFound              nothing by that name that you may see       404
     │   └── NoSection         … among the headings of a document
+    ├── Unauthorized          nobody who is known here                    401
+    │   └── Forbidden         … or somebody who may not do this           403
+    ├── TooMany               more, or faster, than is allowed            429
+    ├── Overloaded            the server has enough to do                 503
     ├── Conflict              right request, wrong moment                 409
     │   ├── AlreadyExists
     │   ├── OutOfOrder        `expected_last_seq` did not match
@@ -30,7 +34,7 @@
         └── SchemaTooOld      a migration waits for a role that may       500
 
 A message names what to do next. `status` is the HTTP status and `exit_code` the exit status of the
-command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings, 7 model.
+command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings, 7 model, 8 access.
 """
 
 from __future__ import annotations
@@ -91,6 +95,33 @@ class NotFound(RetainError):
 
 class NoSection(NotFound):
     """There is no section {id!r} here: {has}."""
+
+
+class Unauthorized(RetainError):
+    """A key is needed here: {problem}. Send it as `Authorization: Bearer rtn_…`; `retain keys create` makes one."""
+
+    status = 401
+    exit_code = 8
+
+
+class Forbidden(Unauthorized):
+    """This is not allowed: {problem}."""
+
+    status = 403
+
+
+class TooMany(RetainError):
+    """Too many requests: {problem}. Try again in {seconds} s."""
+
+    status = 429
+    exit_code = 8
+
+
+class Overloaded(RetainError):
+    """The server has enough to do: {problem}. Try again in {seconds} s."""
+
+    status = 503
+    exit_code = 5
 
 
 class Conflict(RetainError):

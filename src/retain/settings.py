@@ -117,6 +117,40 @@ class Settings:
     max_ref_bytes: int = _setting(1 << 30, "The largest content of one reference.", 1024)
     max_notes_bytes: int = _setting(256 << 10, "The largest notes document.", 1024)
     max_document_bytes: int = _setting(64 << 20, "The largest document of knowledge, as a file and as text.", 1024)
+    host: str = _setting("127.0.0.1", "The server: the address that it listens on. Any but this machine's own needs keys.")
+    port: int = _setting(7700, "The server: its port. 0: any that is free, which it says.")
+    workers: int = _setting(1, "The server: how many processes share the port.", 1)
+    auth: Literal["auto", "keys"] = _setting(
+        "auto", "`auto`: no key is needed on this machine for a SQLite file that has none. `keys`: always."
+    )
+    allowed_hosts: str = _setting("", "Names, with commas, besides this machine's own, by which the server may be called.")
+    allowed_origins: str = _setting(
+        "", "Web pages, with commas, such as `https://app.example.org`, that may call the server."
+    )
+    jwt_issuer: str = _setting("", "Accept signed tokens (JWT) of this issuer, besides keys. Empty: none.")
+    jwt_audience: str = _setting("", "The audience that a token must name. Needed with `jwt_issuer`.")
+    jwt_keys: str = _setting("", "Where the issuer's public keys (JWKS) are: a file or an https address.")
+    jwt_tenant: str = _setting("tenant", "The claim of a token that names the tenant.")
+    rate_per_second: float = _setting(200.0, "The most requests a second of one key; twice as many at once. 0: no limit.")
+    max_in_flight: int = _setting(256, "The most requests that one process works on at once; the next get 503.", 1)
+    max_body_bytes: int = _setting(
+        8 << 20, "The largest body of a request, but for uploads of references and documents.", 1024
+    )
+    request_seconds: float = _setting(30.0, "The longest a request may take to arrive.", 1)
+    stop_seconds: float = _setting(10.0, "How long the server, told to stop, lets requests finish.", 0.1)
+    work_inside: bool = _setting(True, "The server does the later work too (vectors, summaries), without a `retain work`.")
+    work_seconds: float = _setting(5.0, "How long the server's later work rests between two rounds.", 0.1)
+    log_format: Literal["auto", "json", "text"] = _setting("auto", "`auto`: text on a terminal, JSON elsewhere.")
+    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "What the server's log has.")
+    audit: Literal["changes", "all", "off"] = _setting(
+        "changes", "What is on record in the audit log: `changes` is all but messages and calls that are only added."
+    )
+    secrets: Literal["off", "flag", "mask", "reject"] = _setting(
+        "off", "Keys, tokens and passwords in what is written: kept, kept and counted, masked, or refused."
+    )
+    chat_seconds: float = _setting(300.0, "The longest one turn of a chat may take, with all its tools.", 1)
+    chat_rounds: int = _setting(8, "How often a model may ask for tools in one turn.", 1)
+    chat_tokens: int = _setting(2000, "The most tokens of one answer.", 16)
     context_tokens: int = _setting(8000, "The budget of a context, where a call does not say.", 100)
     max_message_bytes: int = _setting(1 << 20, "The largest content of one message, as JSON.", 1024)
     max_state_bytes: int = _setting(1 << 20, "The largest value of one state key, as JSON.", 1024)

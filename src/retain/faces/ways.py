@@ -7,16 +7,45 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from retain.access.principal import Permission
+
+_REMOVES = ("remove", "clear", "delete_section")
+_READS = ("search", "context")
+
 
 @dataclass(frozen=True)
 class Way:
-    """One verb, and the command that a person would try first."""
+    """One verb, the request that reaches it, and the command that a person would try first."""
 
     kind: str
     verb: str
+    request: str
+    """The HTTP method, and the route below `/api`; what is not in the route is in the query or in the body."""
     example: str
     itself: bool = False
     """Whether it prints what was asked for and nothing else, to be read or put into a file."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.request.partition(" ")[0]
+
+    @property
+    def route(self) -> str:
+        """Where HTTP finds it."""
+        return "/api" + self.request.partition(" ")[2]
+
+    @property
+    def needs(self) -> Permission:
+        """What a key must allow: whoever may only read changes nothing, and whoever may only write removes nothing."""
+        if self.verb in _REMOVES:
+            return "delete"
+        return "read" if self.method == "GET" or self.verb in _READS else "write"
+
+    @property
+    def name(self) -> str:
+        """How a program that wants one word names it."""
+        return f"{self.kind}_{self.verb}".removeprefix("_")
 
     @property
     def word(self) -> str:
@@ -30,87 +59,147 @@ class Way:
 
 
 WAYS = (
-    Way("agents", "add", 'retain agents add scout --prompt "You scout ahead." --tools search,notes'),
-    Way("agents", "list", "retain agents list"),
-    Way("agents", "get", "retain agents get scout --json"),
-    Way("agents", "edit", "retain agents edit scout --model gpt-5-mini --if-version 1"),
-    Way("agents", "remove", "retain agents remove scout"),
-    Way("sessions", "resume", "retain sessions resume --user ada --agent scout"),
-    Way("sessions", "add", "retain sessions add trip --user ada --agent scout --label 'A trip'"),
-    Way("sessions", "active", "retain sessions active --user ada --agent scout"),
-    Way("sessions", "activate", "retain sessions activate trip"),
-    Way("sessions", "list", "retain sessions list --user ada --limit 20"),
-    Way("sessions", "get", "retain sessions get trip --json"),
-    Way("sessions", "edit", """retain sessions edit trip --label 'Lisbon' --attributes '{"pinned": true}'"""),
-    Way("sessions", "remove", "retain sessions remove trip"),
-    Way("messages", "append", 'retain messages append trip user "Where do we go?" --key turn-1'),
-    Way("messages", "extend", "retain messages extend trip turns.jsonl --key turn-2"),
-    Way("messages", "window", "retain messages window trip --last 20 --turns-only"),
-    Way("messages", "list", "retain messages list trip --limit 50 --json"),
-    Way("messages", "get", "retain messages get trip 1"),
-    Way("summaries", "get", "retain summaries get trip"),
-    Way("summaries", "list", "retain summaries list trip --limit 5"),
-    Way("summaries", "fold", "retain summaries fold trip --force"),
-    Way("summaries", "expand", "retain summaries expand trip --limit 50"),
-    Way("notes", "read", "retain notes read --user ada --agent scout > notes.md", itself=True),
-    Way("notes", "overwrite", 'retain notes overwrite "# Preferences" --user ada --agent scout'),
-    Way("notes", "append", 'retain notes append "- prefers tea" --user ada --agent scout'),
-    Way("notes", "prepend", 'retain notes prepend "Speak German." --user ada --agent scout'),
-    Way("notes", "replace_section", 'retain notes replace-section Preferences "- coffee, now" --user ada --agent scout'),
-    Way("notes", "delete_section", "retain notes delete-section '# Preferences' --user ada --agent scout"),
-    Way("notes", "clear", "retain notes clear --user ada --agent scout"),
-    Way("notes", "history", "retain notes history --user ada --agent scout --limit 10"),
-    Way("notes", "diff", "retain notes diff 4 --against 1 --user ada --agent scout"),
-    Way("notes", "restore", "retain notes restore 3 --user ada --agent scout"),
-    Way("notes", "changes", "retain notes changes --after 6 --wait 30 --user ada --agent scout --json"),
-    Way("entries", "add", 'retain entries add "Ada prefers trains to planes." --kind core --agent scout'),
-    Way("entries", "list", "retain entries list --agent scout --search 'train lisbon'"),
-    Way("entries", "search", "retain entries search 'what does Ada prefer' --agent scout"),
-    Way("entries", "get", "retain entries get 0199… --json"),
-    Way("entries", "edit", 'retain entries edit 0199… "Ada prefers night trains." --if-version 1'),
-    Way("entries", "remove", "retain entries remove 0199…"),
-    Way("entries", "counts", "retain entries counts --agent scout"),
-    Way("entries", "prompt", "retain entries prompt --agent scout"),
-    Way("entries", "share", "retain entries share trips scout,planner"),
-    Way("entries", "boards", "retain entries boards"),
-    Way("entries", "whiteboard", "retain entries whiteboard --agent scout"),
-    Way("entries", "export", "retain entries export --agent scout --json > scout.json"),
-    Way("entries", "add_many", "retain entries add-many scout.json --agent scout"),
-    Way("consolidations", "propose", "retain consolidations propose --agent scout --days 5"),
-    Way("consolidations", "list", "retain consolidations list --status proposed"),
-    Way("consolidations", "get", "retain consolidations get 0199… --json"),
-    Way("consolidations", "accept", "retain consolidations accept 0199…"),
-    Way("consolidations", "refuse", "retain consolidations refuse 0199…"),
-    Way("consolidations", "undo", "retain consolidations undo 0199…"),
-    Way("refs", "add", 'retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada'),
-    Way("refs", "capture", "npm install 2>&1 | retain refs capture - --source 'npm install' --session trip"),
-    Way("refs", "get", "retain refs get npm-install-7f3a09c1 --grep 'ERR!'"),
-    Way("refs", "content", "retain refs content npm-install-7f3a09c1 > install.log"),
-    Way("refs", "info", "retain refs info npm-install-7f3a09c1 --json"),
-    Way("refs", "list", "retain refs list --session trip --active"),
-    Way("refs", "search", "retain refs search 'npm peer dependency' --limit 5"),
-    Way("refs", "edit", "retain refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active"),
-    Way("refs", "remove", "retain refs remove npm-install-7f3a09c1"),
-    Way("state", "set", """retain state set theme '{"dark": true}' --user ada --ttl 3600"""),
-    Way("state", "get", "retain state get theme --user ada", itself=True),
-    Way("state", "list", "retain state list --prefix the --user ada"),
-    Way("state", "remove", "retain state remove theme --user ada"),
-    Way("knowledge", "add", "retain knowledge add handbook.pdf docs/ --pattern '*.md'"),
-    Way("knowledge", "list", "retain knowledge list --prefix docs/"),
-    Way("knowledge", "get", "retain knowledge get 0199… --json"),
-    Way("knowledge", "text", "retain knowledge text 0199…"),
-    Way("knowledge", "passages", "retain knowledge passages 0199… --seq 12 --around 1"),
-    Way("knowledge", "search", "retain knowledge search 'how do I reset the router'"),
-    Way("knowledge", "counts", "retain knowledge counts"),
-    Way("knowledge", "remove", "retain knowledge remove 0199…"),
-    Way("interactions", "add", "retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40"),
-    Way("interactions", "list", "retain interactions list --model gpt-5-mini"),
-    Way("interactions", "totals", "retain interactions totals model"),
-    Way("turns", "list", "retain turns list trip"),
-    Way("turns", "get", "retain turns get 0199… --json"),
+    Way("agents", "add", "POST /agents", 'retain agents add scout --prompt "You scout ahead." --tools search,notes'),
+    Way("agents", "list", "GET /agents", "retain agents list"),
+    Way("agents", "get", "GET /agents/{name:path}", "retain agents get scout --json"),
+    Way("agents", "edit", "PATCH /agents/{name:path}", "retain agents edit scout --model gpt-5-mini --if-version 1"),
+    Way("agents", "remove", "DELETE /agents/{name:path}", "retain agents remove scout"),
+    Way("sessions", "resume", "POST /sessions/resume", "retain sessions resume --user ada --agent scout"),
+    Way("sessions", "add", "POST /sessions", "retain sessions add trip --user ada --agent scout --label 'A trip'"),
+    Way("sessions", "active", "GET /sessions/active", "retain sessions active --user ada --agent scout"),
+    Way("sessions", "activate", "POST /sessions/{id:path}/activate", "retain sessions activate trip"),
+    Way("sessions", "list", "GET /sessions", "retain sessions list --user ada --limit 20"),
+    Way("sessions", "get", "GET /sessions/{id:path}", "retain sessions get trip --json"),
+    Way(
+        "sessions",
+        "edit",
+        "PATCH /sessions/{id:path}",
+        """retain sessions edit trip --label 'Lisbon' --attributes '{"pinned": true}'""",
+    ),
+    Way("sessions", "remove", "DELETE /sessions/{id:path}", "retain sessions remove trip"),
+    Way(
+        "messages",
+        "append",
+        "POST /messages/{session:path}",
+        'retain messages append trip user "Where do we go?" --key turn-1',
+    ),
+    Way("messages", "extend", "POST /messages/{session:path}/batch", "retain messages extend trip turns.jsonl --key turn-2"),
+    Way("messages", "window", "GET /messages/{session:path}/window", "retain messages window trip --last 20 --turns-only"),
+    Way("messages", "list", "GET /messages/{session:path}", "retain messages list trip --limit 50 --json"),
+    Way("messages", "get", "GET /messages/{session:path}/{seq:int}", "retain messages get trip 1"),
+    Way("summaries", "get", "GET /summaries/{session:path}", "retain summaries get trip"),
+    Way("summaries", "list", "GET /summaries/{session:path}/all", "retain summaries list trip --limit 5"),
+    Way("summaries", "fold", "POST /summaries/{session:path}/fold", "retain summaries fold trip --force"),
+    Way("summaries", "expand", "GET /summaries/{session:path}/messages", "retain summaries expand trip --limit 50"),
+    Way("notes", "read", "GET /notes", "retain notes read --user ada --agent scout > notes.md", itself=True),
+    Way("notes", "overwrite", "PUT /notes", 'retain notes overwrite "# Preferences" --user ada --agent scout'),
+    Way("notes", "append", "POST /notes/append", 'retain notes append "- prefers tea" --user ada --agent scout'),
+    Way("notes", "prepend", "POST /notes/prepend", 'retain notes prepend "Speak German." --user ada --agent scout'),
+    Way(
+        "notes",
+        "replace_section",
+        "PUT /notes/section",
+        'retain notes replace-section Preferences "- coffee, now" --user ada --agent scout',
+    ),
+    Way(
+        "notes",
+        "delete_section",
+        "DELETE /notes/section",
+        "retain notes delete-section '# Preferences' --user ada --agent scout",
+    ),
+    Way("notes", "clear", "DELETE /notes", "retain notes clear --user ada --agent scout"),
+    Way("notes", "history", "GET /notes/history", "retain notes history --user ada --agent scout --limit 10"),
+    Way("notes", "diff", "GET /notes/diff", "retain notes diff 4 --against 1 --user ada --agent scout"),
+    Way("notes", "restore", "POST /notes/restore", "retain notes restore 3 --user ada --agent scout"),
+    Way(
+        "notes", "changes", "GET /notes/changes", "retain notes changes --after 6 --wait 30 --user ada --agent scout --json"
+    ),
+    Way("entries", "add", "POST /entries", 'retain entries add "Ada prefers trains to planes." --kind core --agent scout'),
+    Way("entries", "list", "GET /entries", "retain entries list --agent scout --search 'train lisbon'"),
+    Way("entries", "search", "GET /entries/search", "retain entries search 'what does Ada prefer' --agent scout"),
+    Way("entries", "get", "GET /entries/{id}", "retain entries get 0199… --json"),
+    Way("entries", "edit", "PATCH /entries/{id}", 'retain entries edit 0199… "Ada prefers night trains." --if-version 1'),
+    Way("entries", "remove", "DELETE /entries/{id}", "retain entries remove 0199…"),
+    Way("entries", "counts", "GET /entries/counts", "retain entries counts --agent scout"),
+    Way("entries", "prompt", "GET /entries/prompt", "retain entries prompt --agent scout"),
+    Way("entries", "share", "PUT /entries/boards/{board:path}", "retain entries share trips scout,planner"),
+    Way("entries", "boards", "GET /entries/boards", "retain entries boards"),
+    Way("entries", "whiteboard", "GET /entries/whiteboard", "retain entries whiteboard --agent scout"),
+    Way("entries", "export", "GET /entries/export", "retain entries export --agent scout --json > scout.json"),
+    Way("entries", "add_many", "POST /entries/batch", "retain entries add-many scout.json --agent scout"),
+    Way("consolidations", "propose", "POST /consolidations", "retain consolidations propose --agent scout --days 5"),
+    Way("consolidations", "list", "GET /consolidations", "retain consolidations list --status proposed"),
+    Way("consolidations", "get", "GET /consolidations/{id}", "retain consolidations get 0199… --json"),
+    Way("consolidations", "accept", "POST /consolidations/{id}/accept", "retain consolidations accept 0199…"),
+    Way("consolidations", "refuse", "POST /consolidations/{id}/refuse", "retain consolidations refuse 0199…"),
+    Way("consolidations", "undo", "POST /consolidations/{id}/undo", "retain consolidations undo 0199…"),
+    Way(
+        "refs",
+        "add",
+        "POST /refs",
+        'retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada',
+    ),
+    Way(
+        "refs",
+        "capture",
+        "POST /refs/capture",
+        "npm install 2>&1 | retain refs capture - --source 'npm install' --session trip",
+    ),
+    Way("refs", "get", "GET /refs/{key:path}", "retain refs get npm-install-7f3a09c1 --grep 'ERR!'"),
+    Way("refs", "content", "GET /refs/{key:path}/content", "retain refs content npm-install-7f3a09c1 > install.log"),
+    Way("refs", "info", "GET /refs/{key:path}/info", "retain refs info npm-install-7f3a09c1 --json"),
+    Way("refs", "list", "GET /refs", "retain refs list --session trip --active"),
+    Way("refs", "search", "GET /refs/search", "retain refs search 'npm peer dependency' --limit 5"),
+    Way(
+        "refs",
+        "edit",
+        "PATCH /refs/{key:path}",
+        "retain refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active",
+    ),
+    Way("refs", "remove", "DELETE /refs/{key:path}", "retain refs remove npm-install-7f3a09c1"),
+    Way("state", "set", "PUT /state/{key:path}", """retain state set theme '{"dark": true}' --user ada --ttl 3600"""),
+    Way("state", "get", "GET /state/{key:path}", "retain state get theme --user ada", itself=True),
+    Way("state", "list", "GET /state", "retain state list --prefix the --user ada"),
+    Way("state", "remove", "DELETE /state/{key:path}", "retain state remove theme --user ada"),
+    Way("knowledge", "add", "POST /knowledge", "retain knowledge add handbook.pdf docs/ --pattern '*.md'"),
+    Way("knowledge", "list", "GET /knowledge", "retain knowledge list --prefix docs/"),
+    Way("knowledge", "get", "GET /knowledge/{id}", "retain knowledge get 0199… --json"),
+    Way("knowledge", "text", "GET /knowledge/{id}/text", "retain knowledge text 0199…"),
+    Way("knowledge", "passages", "GET /knowledge/{id}/passages", "retain knowledge passages 0199… --seq 12 --around 1"),
+    Way("knowledge", "search", "GET /knowledge/search", "retain knowledge search 'how do I reset the router'"),
+    Way("knowledge", "counts", "GET /knowledge/counts", "retain knowledge counts"),
+    Way("knowledge", "remove", "DELETE /knowledge/{id}", "retain knowledge remove 0199…"),
+    Way(
+        "interactions",
+        "add",
+        "POST /interactions",
+        "retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40",
+    ),
+    Way("interactions", "list", "GET /interactions", "retain interactions list --model gpt-5-mini"),
+    Way("interactions", "totals", "GET /interactions/totals", "retain interactions totals model"),
+    Way("turns", "list", "GET /turns", "retain turns list trip"),
+    Way("turns", "get", "GET /turns/{id}", "retain turns get 0199… --json"),
 )
 
+SCOPE_WAYS = (
+    Way("", "search", "POST /search", "retain search 'where does my sister live' --user ada"),
+    Way("", "context", "POST /context", 'retain context trip "What next?" --budget 4000'),
+    Way("", "save_turn", "POST /turns", "retain messages extend trip turns.jsonl --key turn-2"),
+)
+"""What a scope does itself, over all its kinds."""
+
 WORDS = {
+    ".key": "An idempotency key: a retry with the same key adds nothing.",
+    ".messages": "The messages of the turn, in order.",
+    ".session": "The session's id; a search without one looks in all.",
+    "at": "When the question is asked, with a time zone; now where not given.",
+    "budget": "The most tokens; the setting `context_tokens` where not given.",
+    "context": "The report of the context that the model was given.",
+    "kinds": "Some of messages, notes, entries, refs, state and knowledge; all where not given.",
+    "least": "Leave out what is less likely wanted than this, from 0 to 1.",
+    "message": "The new message.",
+    "others": "The other agents of a group conversation.",
+    "usage": "The model call: its model, tokens, cost and latency.",
     "active": "Only active references, or with --no-active only the others.",
     "after": "Go on after this cursor, from the end of the page before.",
     "against": "The version to compare with; the one before it where not given.",
