@@ -38,8 +38,8 @@ FLOORS = (
     {"kinds"},
     {"context", "work", "access"},
     {"memory"},
-    {"aio", "capture", "chat", "client"},
-    {"faces", "server", "adapters", "__init__"},
+    {"aio", "capture", "chat"},
+    {"faces", "server", "client", "adapters", "__init__"},
 )
 GENERATED = {"aio.py"}
 PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}

@@ -53,6 +53,19 @@ class Context:
         """As plain text."""
         return render.plain(self.said)
 
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for another process."""
+        return {
+            "said": [render.packed(one) for one in self.said],
+            "report": self.report.as_json(),
+            "texts": dict(self.texts),
+        }
+
+    @classmethod
+    def of_json(cls, sent: Mapping[str, Any]) -> Context:
+        """As another process sent it."""
+        return cls([render.unpacked(one) for one in sent["said"]], Report.of_json(sent["report"]), sent["texts"])
+
 
 def assemble(home: Home, who: Who, session: str, message: Content, budget: int | None, others: Sequence[str]) -> Context:
     """The context for a new message of a session, inside a budget of tokens."""

@@ -31,6 +31,21 @@ class Said(NamedTuple):
     result: Result | None = None
 
 
+def packed(said: Said) -> dict[str, Any]:
+    """One message as JSON; what it does not have is left out."""
+    calls = [vars(call) for call in said.calls]
+    result = vars(said.result) if said.result else None
+    rest = {"images": [dict(image) for image in said.images], "calls": calls, "result": result}
+    return {"role": said.role, "text": said.text, **{name: value for name, value in rest.items() if value}}
+
+
+def unpacked(sent: Mapping[str, Any]) -> Said:
+    """One message from JSON."""
+    calls = [Call(**call) for call in sent.get("calls", ())]
+    result = Result(**sent["result"]) if "result" in sent else None
+    return Said(sent["role"], sent["text"], sent.get("images", ()), calls, result)
+
+
 @dataclass(frozen=True)
 class Rendered:
     """What Anthropic takes: the system text apart from the messages."""
