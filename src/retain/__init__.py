@@ -3,6 +3,7 @@
 from retain.aio import AsyncMemory, AsyncScope
 from retain.canonical import JsonText
 from retain.capture import captured
+from retain.client import AsyncClient, Client
 from retain.context.assemble import Context
 from retain.context.explain import Report
 from retain.errors import RetainError
@@ -29,8 +30,10 @@ from retain.tool import Tool
 __version__ = "0.3.0"
 __all__ = [
     "Agent",
+    "AsyncClient",
     "AsyncMemory",
     "AsyncScope",
+    "Client",
     "Consolidation",
     "Context",
     "Document",

@@ -62,7 +62,7 @@ class Client:
             name: value.encode() for name, value in (("X-Retain-User", who.user), ("X-Retain-Agent", who.agent)) if value
         }
         if method == "POST":
-            headers["Idempotency-Key"] = ids.new().encode()
+            headers["Idempotency-Key"] = ids.uuid7().encode()
         said = {"content": json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")} if body is not None else {}
         headers |= {"Content-Type": b"application/json"} if said else {}
         for left in reversed(range(self._retries + 1)):
@@ -245,18 +245,10 @@ def _error(response: Any) -> RetainError:
         said = {}
     name = "".join(part.title() for part in str(said.get("type", "")).rpartition("/")[2].split("-"))
     kind = getattr(errors, name, None)
-    detail = str(said.get("detail") or f"the server answered {response.status_code}")
-    known = isinstance(kind, type) and issubclass(kind, RetainError)
-    return _Answered.of(kind if known else RetainError, detail, said, response.status_code)
-
-
-class _Answered:
-    """Makes an error of a class with the text that the server wrote."""
-
-    @staticmethod
-    def of(kind: Any, detail: str, said: Mapping[str, Any], status: int) -> RetainError:
-        error: RetainError = kind.__new__(kind)
-        Exception.__init__(error, detail)
-        error.details = {name: said[name] for name in ("field", "request_id") if name in said}
-        error.status = status
-        return error
+    if not (isinstance(kind, type) and issubclass(kind, RetainError)):
+        kind = RetainError
+    error: RetainError = kind.__new__(kind)
+    Exception.__init__(error, str(said.get("detail") or f"The server answered {response.status_code}."))
+    error.details = {name: said[name] for name in ("field", "request_id") if name in said}
+    error.status = response.status_code
+    return error
