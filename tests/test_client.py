@@ -55,7 +55,8 @@ def test_what_is_written_there_is_the_same_record_here(there: Scope, here: Scope
     assert there.refs.get(there.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)) == here.refs.get("abc", lines=(2, 3))
     assert there.refs.content("abc") == b"a\nb\nc\n"
     assert there.entries.add("Ada likes tea", kind="core") == here.entries.list().items[0]
-    assert there.sessions.remove(session.id) is None
+    there.sessions.remove(session.id)
+    assert not here.sessions.list().items
 
 
 def test_what_is_found_and_assembled_is_the_same(there: Scope, here: Scope) -> None:
