@@ -1,13 +1,50 @@
-"""Who comes in: the credential of a request becomes a principal, before anything else is looked at."""
+"""Who comes in: the credential of a request becomes a principal, before anything else is looked at.
+
+A credential comes in a header, `Authorization: Bearer …` or `X-API-Key`, and nowhere else. What is found is remembered for
+SECONDS, so that most requests cost one hash: a key that is revoked here is refused at once, one that is revoked elsewhere
+within that time. A database that cannot be asked is a 503, never a 401.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import ipaddress
+import logging
+import re
+import time
+from dataclasses import dataclass
+
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
+from retain.access.keys import PREFIX, UNKNOWN, Admitted, Keys
 from retain.access.principal import Permission, Principal, local
+from retain.errors import Invalid, SettingsError, Unauthorized
+from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
+from retain.settings import Settings
+from retain.storage.connect import embedded
 
 USER, AGENT = "x-retain-user", "x-retain-agent"
+SECONDS = 5.0
+"""How long a credential that was good is good without being looked at again."""
+KEYLESS_SECONDS = 1.0
+"""How long a database without keys is taken for one, before it is asked again."""
+USED_SECONDS = 60.0
+MOST_KNOWN = 10_000
+MOST_BYTES = 8192
+_AFTER_SECONDS = 0.5
+_FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+_IN_ADDRESS = re.compile(rb"(?:rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}|(?:^|&)(?:access_token|api_key|x-api-key)=)")
+_log = logging.getLogger("retain.door")
+
+
+@dataclass
+class _Known:
+    admitted: Admitted
+    until: float
+    noted: float = float("-inf")
 
 
 class Door:
@@ -15,18 +52,148 @@ class Door:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self.keys = Keys(memory.database)
+        self._known: dict[bytes, _Known] = {}
+        self._changes = 0
+        self._keyless_until = float("-inf")
+        self._keyed = not may_be_open(memory.settings)
+        self._notes: set[asyncio.Future[None]] = set()
 
     async def admit(self, request: HTTPConnection, permission: Permission) -> Principal:
         """The principal of a request, if it may do this."""
-        principal = local(self.memory.settings.tenant)
+        principal = await self.who(request)
         principal.require(permission)
         return principal
 
-    def scope(self, request: HTTPConnection, principal: Principal, user: str | None, agent: str | None) -> Scope:
+    async def who(self, request: HTTPConnection) -> Principal:
+        """The principal of a request."""
+        credential = _credential(request)
+        if credential is None:
+            return await self._nobody(request)
+        digest = hashlib.sha256(credential).digest()
+        known = self._known.get(digest)
+        moment = time.monotonic()
+        if known is None or known.until <= moment:
+            known = await self._look(digest, credential, known)
+        if known.admitted.key is not None and known.noted + USED_SECONDS <= moment:
+            known.noted = moment
+            asyncio.get_running_loop().call_later(_AFTER_SECONDS, self._note, known.admitted)
+        return known.admitted.principal
+
+    def scope(
+        self, request: HTTPConnection, principal: Principal, user: str | None, agent: str | None, source: Source = "user"
+    ) -> Scope:
         """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers."""
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
-        return self.memory.scope(*principal.whose(user, agent))
+        return self.memory.scope(*principal.whose(user, agent), source=source)
+
+    def forget(self) -> None:
+        """Look at every credential again: a key was made or revoked here."""
+        self._changes += 1
+        self._known.clear()
+        self._keyless_until = float("-inf")
+
+    async def _look(self, digest: bytes, credential: bytes, before: _Known | None) -> _Known:
+        """Ask the database, and remember what is good."""
+        changes = self._changes
+        admitted = await run_in_threadpool(self._check, credential)
+        moment = time.monotonic()
+        known = _Known(admitted, moment + min(SECONDS, admitted.seconds), before.noted if before else float("-inf"))
+        if changes == self._changes:  # else it may have been revoked while the database was asked
+            while len(self._known) >= MOST_KNOWN:
+                self._known.pop(next(iter(self._known)), None)
+            self._known.pop(digest, None)
+            self._known[digest] = known
+        return known
+
+    def _check(self, credential: bytes) -> Admitted:
+        text = credential.decode("latin-1")
+        if text.startswith(PREFIX):
+            return self.keys.check(text)
+        raise Unauthorized(problem=UNKNOWN)
+
+    async def _nobody(self, request: HTTPConnection) -> Principal:
+        """Whoever sits at this machine, if a key is not needed here."""
+        if not self._keyed and _is_here(request):
+            moment = time.monotonic()
+            if moment >= self._keyless_until:
+                self._keyed = await run_in_threadpool(self.keys.any)
+                self._keyless_until = moment + KEYLESS_SECONDS
+            if not self._keyed:
+                return local(self.memory.settings.tenant)
+        raise Unauthorized(problem="none was sent")
+
+    def _note(self, admitted: Admitted) -> None:
+        """Note in a thread, after the answer, that a key was used."""
+        noting = asyncio.ensure_future(run_in_threadpool(self._used, admitted))
+        self._notes.add(noting)
+        noting.add_done_callback(self._notes.discard)
+
+    def _used(self, admitted: Admitted) -> None:
+        assert admitted.key is not None
+        try:
+            self.keys.used(admitted.principal.tenant, admitted.key)
+        except Exception as error:
+            _log.warning("that the key %s was used could not be noted: %s", admitted.key, type(error).__name__)
+
+
+def may_be_open(settings: Settings) -> bool:
+    """Whether the settings let somebody in without a key at all: on this machine alone, to a file of theirs."""
+    return settings.auth == "auto" and embedded(settings) and loopback(settings.host) and not settings.jwt_issuer
+
+
+def refuse_open(memory: Memory) -> None:
+    """An error where the server would listen to other machines while nobody could come in with a key."""
+    settings = memory.settings
+    if loopback(settings.host) or settings.jwt_issuer or Keys(memory.database).any():
+        return
+    problem = (
+        f"is {settings.host}, where other machines can come in, and there is no key yet: make one with `retain keys create "
+        "NAME --permissions read,write,delete,admin`, or listen on 127.0.0.1"
+    )
+    raise SettingsError(where="host", problem=problem)
+
+
+def loopback(host: str) -> bool:
+    """Whether an address is this machine's own, which no other can reach."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def _is_here(request: HTTPConnection) -> bool:
+    """Whether a request comes from this machine, and not through a proxy on it."""
+    client = request.scope.get("client")
+    if client is None or not loopback(client[0]):
+        return False
+    return not any(name in _FORWARDED for name, _ in request.scope["headers"])
+
+
+def _credential(request: HTTPConnection) -> bytes | None:
+    """The key or token of a request; one in the address would be in every log, and is refused."""
+    query = request.scope.get("query_string", b"")
+    if query and _IN_ADDRESS.search(query):
+        problem = "has a key in it, where logs keep it: send it as a header, and revoke this one"
+        raise Invalid(field="address", problem=problem)
+    found: bytes | None = None
+    for name, value in request.scope["headers"]:
+        if name == b"authorization":
+            scheme, _, sent = value.strip().partition(b" ")
+            sent = sent.strip() if scheme.lower() == b"bearer" else b""
+        elif name == b"x-api-key":
+            sent = value.strip()
+        else:
+            continue
+        if (found is not None and found != sent) or not sent or len(sent) > MOST_BYTES:
+            raise Unauthorized(problem=UNKNOWN)
+        found = sent
+    return found
 
 
 def _header(request: HTTPConnection, name: str) -> str | None:

@@ -36,6 +36,11 @@ def connect(settings: Settings, clock: Clock | None = None, *, create: bool = Tr
     raise SettingsError(where="database", problem=problem)
 
 
+def embedded(settings: Settings) -> bool:
+    """Whether the database is a file of whoever runs this, or in memory, and no server that others use too."""
+    return not settings.database.startswith(("postgresql://", "postgres://"))
+
+
 def folder(settings: Settings) -> Folder | None:
     """The folder for large contents: the one that the settings name, else one beside a file, else none."""
     url = settings.database

@@ -14,6 +14,7 @@ from retain.storage.tables import Table
 
 _SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
 _THEIR_MESSAGES = "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
+_KEYS = "delete from keys where tenant = :tenant and user_id = :user"
 _NO_MESSAGES = "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
 
 
@@ -35,7 +36,8 @@ class Receipt:
 def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
     """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs.
 
-    What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted.
+    What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted, as
+    their keys are not.
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
@@ -46,6 +48,7 @@ def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str
                 tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
             removed[table.name] = len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
         tx.run(_NO_MESSAGES, user=user)
+        tx.run(_KEYS, user=user)
         return tx.now, removed
 
     at, removed = database.write(tenant, work, frees=True, slow=True)
