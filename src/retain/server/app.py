@@ -6,8 +6,9 @@ from fastapi import FastAPI
 
 from retain.faces.command import version
 from retain.memory import Memory
-from retain.server import problem, routes
+from retain.server import background, problem, routes
 from retain.server.door import Door
+from retain.server.life import life
 
 ABOUT = """Memory for AI agents.
 
@@ -18,9 +19,17 @@ parameters `user` and `agent`. Lists are pages: `limit` and `after` in, `data` a
 
 def create_app(memory: Memory) -> FastAPI:
     """An app over a memory that is open; whoever opened it closes it."""
-    app = FastAPI(title="retain", version=version(), description=ABOUT, openapi_url="/openapi.json", docs_url="/docs")
+    app = FastAPI(
+        title="retain",
+        version=version(),
+        description=ABOUT,
+        openapi_url="/openapi.json",
+        docs_url="/docs",
+        lifespan=life,
+    )
     app.state.memory = memory
     app.state.door = door = Door(memory)
     problem.install(app)
     routes.add(app, door)
+    background.install(app)
     return app

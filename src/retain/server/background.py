@@ -1,0 +1,144 @@
+"""The later work inside the server: a thread that does what is due, soon after a write, and otherwise now and then.
+
+A write wakes it for its own tenant, so vectors follow within a second or two. What other processes wrote is found by rounds
+over every tenant; the longer such a round takes, the longer the rest after it, so that requests come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI
+
+from retain.errors import NotFound
+from retain.memory import Memory
+from retain.server import life
+from retain.work.loop import Worked, Worker
+
+GATHER_SECONDS = 0.5
+"""So long a write waits for others to be worked on with it."""
+LONGEST_REST = 300.0
+_SHARE = 19  # a round over everything may take one part of twenty of the time
+_JOIN_SECONDS = 2.0
+_WARN_SECONDS = 60.0
+log = logging.getLogger("retain.work")
+
+
+class Stopped(Exception):
+    """Raised inside a round that is to end now; whatever is not committed at that moment never happened."""
+
+
+class Background:
+    """One thread that works for a server; `told` hears what came of each round, None if it failed."""
+
+    def __init__(self, memory: Memory, told: Callable[[Worked | None, float], None] = lambda worked, seconds: None) -> None:
+        self._memory = memory
+        self._told = told
+        self._worker = Worker(memory.home)
+        self._touched: set[str] = set()
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failures = 0
+        self._warn_at = 0.0
+
+    def start(self) -> None:
+        """Begin; the first round is over everything."""
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._loop, name="retain-work", daemon=True)
+        self._thread.start()
+
+    def wake(self, tenant: str) -> None:
+        """Something was written for a tenant; from any thread, and at no cost."""
+        if tenant not in self._touched:
+            self._touched.add(tenant)
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def stop(self) -> None:
+        """Have the round that runs end at its next step; one that waits for a model is left to itself."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread:
+            self._thread.join(_JOIN_SECONDS)
+
+    def _loop(self) -> None:
+        everything_at = 0.0
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            if started >= everything_at:
+                self._touched.clear()
+                took = self._round(None)
+                everything_at = started + took + self._rest(took)
+            elif self._touched:
+                self._round(self._taken())
+            self._wait(everything_at)
+
+    def _rest(self, took: float) -> float:
+        """How long to rest after a round over everything: longer after a long one, and after failures."""
+        rest = max(self._memory.settings.work_seconds, _SHARE * took) * (1 << min(self._failures, 8))
+        return min(rest, max(LONGEST_REST, self._memory.settings.work_seconds)) * random.uniform(0.9, 1.0)
+
+    def _wait(self, until: float) -> None:
+        """Until a write, and a moment longer for those that come with it; or until the next round is due."""
+        woken = self._woken.wait(max(0.0, until - time.monotonic()))
+        self._woken.clear()
+        if woken and not self._stopping.is_set():
+            pause = GATHER_SECONDS if not self._failures else self._rest(0.0)
+            self._stopping.wait(min(pause, max(0.0, until - time.monotonic())))
+
+    def _taken(self) -> list[str]:
+        taken, self._touched = self._touched, set()
+        return sorted(taken)
+
+    def _round(self, tenants: list[str] | None) -> float:
+        """One round; how long it took. Nothing that goes wrong in it ends the thread."""
+        started = time.monotonic()
+        worked: Worked | None = None
+        try:
+            worked = self._worker.run(tenants, self._check)
+        except Stopped:
+            return 0.0
+        except NotFound:  # a tenant whose first write was undone
+            worked = Worked({})
+        except Exception as error:
+            if self._stopping.is_set():
+                return 0.0
+            log.error("the later work failed: %s", type(error).__name__, exc_info=error)
+        took = time.monotonic() - started
+        self._failures = self._failures + 1 if worked is None else 0
+        if worked and worked.failed and time.monotonic() > self._warn_at:  # each job waits by itself before it tries again
+            self._warn_at = time.monotonic() + _WARN_SECONDS
+            jobs = ", ".join(f"{one.failed} of {name}" for name, one in worked.jobs.items() if one.failed)
+            log.warning("the later work failed in part (%s): `retain work` says why", jobs)
+        with suppress(Exception):
+            self._told(worked, took)
+        return took
+
+    def _check(self, done: int, total: int) -> None:
+        if self._stopping.is_set():
+            raise Stopped
+
+
+def install(app: FastAPI) -> None:
+    """Work while the app runs, where the settings say so."""
+    memory: Memory = app.state.memory
+    app.state.background = background = Background(memory)
+    if not memory.settings.work_inside:
+        return
+
+    @asynccontextmanager
+    async def working() -> AsyncIterator[None]:
+        background.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(background.stop)
+
+    life.during(app, working)
