@@ -6,13 +6,15 @@ Every face and every framework is served from the same list, so that a tool mean
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from retain.errors import RetainError
 
 Answer = dict[str, Any]
+Effect = Literal["read", "write", "delete"]
+"""What a call does to what is remembered: look at it, add to it or change it, or take something out."""
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -31,6 +33,33 @@ class Tool:
     description: str
     parameters: Mapping[str, Any]
     run: Callable[..., Answer]
+    title: str = ""
+    """What people see in place of the name."""
+    answers: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    """The JSON schema of an answer that is no error."""
+    effect: Effect = "write"
+    operations: Mapping[str, Effect] = field(default_factory=dict)
+    """What each value of the argument `operation` does, where a tool has one; the first is what it does without it."""
+    repeatable: bool = False
+    """Whether the same call again changes nothing more."""
+
+    def does(self, arguments: Mapping[str, Any] | None) -> Effect:
+        """What a call with these arguments would do."""
+        operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
+        return self.operations.get(operation, self.effect) if isinstance(operation, str) else self.effect
+
+    def limited(self, allowed: Collection[str]) -> Tool | None:
+        """The tool as it is offered to whoever may do only this; None where nothing of it is left."""
+        if not self.operations:
+            return self if self.effect in allowed else None
+        kept = [operation for operation, effect in self.operations.items() if effect in allowed]
+        if not kept or len(kept) == len(self.operations):
+            return self if kept else None
+        known = self.parameters["properties"]
+        choice = {name: value for name, value in known["operation"].items() if name != "default"} | {"enum": kept}
+        if next(iter(self.operations)) in kept:
+            choice["default"] = kept[0]
+        return replace(self, parameters={**self.parameters, "properties": {**known, "operation": choice}})
 
     def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run it with the arguments that a model gave, an object or its JSON; a mistake is answered with what to do."""
@@ -41,7 +70,12 @@ class Tool:
                 return {"error": f"The arguments of {self.name} are not valid JSON."}
         if arguments is not None and not isinstance(arguments, Mapping):
             return {"error": f"The arguments of {self.name} must be a JSON object."}
-        given = {name: value for name, value in (arguments or {}).items() if value is not None}
+        known = self.parameters["properties"]
+        given = {
+            name: value  # where any value will do, null is one; elsewhere it is how some models leave something out
+            for name, value in (arguments or {}).items()
+            if value is not None or (name in known and "type" not in known[name])
+        }
         problem = self._problem(given)
         if problem:
             return {"error": problem}

@@ -199,7 +199,7 @@ def test_the_tools_are_one_list(memory: Memory, me: Scope) -> None:
     """N2, J3, R4: names are contract; each has a schema, and answers an object whatever it is given."""
     names = [tool.name for tool in me.tools()]
     assert {"manage_long_term_memory", "save_to_journal", "save_to_core", "store_memory", "retrieve_memory",
-            "search_memory"} <= set(names)  # fmt: skip
+            "search_memory", "get_state", "set_state", "list_state", "remove_state"} <= set(names)  # fmt: skip
     assert len(names) == len(set(names))
     for tool in me.tools():
         assert tool.openai()["function"]["parameters"]["type"] == "object"

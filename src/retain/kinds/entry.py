@@ -55,10 +55,20 @@ def tools(journal: Callable[..., Answer], core: Callable[..., Answer], board: Ca
     """The tools with which an agent remembers something, over what each of them does."""
     text = {"type": "string", "description": f"What to remember, at most {MOST_CHARACTERS} characters."}
     name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
+    said: dict[str, Mapping[str, Any]] = {
+        "success": {"const": True},
+        "memory_type": {"type": "string"},
+        "content": {"type": "string"},
+    }
+
+    def kept(more: str) -> dict[str, Any]:
+        return schema((*said, more), **said, **{more: {"type": "string"}})
+
+    one, two = schema(("content",), content=text), schema(("content",), content=text, board=name)
     return [
-        Tool("save_to_journal", JOURNAL_TOOL, schema(("content",), content=text), journal),
-        Tool("save_to_core", CORE_TOOL, schema(("content",), content=text), core),
-        Tool("save_to_whiteboard", BOARD_TOOL, schema(("content",), content=text, board=name), board),
+        Tool("save_to_journal", JOURNAL_TOOL, one, journal, "Save to journal", kept("expires_around")),
+        Tool("save_to_core", CORE_TOOL, one, core, "Save to core memory", kept("note")),
+        Tool("save_to_whiteboard", BOARD_TOOL, two, board, "Save to whiteboard", kept("board")),
     ]
 
 

@@ -23,7 +23,7 @@ from retain.storage.database import Row, Transaction
 from retain.texts import markdown
 from retain.texts.markdown import Edited
 from retain.texts.parts import parts
-from retain.tool import Answer, Tool, schema
+from retain.tool import Answer, Effect, Tool, schema
 
 MOST_WAIT = 300.0
 """The most seconds that one call waits for a change."""
@@ -192,7 +192,8 @@ class Notes(Kind):
             content={"type": "string", "description": _CONTENT},
             section_header={"type": "string", "description": _SECTION_HEADER},
         )
-        return [Tool("manage_long_term_memory", _DESCRIPTION, parameters, self._manage)]
+        title = "Manage long-term memory"
+        return [Tool("manage_long_term_memory", _DESCRIPTION, parameters, self._manage, title, _ANSWER, operations=_EFFECTS)]
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The document in its parts, of which the first are worth the most."""
@@ -334,6 +335,18 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "delete_all_notes": (),
 }
 """What the tool can do, and the arguments that each operation takes."""
+_EFFECTS: dict[str, Effect] = {
+    name: "read" if name == "read" else "delete" if name.startswith("delete") else "write" for name in OPERATIONS
+}
+_ANSWER = schema(
+    ("success", "operation", "version"),
+    success={"const": True},
+    operation={"type": "string", "enum": list(OPERATIONS)},
+    version={"type": "integer"},
+    notes={"type": "string", "description": "The whole document, after read."},
+    sections={"type": "array", "items": {"type": "string"}, "description": "Its headings, after a change."},
+    note={"type": "string"},
+)
 _DESCRIPTION = (
     "Read and change your long-term notes about this user: one Markdown document that you keep across all conversations, "
     "for preferences, standing instructions and facts. Keep it short and well ordered under headings, and correct what is "

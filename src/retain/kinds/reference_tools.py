@@ -49,6 +49,19 @@ _SEARCH = schema(
     query={"type": "string", "description": "A question, or words that are in what you look for."},
     thread_id={"type": "string", "description": "Only what was said or stored in this session."},
 )
+_TEXT = {"type": "string"}
+_STORED = schema(("success", "memory_key", "placeholder"), success={"const": True}, memory_key=_TEXT, placeholder=_TEXT)
+_OPENED = schema(("memory_key", "content", "shown"), memory_key=_TEXT, content=_TEXT, shown=_TEXT, more=_TEXT)
+_RESULT = schema(
+    (),
+    tokens={"type": "integer"},
+    **dict.fromkeys(
+        ("memory_key", "summary", "type", "kind", "text", "title", "by", "thread_id", "created_at", "more"), _TEXT
+    ),
+)
+_SEARCHED = schema(("results",), results={"type": "array", "items": _RESULT}, note=_TEXT)
+_ABOUT_STORE = "Keep a text outside the conversation, behind a key."
+_ABOUT_RETRIEVE = "Open what a placeholder stands for, or the part of it you need."
 _ABOUT_SEARCH = """Search all of your memory by words and by meaning: what was said, notes, entries, state, documents, and \
 stored texts and outputs, which have a memory_key that retrieve_memory opens."""
 _RESULTS = 10
@@ -96,9 +109,9 @@ def tools(
         return _answer(search(query, thread_id, _RESULTS), words.of_question(query), thread_id)
 
     return [
-        Tool("store_memory", "Keep a text outside the conversation, behind a key.", _STORE, store),
-        Tool("retrieve_memory", "Open what a placeholder stands for, or the part of it you need.", _RETRIEVE, retrieve),
-        Tool("search_memory", _ABOUT_SEARCH, _SEARCH, find),
+        Tool("store_memory", _ABOUT_STORE, _STORE, store, "Store a text", _STORED),
+        Tool("retrieve_memory", _ABOUT_RETRIEVE, _RETRIEVE, retrieve, "Open a stored text", _OPENED, "read"),
+        Tool("search_memory", _ABOUT_SEARCH, _SEARCH, find, "Search memory", _SEARCHED, "read"),
     ]
 
 

@@ -15,8 +15,12 @@ from retain.kinds import findable as index
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
+from retain.tool import Answer, Tool, schema
 
 MOST_IN_A_PROMPT = 50
+MOST_IN_AN_ANSWER = 50
+_LONG = 200
+"""A value of more tokens than this is not shown among others."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,15 @@ class State(Kind):
         *index.STATE.checks,
     )
     findable = index.STATE
+
+    def tools(self) -> list[Tool]:
+        """The tools with which a model keeps small facts under keys."""
+        return [
+            Tool("get_state", _ABOUT["get"], _NAMED, self._tell, "Get state", _VALUE, "read"),
+            Tool("set_state", _ABOUT["set"], _GIVEN, self._put, "Set state", _DONE, repeatable=True),
+            Tool("list_state", _ABOUT["list"], _LISTED, self._show, "List state", _VALUES, "read"),
+            Tool("remove_state", _ABOUT["remove"], _NAMED, self._drop, "Remove state", _DONE, "delete", repeatable=True),
+        ]
 
     def set(
         self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
@@ -164,6 +177,24 @@ class State(Kind):
 
         self._write(work)
 
+    def _tell(self, key: str, area: str = "user") -> Answer:
+        return _told(self.get(key, area=area))
+
+    def _put(
+        self, key: str, value: Json, area: str = "user", ttl_seconds: float | None = None, if_version: int | None = None
+    ) -> Answer:
+        made = _told(self.set(key, value, area=_own(area), ttl=ttl_seconds, if_version=if_version))
+        return {"success": True, **{name: told for name, told in made.items() if name != "value"}}
+
+    def _show(self, prefix: str = "", area: str = "user", after: str | None = None) -> Answer:
+        page = self.list(prefix=prefix, area=area, limit=MOST_IN_AN_ANSWER, after=after)
+        answer: Answer = {"items": [_told(item, _LONG) for item in page]}
+        return {**answer, "next": page.next} if page.next else answer
+
+    def _drop(self, key: str, area: str = "user") -> Answer:
+        self.remove(key, area=_own(area))
+        return {"success": True, "key": key}
+
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The keys of the user and of this session, in order; where not all can be said, those that were set last."""
         rows = tx.all(
@@ -223,3 +254,58 @@ _SET = {
           where tenant = :tenant and area = :area and key = :key and version = :version
           and (expires_at is null or expires_at > :now) """ + _RETURNING,
 }  # fmt: skip
+
+_ABOUT = {
+    "get": "Read the value of a key that was set before.",
+    "set": """Keep a small value under a key, for later turns and other conversations: settings, counters, where a task \
+stands. A key that is set already is set anew.""",
+    "list": "List the keys that are set, with their values where they are short.",
+    "remove": "Forget a key and its value.",
+}
+_KEY = {"type": "string", "description": "The key."}
+_AREA = {
+    "type": "string",
+    "default": "user",
+    "description": "Whose: `user`, or `session:ID` for one conversation. `tenant` is what all users share, to be read only.",
+}
+_NAMED = schema(("key",), key=_KEY, area=_AREA)
+_GIVEN = schema(
+    ("key", "value"),
+    key=_KEY,
+    value={"description": "The value: any JSON."},
+    area=_AREA,
+    ttl_seconds={"type": "number", "exclusiveMinimum": 0, "description": "Forget it after so many seconds."},
+    if_version={
+        "type": "integer",
+        "minimum": 0,
+        "description": "Only if the key is at this version; 0: only if it is not set.",
+    },
+)
+_LISTED = schema(
+    prefix={"type": "string", "description": "Only keys that start with this."},
+    area=_AREA,
+    after={"type": "string", "description": "Go on after a page: what its `next` said."},
+)
+_TEXT, _VERSION = {"type": "string"}, {"type": "integer"}
+_VALUE = schema(("key", "version"), key=_TEXT, value={}, version=_VERSION, expires_at=_TEXT, note=_TEXT)
+_VALUES = schema(("items",), items={"type": "array", "items": _VALUE}, next=_TEXT)
+_DONE = schema(("success", "key"), success={"const": True}, key=_TEXT, version=_VERSION, expires_at=_TEXT)
+
+
+def _told(item: Item, most: int | None = None) -> Answer:
+    """An item as a model is told of it; a value of more than so many tokens is only said to be there."""
+    told: Answer = {"key": item.key, "version": item.version}
+    if most is not None and tokens.estimate(item.raw) > most:
+        told["note"] = "The value is long: get_state shows it."
+    else:
+        told["value"] = item.value
+    if item.expires_at is not None:
+        told["expires_at"] = item.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return told
+
+
+def _own(area: str) -> str:
+    """An area that a model may change: what everybody shares is not for whoever talks with one of them to set."""
+    if area == "tenant":
+        raise Invalid(field="area", problem="must be user or session:ID: the tenant's state is not set by tools")
+    return area
