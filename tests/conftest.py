@@ -30,7 +30,7 @@ from tests.servers import Kind, PostgresServer, debian_binaries
 if TYPE_CHECKING:
     import psycopg
 
-SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8)
+SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
 TEMPLATE = "retain_template"

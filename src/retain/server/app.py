@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from retain.faces.command import version
 from retain.memory import Memory
-from retain.server import background, problem, routes
+from retain.server import background, guard, problem, routes, web
 from retain.server.door import Door
 from retain.server.life import life
 
@@ -31,5 +31,7 @@ def create_app(memory: Memory) -> FastAPI:
     app.state.door = door = Door(memory)
     problem.install(app)
     routes.add(app, door)
+    web.add(app)
     background.install(app)
+    guard.install(app)  # the last: what is installed so stands around all the rest
     return app
