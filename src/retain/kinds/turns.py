@@ -113,3 +113,16 @@ class Turns(Kind):
         if row is None:
             raise NotFound(what="turn that ended with message", id=last)
         return _turn(row)
+
+    def of_key(self, tx: Transaction, session: str, key: str) -> Turn | None:
+        """The turn that was saved with an idempotency key, whatever was said in it; None where there is none."""
+        own_session(tx, self._who, session)
+        row = tx.one(
+            """select turns.id, turns.session_id, turns.first_seq, turns.last_seq, interaction_id, report, turns.created_at
+               from message_keys join turns on turns.tenant = message_keys.tenant
+                   and turns.session_id = message_keys.session_id and turns.last_seq = message_keys.last_seq
+               where message_keys.tenant = :tenant and message_keys.session_id = :session and key = :key""",
+            session=session,
+            key=key,
+        )
+        return None if row is None else _turn(row)

@@ -7,11 +7,12 @@ nothing is left over for the next call, for other threads, or for the child of a
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ NO_KEY = "no-key-is-set"
 FIRST_WAIT = 0.5
 """Before the first retry, in seconds; each next one waits twice as long."""
 _MOST_TOKENS = 1 << 40
+_MOST_NAMED = 64
 _GRACE = 1.0  # seconds that a call may need to let go of what it has, after its deadline
 
 
@@ -60,12 +62,36 @@ class Models:
     Nothing heavy happens here: libraries are imported, and names and keys looked at, when a model is first asked.
     """
 
-    def __init__(self, settings: Settings, *, main: Model | None = None, summary: Model | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        main: Model | None = None,
+        summary: Model | None = None,
+        others: Mapping[str, Model] | None = None,
+    ) -> None:
         breakers: dict[tuple[str, str], Breaker] = {}
         self.main = main or _named(settings, breakers, settings.model, settings.base_url, settings.api_key)
         """The main model."""
         self.summary = summary or self._summary(settings, breakers)
         """The model that summarises: its own, else the main one; None where the built-in writer is chosen."""
+        self._others = dict(others or {})
+        self._make = functools.lru_cache(_MOST_NAMED)(functools.partial(self._other, settings, breakers))
+
+    def named(self, name: str) -> Model | None:
+        """The model that an agent is set up with, the main one without a name.
+
+        It is asked at the main model's address where it has the same provider, else at its provider's own: no agent can
+        send what it was told, or a key, to an address of its choice.
+        """
+        if not name or (self.main is not None and name == self.main.name):
+            return self.main
+        return self._others.get(name) or self._make(name)
+
+    def _other(self, settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str) -> Model | None:
+        same = _provider_of(name) == _provider_of(settings.model)
+        url, key = (settings.base_url, settings.api_key) if same else ("", "")
+        return _named(settings, breakers, name, url, key)
 
     def _summary(self, settings: Settings, breakers: dict[tuple[str, str], Breaker]) -> Model | None:
         if settings.summary_model == EXTRACTIVE:

@@ -1,0 +1,118 @@
+"""Images of a message: told by their first bytes, kept as references, and given to the model as images this once."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from retain import placeholder
+from retain.errors import AlreadyExists, Invalid, TooLarge
+from retain.memory import Scope
+
+MOST_IMAGES = 8
+MOST_BYTES = 8 << 20
+"""The largest image, and about what providers take."""
+Image = bytes | str
+"""An image's bytes, or a `data:` URL of them."""
+_TYPES = (
+    ("image/png", b"\x89PNG\r\n\x1a\n"),
+    ("image/jpeg", b"\xff\xd8\xff"),
+    ("image/gif", b"GIF87a"),
+    ("image/gif", b"GIF89a"),
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An image, and the placeholder of the reference that it is kept as."""
+
+    key: str
+    media: str
+    data: bytes
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for it in the conversation."""
+        return placeholder.write(self.key, self.description)
+
+    @property
+    def description(self) -> str:
+        """What it is, as far as that can be told without looking at it."""
+        return f"An image ({self.media.removeprefix('image/').upper()}, {max(1, len(self.data) >> 10)} KiB)"
+
+    def part(self) -> dict[str, Any]:
+        """As it stands in the stored message."""
+        return {"type": "reference", "key": self.key, "media_type": self.media, "text": self.placeholder}
+
+    def shown(self) -> dict[str, Any]:
+        """As a model is given it."""
+        url = f"data:{self.media};base64,{base64.b64encode(self.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+def read(session: str, images: Sequence[Image]) -> list[Kept]:
+    """Images that were given, checked. In one session, the same image has the same key, so that a retry says the same."""
+    if isinstance(images, str | bytes) or not isinstance(images, Sequence):
+        raise Invalid(field="images", problem="must be a list of images")
+    if len(images) > MOST_IMAGES:
+        raise TooLarge(field="images", size=len(images), unit="images", limit=MOST_IMAGES)
+    found: dict[str, Kept] = {}
+    for place, image in enumerate(images):
+        field = f"images[{place}]"
+        data = _bytes(image, field)
+        media = _media(data)
+        if not media:
+            raise Invalid(field=field, problem="is no PNG, JPEG, GIF or WebP image")
+        key = f"image-{hashlib.sha256(session.encode() + b' ' + data).hexdigest()[:24]}"
+        found[key] = Kept(key, media, data)
+    return list(found.values())
+
+
+def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
+    """Store images as references of the session; those that are there stay."""
+    for image in images:
+        with suppress(AlreadyExists):
+            scope.refs.add(image.data, image.description, type="image", session=session, key=image.key)
+
+
+def show(messages: Sequence[Mapping[str, Any]], images: Sequence[Kept]) -> list[Mapping[str, Any]]:
+    """The messages, with the images in the one that mentions them."""
+    if not images:
+        return list(messages)
+    mark, shown = images[0].placeholder, [image.shown() for image in images]
+    for place in range(len(messages) - 1, -1, -1):
+        said = messages[place]["content"]
+        if messages[place]["role"] == "user" and isinstance(said, str) and mark in said:
+            seen = {**messages[place], "content": [{"type": "text", "text": said}, *shown]}
+            return [*messages[:place], seen, *messages[place + 1 :]]
+    return [*messages, {"role": "user", "content": shown}]
+
+
+def _bytes(image: Image, field: str) -> bytes:
+    if isinstance(image, str):
+        head, _, data = image.partition(",")
+        if not head.startswith("data:") or not head.endswith(";base64"):
+            raise Invalid(field=field, problem="must be the bytes of an image, or a data: URL with base64; no other address")
+        if len(data) > MOST_BYTES * 4 // 3 + 4:
+            raise TooLarge(field=field, size=len(data) * 3 // 4, unit="bytes", limit=MOST_BYTES)
+        try:
+            image = base64.b64decode(data, validate=True)
+        except (ValueError, binascii.Error):
+            raise Invalid(field=field, problem="is not base64") from None
+    if not isinstance(image, bytes | bytearray):
+        raise Invalid(field=field, problem="must be the bytes of an image, or a data: URL")
+    if len(image) > MOST_BYTES:
+        raise TooLarge(field=field, size=len(image), unit="bytes", limit=MOST_BYTES)
+    return bytes(image)
+
+
+def _media(data: bytes) -> str:
+    """What an image is by its first bytes; what it was called is not asked."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for media, start in _TYPES if data.startswith(start)), "")

@@ -1,0 +1,39 @@
+"""The answer where no model is set: what is remembered about the message, and nothing that pretends to be more."""
+
+from __future__ import annotations
+
+from retain.kinds.finding import LIKELY
+from retain.memory import Scope
+from retain.search import snippet, words
+from retain.search.find import Hit
+
+NO_MODEL = "No model is set"
+_HEAD = (
+    f"{NO_MODEL}, so this was written without one. Your message is kept. For an answer, set `model` and `base_url` "
+    "(RETAIN_MODEL and RETAIN_BASE_URL in the environment), and start again."
+)
+_MOST, _TOKENS = 10, 60
+
+
+def recollect(scope: Scope, session: str, seq: int, question: str) -> str:
+    """What is remembered about a question, which is message `seq` of a session."""
+    found = scope.search(question, limit=4 * _MOST, least=LIKELY) if question.strip() else ()
+    hits = [hit for hit in found if not _is_own(hit, session, seq)][:_MOST]
+    if not hits:
+        return f"{_HEAD}\n\nNothing is remembered about it."
+    looked = words.of_question(question)
+    return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *(f"- {_line(hit, looked, session)}" for hit in hits)])
+
+
+def _is_own(hit: Hit, session: str, seq: int) -> bool:
+    """Whether something is the question itself, or an answer like this one."""
+    return hit.kind == "messages" and ((hit.id == session and hit.seq >= seq) or hit.text.startswith(NO_MODEL))
+
+
+def _line(hit: Hit, looked: list[str], session: str) -> str:
+    text = " ".join(snippet.within(hit.text, looked, _TOKENS).split())
+    if hit.kind == "messages":
+        where = f"{hit.author or hit.role}, {'earlier here' if hit.id == session else 'in another conversation'}"
+    else:
+        where = f"{hit.kind}, {hit.title}" if hit.title else hit.kind
+    return f"{hit.at:%Y-%m-%d} ({where}): {text}"

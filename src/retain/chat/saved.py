@@ -1,0 +1,29 @@
+"""A turn that runs elsewhere, or ran: whether it is still running, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from retain.chat.event import Answer
+from retain.chat.turn import Begun, _answer, _key, _saved
+from retain.errors import NotFound
+from retain.memory import Scope
+from retain.storage import leases
+
+
+def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answer | None:
+    """What an agent answered in the turn with a key; None where it has not yet. A key that nobody used is not found."""
+    found = scope.sessions.get(session)
+    agent = agent or scope.who.agent or found.agent
+    scope = Scope(scope._home, replace(scope.who, user=found.user, agent=agent))
+    step = _key(key, "asked")
+    asked = scope._home.database.read(scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step))
+    if asked is None:
+        raise NotFound(what="turn", id=key)
+    turn = _saved(scope, session, _key(key, f"said {agent}"))
+    return turn and _answer(scope, Begun(scope, found, key, "", asked, (), True, False), agent, turn, None)
+
+
+def running(scope: Scope, session: str) -> bool:
+    """Whether some process runs a turn of a session now."""
+    return leases.taken(scope._home.database, scope.who.tenant, f"chat {session}")

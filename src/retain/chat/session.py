@@ -1,0 +1,65 @@
+"""Which session a turn belongs to, and which agent answers in it: the same for the server and for the terminal."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.kinds.sessions import Session
+from retain.memory import Scope
+
+AGENT = "assistant"
+"""Who answers where nobody else is named."""
+
+
+def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
+    """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
+
+    A UUID that is nobody's yet is the client's own, and becomes a session (C4); it is the active one from then on (C5).
+    """
+    if id is None:
+        mine = _of_agent(scope, scope.who.agent or AGENT)
+        try:
+            mine.sessions.active()
+        except NotFound:
+            _require(mine)
+        return mine, mine.sessions.resume()
+    try:
+        session = scope.sessions.get(id)
+    except NotFound:
+        return _brought(_of_agent(scope, scope.who.agent or AGENT), id)
+    if scope.who.agent not in (None, session.agent):
+        problem = f"{scope.who.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
+        raise Invalid(field="agent_id", problem=problem)
+    mine = _of_agent(scope, session.agent)
+    if mine.who.user is None:
+        mine = Scope(mine._home, replace(mine.who, user=session.user))
+    try:
+        active = mine.sessions.active().id
+    except NotFound:
+        active = ""
+    return mine, session if active == id else mine.sessions.activate(id)
+
+
+def _brought(scope: Scope, id: str) -> tuple[Scope, Session]:
+    """A new session with the id that the client made; only a UUID is surely no mistake."""
+    try:
+        uuid.UUID(id)
+    except ValueError:
+        raise NotFound(what="session", id=id) from None
+    _require(scope)
+    try:
+        return scope, scope.sessions.add(id)
+    except AlreadyExists:  # another request made it just now, or it is somebody else's, which is as if it were not
+        return scope, scope.sessions.get(id)
+
+
+def _require(scope: Scope) -> None:
+    """A name that nobody set up, and that this user never spoke with, is a slip."""
+    if scope.who.agent != AGENT:
+        scope.agents.get(scope.who.agent or "")
+
+
+def _of_agent(scope: Scope, agent: str) -> Scope:
+    return scope if scope.who.agent == agent else Scope(scope._home, replace(scope.who, agent=agent))

@@ -1,0 +1,311 @@
+"""One turn of an agent: the user's message is kept, then context, model and tools, then all that was said is saved at once.
+
+Whatever happens in between, the message is there, and the same request with the same key goes on from it: a turn that was
+saved answers again, one that was not is run. No transaction is open while a model writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from retain import canonical, ids
+from retain.chat import images as pictures
+from retain.chat import order
+from retain.chat.event import Answer, Emit, Event, failed
+from retain.chat.images import Image, Kept
+from retain.chat.recollection import recollect
+from retain.chat.tools import Tools
+from retain.context.assemble import Context
+from retain.errors import BadAnswer, Invalid, KeyReused, ModelError, ModelUnavailable, NotFound, RetainError
+from retain.kinds.agents import Agent
+from retain.kinds.interactions import Usage
+from retain.kinds.kind import pack
+from retain.kinds.sessions import Session
+from retain.kinds.turns import Turn
+from retain.memory import Memory, Scope
+from retain.models import Completion, Reply, Talker
+from retain.models.watch import Call as Noted
+from retain.talk import pairing
+from retain.talk.content import TOKENS_PER_IMAGE, Content, words
+
+WITHOUT_MODEL = "without_model"
+"""Marks, in what is stored, an answer that no model wrote."""
+_MOST_OF_A_NAME = 100
+
+
+def run(
+    memory: Memory,
+    scope: Scope,
+    session: str,
+    message: Content,
+    *,
+    key: str | None = None,
+    images: Sequence[Image] = (),
+    others: Sequence[str] = (),
+    emit: Emit = lambda event: None,
+) -> Answer:
+    """Run one turn of a session and say what came of it; `emit` is told what happens as it happens.
+
+    With a `key`, the same request again changes nothing that is done, and does what is not. `others` are the other agents of
+    a group conversation. Turns of one session run one after the other: Busy after `chat_seconds` of waiting. A model that
+    fails raises a ModelError; the message stays.
+    """
+    agent = None
+    try:
+        with begin(memory, scope, session, message, key, images) as begun:
+            agent = begun.scope.who.agent or ""
+            return answer(memory, begun, agent, others, emit)
+    except RetainError as error:
+        emit(failed(error, agent))
+        raise
+    finally:
+        emit(Event("done"))
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A turn that nobody else runs, and whose message is kept; `again` if it had been before."""
+
+    scope: Scope
+    session: Session
+    key: str
+    message: Content
+    seq: int
+    images: Sequence[Kept]
+    again: bool
+    overtaken: bool
+
+    @property
+    def text(self) -> str:
+        """What the message says in words."""
+        return self.message if isinstance(self.message, str) else words(_mapping(self.message))
+
+
+@contextmanager
+def begin(
+    memory: Memory, scope: Scope, session: str, message: Content, key: str | None, images: Sequence[Image]
+) -> Iterator[Begun]:
+    """Wait until the session is free, keep the message and its images, and hold the session."""
+    key = ids.uuid7() if key is None else canonical.key(key, "key")
+    found = scope.sessions.get(session)
+    scope = Scope(scope._home, replace(scope.who, user=found.user, agent=scope.who.agent or found.agent))
+    kept = pictures.read(found.id, images)
+    said = _said(message, kept)
+    with order.alone(memory.database, scope.who.tenant, found.id, memory.settings.chat_seconds):
+        pictures.keep(scope, found.id, kept)
+        asked = scope.messages.append(found.id, "user", said, key=_key(key, "asked"))
+        again = asked.seq <= found.last_seq
+        later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
+        overtaken = any(message.role == "user" for message in later)
+        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken)
+
+
+def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
+    """What one agent answers to the message, saved; or what it had answered."""
+    scope, session = Scope(begun.scope._home, replace(begun.scope.who, agent=agent)), begun.session.id
+    key = _key(begun.key, f"said {agent}")
+    emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
+    turn, spoken = _saved(scope, session, key) if begun.again else None, None
+    if turn is None:
+        spoken = _spoken(memory, scope, begun, others, emit)
+        try:
+            turn = scope.save_turn(session, spoken.messages, usage=spoken.usage, key=key, context=spoken.context)
+        except KeyReused:  # somebody was quicker, after this process had been too slow to keep its lease
+            turn, spoken = _saved(scope, session, key), None
+            if turn is None:
+                raise
+    made = _answer(scope, begun, agent, turn, spoken)
+    emit(Event("message", agent, made.as_json()))
+    return made
+
+
+@dataclass
+class Spoken:
+    """What an agent says in a turn, before it is saved."""
+
+    messages: list[Mapping[str, Any]] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    context: Context | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last call of the model, which is on record with the turn; those before it are already."""
+        if not self.replies:
+            return None
+        last = self.replies[-1]
+        told = {"round": len(self.replies)}
+        return Usage(_name(last.model), "chat", last.latency_ms, last.tokens_in, last.tokens_out, last.cost, parameters=told)
+
+
+def _spoken(memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit) -> Spoken:
+    agent = _agent(scope)
+    model = memory.home.models.named(agent.model if agent else "")
+    if model is None:
+        text = recollect(scope, begun.session.id, begun.seq, begun.text)
+        emit(Event("text", scope.who.agent, {"delta": text, "round": 1}))
+        return Spoken([{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}])
+    if not isinstance(model, Talker):
+        raise ModelError(model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`")
+    return _Talk(memory, scope, begun, model, agent, emit).run(others)
+
+
+class _Talk:
+    """The rounds of a turn: the model is asked until it asks for no more tools."""
+
+    def __init__(self, memory: Memory, scope: Scope, begun: Begun, model: Talker, agent: Agent | None, emit: Emit) -> None:
+        self._settings = memory.settings
+        self._scope, self._begun, self._model, self._emit = scope, begun, model, emit
+        self._tools = Tools(scope, begun.session.id, agent.tools if agent else ())
+        self._end = time.monotonic() + memory.settings.chat_seconds
+        self._spoken = Spoken()
+
+    def run(self, others: Sequence[str]) -> Spoken:
+        """Ask, do what is asked for, and ask again."""
+        begun, spoken, agent = self._begun, self._spoken, self._scope.who.agent
+        room = max(self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images), self._settings.context_tokens // 2)
+        new = begun.message if begun.overtaken else ""
+        spoken.context = self._scope.context(begun.session.id, new, budget=room, others=others)
+        messages = pictures.show(spoken.context.messages, begun.images)
+        for round in range(1, self._settings.chat_rounds + 2):
+            last = round > self._settings.chat_rounds
+            reply = self._ask(messages, round, last)
+            spoken.replies.append(reply)
+            if last or not reply.calls:
+                break
+            self._note(reply, "")
+            said = [_assistant(reply)]
+            for call in reply.calls:
+                told = {"id": call.id, "name": call.name, "arguments": call.arguments}
+                self._emit(Event("tool_call", agent, told))
+            for result in self._tools.run(reply.calls):
+                self._emit(Event("tool_result", agent, result.told()))
+                said.append(result.message())
+            messages += said
+            spoken.messages += said
+        spoken.messages.append(self._final(reply))
+        return spoken
+
+    def _ask(self, messages: Sequence[Mapping[str, Any]], round: int, last: bool) -> Reply:
+        started, agent = time.monotonic(), self._scope.who.agent
+        left = self._end - started
+        if left <= 0:
+            problem = f"the turn took longer than {self._settings.chat_seconds:g} s (`chat_seconds`)"
+            raise ModelUnavailable(model=_name(self._model.name), problem=problem)
+        try:
+            return self._model.converse(
+                messages,
+                self._tools.offered,
+                max_tokens=self._settings.chat_tokens,
+                on_text=lambda delta: self._emit(Event("text", agent, {"delta": delta, "round": round})),
+                use_tools=not last,
+                seconds=left,
+            )
+        except Exception as error:
+            took = (time.monotonic() - started) * 1000
+            self._note(Reply("", (), self._model.name, latency_ms=took), f"{type(error).__name__}: {error}")
+            if isinstance(error, RetainError):
+                raise
+            problem = f"{type(error).__name__}: {error}"  # a model of the caller's own may raise anything
+            raise ModelError(model=_name(self._model.name), problem=problem) from error
+
+    def _note(self, reply: Reply, error: str) -> None:
+        """Put a call on record that is not the turn's last (T1)."""
+        spent = Completion(reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms)
+        call = Noted(_name(reply.model), reply.latency_ms, None if error else spent, error)
+        home = self._scope._home
+        home.record(home, self._scope.who, "chat", call, self._begun.session.id)
+
+    def _final(self, reply: Reply) -> Mapping[str, Any]:
+        problem = ""
+        if not reply.text.strip():
+            problem = "it asks for tools without end" if reply.calls else "it is empty"
+        elif len(reply.text.encode()) > self._settings.max_message_bytes // 2:
+            problem = "it is longer than a message may be"
+        if problem:
+            self._note(reply, f"BadAnswer: {problem}")
+            raise BadAnswer(model=_name(reply.model), problem=problem)
+        said = {"role": "assistant", "content": {"text": reply.text, "cut": True} if reply.cut else reply.text}
+        spent = _spent(self._spoken.replies)
+        return {**said, **{name: value for name, value in spent.items() if name != "latency_ms"}}
+
+
+def _answer(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
+    """What a turn comes to: as it was just spoken, or as it is stored."""
+    made = Answer(begun.session.id, agent, begun.key, turn.id, first_seq=turn.first_seq, last_seq=turn.last_seq)
+    made = replace(made, asked_seq=begun.seq, again=spoken is None)
+    if spoken is None:
+        page = scope.messages.list(turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1)
+        last, called = page[-1], [call.name for message in page for call in pairing.calls(message.content)]
+        spent: dict[str, Any] = {"tokens_in": last.tokens_in or 0, "tokens_out": last.tokens_out or 0, "cost": last.cost}
+        marks = last.content
+        return replace(made, **spent, text=last.text, tools=called, without_model=WITHOUT_MODEL in marks, cut="cut" in marks)
+    if not spoken.replies:
+        return replace(made, text=spoken.messages[-1]["content"]["text"], without_model=True)
+    last_reply, called = spoken.replies[-1], [call.name for reply in spoken.replies[:-1] for call in reply.calls]
+    spent = _spent(spoken.replies)
+    return replace(made, **spent, text=last_reply.text, model=_name(last_reply.model), tools=called, cut=last_reply.cut)
+
+
+def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
+    costs = [reply.cost for reply in replies if reply.cost is not None]
+    return {
+        "tokens_in": sum(reply.tokens_in for reply in replies),
+        "tokens_out": sum(reply.tokens_out for reply in replies),
+        "cost": sum(costs) if costs else None,
+        "latency_ms": sum(reply.latency_ms for reply in replies),
+    }
+
+
+def _assistant(reply: Reply) -> dict[str, Any]:
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.calls
+    ]
+    return {"role": "assistant", "content": reply.text, "tool_calls": calls}
+
+
+def _agent(scope: Scope) -> Agent | None:
+    """How the agent is set up; memory does not need it to be."""
+    try:
+        return scope.agents.get(scope.who.agent or "")
+    except NotFound:
+        return None
+
+
+def _saved(scope: Scope, session: str, key: str) -> Turn | None:
+    return scope._home.database.read(scope.who.tenant, lambda tx: scope.turns.of_key(tx, session, key))
+
+
+def _said(message: Content, images: Sequence[Kept]) -> Content:
+    """The message as it is stored, with a placeholder for each image."""
+    given = {"text": message} if isinstance(message, str) and not isinstance(message, canonical.JsonText) else message
+    value = _mapping(given)
+    if not words(value).strip() and not images:
+        raise Invalid(field="message", problem="must say something")
+    if not images:
+        return message
+    parts = value.get("parts", [])
+    if not isinstance(parts, list):
+        raise Invalid(field="message", problem="has parts that are no list")
+    return {**value, "parts": [*parts, *(image.part() for image in images)]}
+
+
+def _mapping(message: Content) -> Mapping[str, Any]:
+    value = canonical.parse(message, "message") if isinstance(message, canonical.JsonText) else message
+    if not isinstance(value, Mapping):
+        raise Invalid(field="message", problem="must be text or a JSON object")
+    return value
+
+
+def _key(key: str, of: str) -> str:
+    """The idempotency key of one step of a turn."""
+    return f"chat {hashlib.sha256(f'{key} {of}'.encode()).hexdigest()[:40]}"
+
+
+def _name(model: str) -> str:
+    return str(model)[:_MOST_OF_A_NAME].strip() or "unnamed"

@@ -1,0 +1,70 @@
+"""A turn's events and its answer as they go over the wire, and as the terminal shows them: the same wherever it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from retain.chat.event import Answer, Event
+from retain.errors import RetainError
+
+_KEPT = "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
+
+
+def reply(answer: Answer) -> dict[str, Any]:
+    """An answer."""
+    return {
+        "session_id": answer.session,
+        "agent_id": answer.agent,
+        "key": answer.key,
+        "turn_id": answer.turn,
+        "message": answer.text,
+        "usage": {
+            "model": answer.model,
+            "tokens_in": answer.tokens_in,
+            "tokens_out": answer.tokens_out,
+            "cost": answer.cost,
+            "latency_ms": answer.latency_ms,
+        },
+        "tools": list(answer.tools),
+        "first_seq": answer.first_seq,
+        "last_seq": answer.last_seq,
+        "memory_only": answer.without_model,
+        "again": answer.again,
+        "cut": answer.cut,
+        "error": answer.error,
+    }
+
+
+def told(event: Event, session: str, key: str) -> Mapping[str, Any]:
+    """The data of an event of the turn with a key."""
+    who = {} if event.agent is None else {"agent_id": event.agent}
+    if event.what == "message":
+        return reply(Answer(**event.data))
+    if event.what == "start":
+        return {**who, "session_id": session, "key": key, "resume": resume(session, key)}
+    if event.what == "text":
+        return {**who, "text": event.data["delta"]}
+    if event.what == "error":
+        said = {"type": event.data["error"], "detail": event.data["message"], "status": event.data["status"]}
+        return {**who, **said, "session_id": session, "key": key}
+    return {**who, **event.data}
+
+
+def failure(error: Exception, session: str, key: str) -> dict[str, Any]:
+    """The data of an event that says why there is no answer, and how to get one."""
+    status = error.status if isinstance(error, RetainError) else 500
+    detail = str(error) if isinstance(error, RetainError) else "This is a mistake in retain; the log has more."
+    detail = f"{detail} {kept(key)}" if status >= 500 else detail
+    return {"type": type(error).__name__, "detail": detail, "status": status, "session_id": session, "key": key}
+
+
+def kept(key: str) -> str:
+    """What to do about a turn that did not end."""
+    return _KEPT.format(key=key)
+
+
+def resume(session: str, key: str) -> str:
+    """Where the events of a turn are, also after a stream of them broke off."""
+    return f"/api/chat/turns/{quote(key, safe='')}/events?session_id={quote(session, safe='')}"

@@ -1,0 +1,158 @@
+"""A conversation with a model: messages in OpenAI's shape and tools go in, text and tool calls come out.
+
+What comes out is believed as little as any answer: names, ids and arguments of calls are what a service says they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from retain import canonical
+from retain.talk.pairing import Call
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+OnText = Callable[[str], None]
+MOST_CALLS = 32
+"""Calls in one reply; a model that asks for more at once has lost its way."""
+MOST_NAME = 64
+_DATA = "data:"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model said: text, tools that it asks for, and what it took; `cut` if it wanted to go on."""
+
+    text: str
+    calls: Sequence[Call]
+    model: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    latency_ms: float = 0.0
+    cut: bool = False
+
+
+@runtime_checkable
+class Talker(Protocol):
+    """A model that can hold a conversation."""
+
+    name: str
+
+    def converse(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        max_tokens: int,
+        on_text: OnText | None = None,
+        use_tools: bool = True,
+        seconds: float | None = None,
+    ) -> Reply:
+        """Say what comes next, or raise a ModelError.
+
+        With `on_text`, text is told as it comes; it may be called in another thread. Without `use_tools`, no tool may be
+        asked for any more, though the conversation has some in it.
+        """
+        ...
+
+
+def history(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
+    """Messages in OpenAI's shape, as pydantic-ai has them."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse
+
+    made: list[ModelMessage] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        if message["role"] == "assistant":
+            parts = list(_answered(message, names))
+            if made and isinstance(made[-1], ModelResponse):
+                made[-1] = ModelResponse(parts=[*made[-1].parts, *parts])
+            elif parts:
+                made.append(ModelResponse(parts=parts))
+            continue
+        asked = _asked(message, names)
+        if made and isinstance(made[-1], ModelRequest):
+            made[-1] = ModelRequest(parts=[*made[-1].parts, asked])
+        else:
+            made.append(ModelRequest(parts=[asked]))
+    return made
+
+
+def _answered(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    if message.get("content"):
+        yield TextPart(_text(message["content"]))
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        names[call["id"]] = function["name"]
+        yield ToolCallPart(function["name"], _arguments(function["arguments"]), call["id"])
+
+
+def _asked(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+    from pydantic_ai.messages import BinaryContent, SystemPromptPart, ToolReturnPart, UserPromptPart
+
+    role, said = message["role"], message["content"]
+    if role == "system":
+        return SystemPromptPart(_text(said))
+    if role == "tool":
+        id = message["tool_call_id"]
+        return ToolReturnPart(names.get(id, "unknown"), _text(said), id)
+    if isinstance(said, str):
+        return UserPromptPart(said)
+    content: list[str | BinaryContent] = []
+    for part in said:
+        if part.get("type") != "image_url":
+            content.append(str(part.get("text", "")))
+            continue
+        url = str(part["image_url"]["url"])
+        found = _image(url)
+        # An address is not followed, neither here nor by a library: it may be one that only this machine can reach.
+        content.append(f"(an image at {url[:200]})" if found is None else BinaryContent(found[0], media_type=found[1]))
+    return UserPromptPart(content)
+
+
+def _image(url: str) -> tuple[bytes, str] | None:
+    head, _, data = url.partition(",")
+    if not head.startswith(_DATA) or not head.endswith(";base64"):
+        return None
+    try:
+        return base64.b64decode(data, validate=True), head.removeprefix(_DATA).partition(";")[0]
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _text(said: Any) -> str:
+    if isinstance(said, str):
+        return said
+    return "\n".join(str(part.get("text", "")) for part in said) if isinstance(said, list) else json.dumps(said)
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    """Arguments as an object, whatever a model had written: every provider refuses a history with anything else."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given or "{}")
+        except (ValueError, RecursionError):
+            return {"arguments": given}
+    return given if isinstance(given, dict) else {"arguments": given}
+
+
+def calls(found: Sequence[Any], most: int) -> list[Call]:
+    """The calls of a pydantic-ai response: each with an id of its own, and arguments that are JSON text or say why not."""
+    made: list[Call] = []
+    for number, part in enumerate(found[:MOST_CALLS]):
+        id = canonical.text(str(part.tool_call_id or ""), "id", 1 << 30)[:MOST_NAME].strip() or f"call-{number}"
+        if any(other.id == id for other in made):
+            id = f"{id[: MOST_NAME - 4]}-{number}"
+        name = canonical.text(str(part.tool_name), "name", 1 << 30)[:MOST_NAME].strip() or "unnamed"
+        given = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
+        made.append(Call(id, name, canonical.text(given, "arguments", 1 << 30)[:most]))
+    return made
