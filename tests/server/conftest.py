@@ -1,4 +1,4 @@
-"""What the server's tests stand on: an app over the test's database, and clients that come with a key or from this machine."""
+"""What the server's tests stand on: an app over the test's database, and clients that have a key or are on this machine."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Keys:
         def work(tx: Transaction) -> Row | None:
             if until is not None and until <= tx.now:
                 raise Invalid(field="expires_at", problem="must lie in the future")
-            tx.run("update tenants set keyed_at = coalesce(keyed_at, :now) where tenant = :tenant")
+            tx.run("insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing")
             return tx.one(
                 _INSERT,
                 id=id,
@@ -150,7 +150,7 @@ class Keys:
 
     def any(self) -> bool:
         """Whether a key was ever made, in any tenant."""
-        sql = "select 1 from tenants where :tenant = '*' and keyed_at is not null limit 1"
+        sql = "select 1 from keyed where :tenant = '*' limit 1"
         return self._database.read(EVERY_TENANT, lambda tx: tx.one(sql)) is not None
 
 

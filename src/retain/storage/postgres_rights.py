@@ -70,7 +70,7 @@ begin
             select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant')) order by 1
     loop
         seen := mine;
-        if found in ('tenants', 'search_behind') then  -- which tenants there are, and which of them are behind
+        if found in ('tenants', 'search_behind', 'keyed') then  -- which tenants there are, are behind, or have keys
             seen := mine || $q$ or current_setting('retain.tenant', true) = '*'$q$;
         end if;
         execute format('alter table %1$I.%2$I enable row level security', {schema_text}, found);
@@ -82,6 +82,8 @@ end $$;"""
 _GRANT = """grant usage on schema {schema} to {role};
 grant select, insert, update, delete on all tables in schema {schema} to {role};
 revoke insert, update, delete on retain_schema from {role};"""
+_APPEND_ONLY = "revoke update, delete on audit from {role};"
+_AUDIT = 13  # the migration that makes the audit log
 _SEARCH = 9  # the migration that makes the tables of search
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
@@ -121,6 +123,8 @@ def script(step: Step, steps: str, settings: Settings) -> str:
         parts.append(_PROTECT.format(**names))
     if step.up and settings.postgres_role:
         parts.append(_GRANT.format(**names))
+        if step.number >= _AUDIT:
+            parts.append(_APPEND_ONLY.format(**names))
     record = f"insert into retain_schema values ({step.number}, '{step.name}', {_NOW})"
     if not step.up:
         record = f"delete from retain_schema where version = {step.number}"
@@ -157,7 +161,7 @@ _CHECKS = {
             select 1 from pg_policy p
             where p.polrelid = c.oid and p.polpermissive and p.polcmd = '*' and p.polroles = '{{0}}'
             and pg_get_expr(p.polqual, c.oid)
-                = case when c.relname in ('tenants', 'search_behind') then {_MINE_OR_ALL} else {_MINE} end
+                = case when c.relname in ('tenants', 'search_behind', 'keyed') then {_MINE_OR_ALL} else {_MINE} end
             and pg_get_expr(p.polwithcheck, c.oid) = {_MINE})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
@@ -165,6 +169,11 @@ _CHECKS = {
     "the working role owns no table": f"""
         select c.relname from {_TABLES} join pg_roles r on r.oid = c.relowner
         where r.rolname = coalesce(nullif(%(role)s, ''), current_user)""",
+    "the audit log can only be added to": """
+        select 'the role ' || r.rolname || ' may change it' from pg_roles r
+        where r.rolname = nullif(%(role)s, '') and to_regclass('audit') is not null
+        and (has_table_privilege(r.oid, to_regclass('audit'), 'update')
+             or has_table_privilege(r.oid, to_regclass('audit'), 'delete'))""",
     "no view or function goes round it": """
         select p.proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace
         where n.nspname = %(schema)s and p.prosecdef

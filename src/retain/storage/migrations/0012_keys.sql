@@ -18,9 +18,12 @@ create table keys (
     primary key (tenant, id)
 ) {strict};
 create index keys_by_age on keys (tenant, created_at, id);
--- When the first key was made: from then on nobody is let in without one, even if no key is left.
-alter table tenants add column keyed_at {time};
+-- Which tenants ever had a key: from the first one on nobody is let in without, even if no key is left.
+create table keyed (
+    tenant {key} not null primary key references tenants (tenant),
+    since {time} not null
+) {strict};
 
 -- down
-alter table tenants drop column keyed_at;
+drop table keyed;
 drop table keys;
