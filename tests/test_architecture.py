@@ -26,6 +26,7 @@ FLOORS = (
         "canonical",
         "settings",
         "placeholder",
+        "masking",
         "section",
         "tool",
         "texts",

@@ -146,7 +146,7 @@ class WrongVersion(Conflict):
 
 
 class KeyReused(Conflict):
-    """The idempotency key {key!r} was used in this session for other content: a retry must repeat its
+    """The idempotency key {key!r} was used before for other content: a retry must repeat its
     request exactly, and a new request needs a new key.
     """
 

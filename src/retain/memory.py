@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from retain import canonical
+from retain.access import audit, once
 from retain.clock import Clock
 from retain.context.assemble import Context, assemble
 from retain.context.turn import save
@@ -50,7 +51,7 @@ from retain.work.retention import Purged, purge
 from retain.work.watch import record
 
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
-CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS)
+CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS, *audit.CHECKS)
 
 
 class Scope:
@@ -71,6 +72,8 @@ class Scope:
         self.knowledge = Knowledge(home, who)
         self.interactions = Interactions(home, who)
         self.turns = Turns(home, who)
+        if home.observe is not None:
+            home.observe(self)
 
     def context(
         self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()
@@ -259,7 +262,7 @@ class Memory:
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
         who = self.scope(tenant, canonical.key(user, "user")).who
-        return erase(self.database, TABLES, self.home.blobs, self._existing(who.tenant, "tenant"), user)
+        return erase(self.database, (*TABLES, *once.TABLES), self.home.blobs, self._existing(who.tenant, "tenant"), user)
 
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""

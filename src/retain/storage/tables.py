@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +66,14 @@ class Check:
     what: str
     sql: str = ""
     find: Callable[[Transaction], Sequence[str]] | None = None
+
+
+def fingerprint(tx: Transaction, table: Table, key: Mapping[str, object]) -> str | None:
+    """The SHA-256 of the row with a key, None where there is none."""
+    row = tx.one(table.find(), **key)
+    return (
+        None if row is None else hashlib.sha256(json.dumps(row, default=lambda raw: bytes(raw).hex()).encode()).hexdigest()
+    )
 
 
 def _identifier(name: str) -> str:

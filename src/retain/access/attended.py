@@ -1,0 +1,174 @@
+"""A database as somebody uses it whose deeds are on record: the audit row and the answer are written with the change itself.
+
+The verbs know nothing of it: they write to a database that, in the same transaction, adds what is to be kept of it. A verb
+that writes several times is on record with the first of its transactions in each tenant, so nothing is done that is not on
+record; its answer follows when it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+from retain import masking
+from retain.access import audit
+from retain.access.once import Answer, Once, Replayed
+from retain.access.principal import Principal
+from retain.kinds import KINDS
+from retain.kinds.kind import Home, Who
+from retain.settings import Settings
+from retain.storage.database import Database, Transaction, Work
+from retain.storage.tables import Table, fingerprint
+
+T = TypeVar("T")
+Render = Callable[[Any], Answer]
+ADDED = frozenset({"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"})
+"""What is only added, many times a minute: on record where the setting `audit` is `all`."""
+LATER = frozenset({"refs_capture", "summaries_fold", "consolidations_propose"})
+"""Verbs whose answer is not yet known in the transaction that writes first."""
+_SUBJECTS = ("id", "key", "name", "session", "board", "user")
+_MAIN = {kind.name: next((t for t in kind.tables if t.name == kind.name), kind.tables[0]) for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Act:
+    """What somebody is about to do: a way by its name, and what it is given; `subject` where that does not say to what."""
+
+    what: str
+    named: Mapping[str, Any] = field(default_factory=dict)
+    once: Once | None = None
+    request_id: str = ""
+    subject: str = ""
+
+
+def recorded(settings: Settings, what: str, *, reads: bool = False) -> bool:
+    """Whether something is on record: for who decides it once, and not at each request."""
+    return settings.audit != "off" and not reads and (settings.audit == "all" or what not in ADDED)
+
+
+def attend(home: Home, who: Who, principal: Principal, act: Act, call: Callable[[Home], Any], render: Render) -> Answer:
+    """Do something with a home whose writes are attended, and give its answer, or the one that was given before."""
+    if act.once and (kept := act.once.find(home.database, who.tenant)):
+        return kept
+    database = Attended(home.database, home.settings, who, principal, act, render)
+    try:
+        found = call(replace(home, database=cast(Database, database)))
+        answer = render(found)
+        database.settle(answer)
+    except Replayed as replayed:
+        return replayed.answer
+    except BaseException:
+        database.release()
+        raise
+    return answer
+
+
+def attended(home: Home, who: Who, principal: Principal, act: Act) -> Home:
+    """A home whose writes are on record, for one act: make a scope or a memory of it, and do that."""
+    return replace(home, database=cast(Database, Attended(home.database, home.settings, who, principal, act)))
+
+
+class Attended:
+    """A database that puts one act of somebody on record when it writes; in all else it is the database behind it."""
+
+    def __init__(
+        self, database: Database, settings: Settings, who: Who, principal: Principal, act: Act, render: Render | None = None
+    ) -> None:
+        self._database = database
+        self._on_record = recorded(settings, act.what)
+        self._who, self._principal, self._act, self._render = who, principal, act, render
+        self._kind = act.what.partition("_")[0]
+        self._secrets = masking.seen()
+        self._done: set[str] = set()
+        self._kept: Answer | None = None
+        self._claimed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+        """Run work and commit it with what is kept of it."""
+        if tenant in self._done:
+            return self._database.write(tenant, work, safe=safe, frees=frees, slow=slow)
+        once = self._act.once
+        removes = self._act.what.endswith("_remove")
+        secrets = masking.seen() - self._secrets  # counted in this thread, and not in that which writes for it
+
+        def both(tx: Transaction) -> tuple[T, bool, Answer | None]:
+            if once:
+                once.claim(tx)
+            before = self._hash(tx, self._named(None))
+            found = work(tx)
+            meant = self._meant(found)
+            if found is None and self._kind in _MAIN and not removes:  # nothing was done yet: the verb tries again
+                if once:
+                    once.release(tx)
+                return found, False, None
+            answer = self._render(meant) if self._render and self._act.what not in LATER else None
+            if once and answer:
+                once.settle(tx, answer)
+            if self._on_record:
+                named = self._named(meant)
+                after = self._hash(tx, named)
+                subject, id = self._subject(named), self._act.request_id
+                audit.add(
+                    tx, self._principal.name, self._act.what, subject,
+                    before=before, after=after, secrets=secrets, request_id=id,
+                )  # fmt: skip
+            return found, True, answer
+
+        safe = safe or (once is not None and self._act.what not in LATER)  # run again, it finds what it did at first
+        found, done, answer = self._database.write(tenant, both, safe=safe, frees=frees, slow=slow)
+        if done:
+            self._done.add(tenant)
+            self._kept, self._claimed = answer, once is not None
+        return found
+
+    def settle(self, answer: Answer) -> None:
+        """Keep the answer that was given, where it was not known when the change was written."""
+        once = self._act.once
+        if once and self._claimed and answer != self._kept:
+            self._database.write(self._who.tenant, lambda tx: once.settle(tx, answer), safe=True)
+            self._kept = answer
+
+    def release(self) -> None:
+        """Let whoever has the same key try again, where there is no answer."""
+        once = self._act.once
+        if once and self._claimed and self._kept is None:
+            self._database.write(self._who.tenant, once.release, safe=True)
+
+    def _meant(self, found: Any) -> Any:
+        """What the verb will return of what its work found."""
+        if self._act.what.endswith("_remove"):
+            return None
+        if self._act.what == "refs_add":
+            return getattr(found, "key", found)
+        return found[0] if isinstance(found, tuple) and found else found
+
+    def _named(self, found: Any) -> dict[str, Any]:
+        """All that may name the row: what was given, whose it is, and what came of it."""
+        named = {"user_id": self._who.user, "agent": self._who.agent, **self._act.named}
+        if isinstance(found, str):
+            named["key"] = found
+        elif found is not None:
+            named |= getattr(found, "__dict__", {})
+        if self._kind == "state" and named.get("area", "user") == "user":  # an area is stored with its owner's name
+            named["area"] = f"user:{self._who.user}"
+        return named
+
+    def _hash(self, tx: Transaction, named: Mapping[str, Any]) -> str | None:
+        """The hash of the row that is named, None where there is none or it is not one row."""
+        table: Table | None = _MAIN.get(self._kind)
+        if not self._on_record or table is None or any(named.get(column) is None for column in table.key):
+            return None
+        return fingerprint(tx, table, {column: named[column] for column in table.key})
+
+    def _subject(self, named: Mapping[str, Any]) -> str:
+        """What it is done to, for people: the kind and the name of the thing."""
+        if self._act.subject:
+            return self._act.subject
+        table = _MAIN.get(self._kind)
+        columns = table.key if table and all(isinstance(named.get(column), str) for column in table.key) else ()
+        names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if isinstance(named.get(n), str)][:1]
+        return " ".join([self._kind, *names])

@@ -1,0 +1,107 @@
+"""Answers that are given once: a request with a key that comes again gets the first answer, and changes nothing.
+
+A key belongs to one principal and one route. The row is written in the transaction of the change itself, so the change and
+its answer are both there or neither; who comes while another is writing waits for it. The same key with other content
+is an error (422), and one whose first request has not been answered yet, a conflict (409).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from retain import canonical, clock
+from retain.errors import Conflict, KeyReused
+from retain.storage.database import Database, Transaction
+from retain.storage.tables import Table
+
+KEPT = clock.DAY
+TABLES = (Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),)
+"""For erasing alone: what a request without a user was answered may be about any."""
+_FIND = """select digest, status, version, body from answers
+           where tenant = :tenant and principal = :principal and route = :route and key = :key"""
+_CLAIM = """insert into answers (tenant, principal, route, key, user_id, digest, status, version, body, created_at)
+            values (:tenant, :principal, :route, :key, :user, :digest, 0, null, '', :now)
+            on conflict (tenant, principal, route, key) do nothing returning key"""
+_SETTLE = """update answers set status = :status, version = :version, body = :body
+             where tenant = :tenant and principal = :principal and route = :route and key = :key"""
+_RELEASE = """delete from answers where tenant = :tenant and principal = :principal and route = :route and key = :key
+              and status = 0"""
+_SWEEP = """delete from answers where tenant = :tenant and created_at < :cutoff and (principal, route, key) in (
+                select principal, route, key from answers where tenant = :tenant and created_at < :cutoff limit :size)"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request is answered, as it goes over the wire; `version` is that of the record, for its ETag."""
+
+    status: int
+    body: str
+    version: int | None = None
+    replayed: bool = False
+
+
+class Replayed(Exception):
+    """Raised in the transaction of a request that was answered before: it is undone, and the first answer given."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__("this was answered before")
+        self.answer = answer
+
+
+@dataclass(frozen=True)
+class Once:
+    """A request that must have its effect once: who asks, which route, the key, and what is asked, as a digest."""
+
+    principal: str
+    route: str
+    key: str
+    digest: str
+    user: str | None = None
+
+    @classmethod
+    def of(cls, principal: str, route: str, key: str, *asked: bytes | str, user: str | None = None) -> Once:
+        """One for a request; `asked` is all that makes it this request: its path, its parameters, its body."""
+        parts = [part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in asked]
+        digest = hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).hexdigest()
+        return cls(principal[:512], route, canonical.key(key, "Idempotency-Key"), digest, user)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"principal": self.principal, "route": self.route, "key": self.key}
+
+    def find(self, database: Database, tenant: str) -> Answer | None:
+        """The answer that was given, before anything is begun."""
+        return database.read(tenant, self._found)
+
+    def claim(self, tx: Transaction) -> None:
+        """Be the request with this key from here on; who was it before raises its answer."""
+        if tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest) is None and (found := self._found(tx)):
+            raise Replayed(found)
+
+    def settle(self, tx: Transaction, answer: Answer) -> None:
+        """Keep the answer."""
+        tx.run(_SETTLE, **self._names, status=answer.status, version=answer.version, body=answer.body)
+
+    def release(self, tx: Transaction) -> None:
+        """There will be no answer: whoever asks again may try."""
+        tx.run(_RELEASE, **self._names)
+
+    def _found(self, tx: Transaction) -> Answer | None:
+        row = tx.one(_FIND, **self._names)
+        if row is None:
+            return None
+        digest, status, version, body = row
+        if digest != self.digest:
+            raise KeyReused(key=self.key)
+        if not status:
+            raise Conflict(
+                problem=f"the request with the idempotency key {self.key!r} was begun and has not been answered; try again "
+                "in a moment, and if that lasts, look at what it did before you send it with another key"
+            )
+        return replace(Answer(status, body, version), replayed=True)
+
+
+def sweep(tx: Transaction, size: int) -> int:
+    """Forget a batch of answers that are older than a day; how many."""
+    return tx.run(_SWEEP, cutoff=tx.now - KEPT, size=size)
