@@ -44,7 +44,7 @@ class Who:
 
 @dataclass(frozen=True)
 class Home:
-    """What every kind stands on; `record` keeps what a call of a model took."""
+    """What every kind stands on; `record` keeps what a call of a model took, `observe` sees each scope that is made."""
 
     database: Database
     settings: Settings
@@ -54,6 +54,7 @@ class Home:
     embedder: Embedder | None
     reranker: Reranker | None
     record: Callable[[Home, Who, str, Call, str | None], None] = lambda *_: None
+    observe: Callable[[Any], None] | None = None
 
     def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:
         """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
@@ -115,13 +116,15 @@ class Kind:
     def _user(self) -> str:
         """The scope's user, which this verb cannot do without."""
         if self._who.user is None:
-            raise Invalid(field="user", problem="is needed here: memory.scope(user=…), or --user")
+            raise Invalid(field="user", problem="is needed here: memory.scope(user=…), --user, or the header X-Retain-User")
         return self._who.user
 
     def _agent(self) -> str:
         """The scope's agent, which this verb cannot do without."""
         if self._who.agent is None:
-            raise Invalid(field="agent", problem="is needed here: memory.scope(agent=…), or --agent")
+            raise Invalid(
+                field="agent", problem="is needed here: memory.scope(agent=…), --agent, or the header X-Retain-Agent"
+            )
         return self._who.agent
 
     def _limit(self, limit: int) -> int:

@@ -102,6 +102,10 @@ class Database(Protocol):
         """What the engine itself finds wrong with its files, indexes, locks and rights."""
         ...
 
+    def figures(self) -> dict[str, float]:
+        """What the engine can tell of itself at no cost, such as the size of its log or how many connections are in use."""
+        ...
+
     def backup(self, target: Path) -> None:
         """Write a consistent copy while others go on reading and writing."""
         ...

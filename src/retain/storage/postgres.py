@@ -271,6 +271,9 @@ class PostgresDatabase:
         with self._alone(self._url) as connection:
             return rights.findings(connection, self._settings)
 
+    def figures(self) -> dict[str, float]:
+        return self._pool.figures()
+
     def backup(self, target: Path) -> None:
         check_target(target)
         parts = read_address(self._owner_url, "owner_database")

@@ -100,6 +100,11 @@ class Pool:
             else:
                 self._places += 1
 
+    def figures(self) -> dict[str, float]:
+        """How many connections there may be, are in use, are idle, and are waited for."""
+        used, idle, waiting = self._size - self._places, len(self._idle), len(self._queue)
+        return {"pool_size": self._size, "pool_used": used, "pool_idle": idle, "pool_waiting": waiting}
+
     def forget_idle(self) -> None:
         """One connection was lost, so the others probably are: let the next ones be new."""
         while self._idle:

@@ -286,6 +286,14 @@ class SqliteDatabase:
             Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
         ]
 
+    def figures(self) -> dict[str, float]:
+        found: dict[str, float] = {"readers": len(self._reading)}
+        with suppress(OSError):
+            found["file_bytes"] = os.stat(self.path).st_size
+            found["disk_free_bytes"] = shutil.disk_usage(self._folder).free
+            found["log_bytes"] = os.stat(f"{self.path}-wal").st_size
+        return found
+
     def backup(self, target: Path) -> None:
         check_target(target)
         with self._spare() as connection:
