@@ -151,6 +151,9 @@ class Settings:
     chat_seconds: float = _setting(300.0, "The longest one turn of a chat may take, with all its tools.", 1)
     chat_rounds: int = _setting(8, "How often a model may ask for tools in one turn.", 1)
     chat_tokens: int = _setting(2000, "The most tokens of one answer.", 16)
+    chat_at_once: int = _setting(
+        32, "The most turns of chats that one process of the server runs or has waiting at once; the next get 503.", 1
+    )
     context_tokens: int = _setting(8000, "The budget of a context, where a call does not say.", 100)
     max_message_bytes: int = _setting(1 << 20, "The largest content of one message, as JSON.", 1024)
     max_state_bytes: int = _setting(1 << 20, "The largest value of one state key, as JSON.", 1024)
@@ -197,6 +200,10 @@ class Settings:
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings._with({name: value for name, value in flags.items() if value is not None}, "flag")
+
+    def serving(self) -> Settings:
+        """The same for a server: whoever calls one would rather be told to come back than wait as long as a program does."""
+        return self if "postgres_wait_seconds" in self.origins else replace(self, postgres_wait_seconds=2.0)
 
     def shown(self, name: str) -> str:
         """A setting as it may be shown: without the password in an address, and of a key only its end."""

@@ -11,6 +11,8 @@ from retain.memory import Scope
 
 AGENT = "assistant"
 """Who answers where nobody else is named."""
+USER = "default"
+"""Who speaks on a machine of their own, where nobody else is named."""
 
 
 def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
@@ -19,7 +21,7 @@ def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
     A UUID that is nobody's yet is the client's own, and becomes a session (C4); it is the active one from then on (C5).
     """
     if id is None:
-        mine = _of_agent(scope, scope.who.agent or AGENT)
+        mine = of_agent(scope, scope.who.agent or AGENT)
         try:
             mine.sessions.active()
         except NotFound:
@@ -28,11 +30,11 @@ def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _brought(_of_agent(scope, scope.who.agent or AGENT), id)
+        return _brought(of_agent(scope, scope.who.agent or AGENT), id)
     if scope.who.agent not in (None, session.agent):
         problem = f"{scope.who.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
         raise Invalid(field="agent_id", problem=problem)
-    mine = _of_agent(scope, session.agent)
+    mine = of_agent(scope, session.agent)
     if mine.who.user is None:
         mine = Scope(mine._home, replace(mine.who, user=session.user))
     try:
@@ -61,5 +63,6 @@ def _require(scope: Scope) -> None:
         scope.agents.get(scope.who.agent or "")
 
 
-def _of_agent(scope: Scope, agent: str) -> Scope:
+def of_agent(scope: Scope, agent: str) -> Scope:
+    """The same memory as an agent has it."""
     return scope if scope.who.agent == agent else Scope(scope._home, replace(scope.who, agent=agent))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from retain.chat.event import Answer, Event
 from retain.errors import RetainError
@@ -37,17 +37,19 @@ def reply(answer: Answer) -> dict[str, Any]:
     }
 
 
-def told(event: Event, session: str, key: str) -> Mapping[str, Any]:
-    """The data of an event of the turn with a key."""
+def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Mapping[str, Any]:
+    """The data of an event of the turn with a key, which may be a group's."""
     who = {} if event.agent is None else {"agent_id": event.agent}
     if event.what == "message":
         return reply(Answer(**event.data))
     if event.what == "start":
-        return {**who, "session_id": session, "key": key, "resume": resume(session, key)}
+        return {**who, "session_id": session, "key": key, "resume": resume(session, key, agents)}
     if event.what == "text":
         return {**who, "text": event.data["delta"]}
     if event.what == "error":
-        said = {"type": event.data["error"], "detail": event.data["message"], "status": event.data["status"]}
+        detail = event.data["message"]
+        detail = f"{detail} {kept(key)}" if event.data["status"] >= 500 else detail
+        said = {"type": event.data["error"], "detail": detail, "status": event.data["status"]}
         return {**who, **said, "session_id": session, "key": key}
     return {**who, **event.data}
 
@@ -65,6 +67,7 @@ def kept(key: str) -> str:
     return _KEPT.format(key=key)
 
 
-def resume(session: str, key: str) -> str:
+def resume(session: str, key: str, agents: Sequence[str] = ()) -> str:
     """Where the events of a turn are, also after a stream of them broke off."""
-    return f"/api/chat/turns/{quote(key, safe='')}/events?session_id={quote(session, safe='')}"
+    said = urlencode([("session_id", session), *(("agents", agent) for agent in agents)])
+    return f"/api/chat/turns/{quote(key, safe='')}/events?{said}"

@@ -308,6 +308,16 @@ class Messages(Kind):
             raise KeyReused(key=key)
         return _between(tx, session, row[1], row[2], 1)
 
+    def of_key(self, tx: Transaction, session: str, key: str) -> int | None:
+        """The number of the first message that was added with a key; None where nobody used it."""
+        own_session(tx, self._who, session)
+        row = tx.one(
+            "select first_seq from message_keys where tenant = :tenant and session_id = :session and key = :key",
+            session=session,
+            key=key,
+        )
+        return None if row is None else int(row[0])
+
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
         """Messages from the start of the session, page by page."""
         canonical.key(session, "session")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from fastapi import FastAPI
 
 from retain.faces.command import version
 from retain.memory import Memory
-from retain.server import background, guard, problem, routes, web
+from retain.server import background, chat, conversations, guard, health, metrics, observe, problem, routes, status, watch, web
 from retain.server.door import Door
 from retain.server.life import life
+
+if find_spec("mcp"):  # an extra of its own: other libraries want an older one
+    from retain.server import mcp
+else:
+    mcp = None  # type: ignore[assignment]
 
 ABOUT = """Memory for AI agents.
 
@@ -29,9 +36,19 @@ def create_app(memory: Memory) -> FastAPI:
     )
     app.state.memory = memory
     app.state.door = door = Door(memory)
+    app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
     routes.add(app, door)
+    chat.add(app, door)
+    conversations.add(app, door)
+    if mcp:
+        mcp.add(app, door)
     web.add(app)
+    health.add(app)
+    metrics.add(app, door)
+    status.add(app, door)
     background.install(app)
-    guard.install(app)  # the last: what is installed so stands around all the rest
+    observe.install(app)
+    guard.install(app)  # what is installed after the routes stands around all of them
+    watch.install(app)  # the last, so that nothing is unseen
     return app

@@ -59,6 +59,12 @@ def held(tx: Transaction, lease: Lease) -> bool:
     return row is not None and bool(row[0] == lease.fence)
 
 
+def taken(database: Database, tenant: str, what: str) -> bool:
+    """Whether somebody is at work on something now."""
+    sql = "select 1 from leases where tenant = :tenant and what = :what and expires_at > :now"
+    return database.read(tenant, lambda tx: tx.one(sql, what=what)) is not None
+
+
 def release(database: Database, lease: Lease) -> None:
     """Let somebody else have it; a lease that went to somebody else stays theirs."""
 

@@ -1,0 +1,220 @@
+"""Chat over HTTP: one turn of an agent, whole or as a stream of events that can be taken up again where it broke off.
+
+The turn itself is `chat.turn`'s. It runs in a thread of its own and is saved whether or not anybody still listens; this file
+finds out who asks, what for, and in which session, and shows what happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from retain import canonical, ids
+from retain.access.attended import Act, attended
+from retain.access.principal import Permission, Principal
+from retain.chat import group, images, saved, turn, wire
+from retain.chat.event import Answer, Event
+from retain.chat.session import AGENT, USER, enter, of_agent
+from retain.errors import Invalid, RetainError
+from retain.kinds.sessions import Session
+from retain.memory import Scope
+from retain.server import problem
+from retain.server.door import Door
+from retain.server.operation import ONCE
+from retain.server.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, VisionRequest
+from retain.server.routes import problems
+from retain.server.running import Runs, Say
+from retain.server.stream import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
+
+STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 502, 503, 507)
+_STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The answer, or the events of the turn", "content": {MEDIA: {"schema": {"type": "string"}}}}
+}
+_LOOK_SECONDS = 0.25
+_CUT_OFF = "The turn was cut off, and nobody is at it."
+
+
+def add(app: FastAPI, door: Door) -> None:
+    """Give an app the routes of a chat; `app.state.runs` are the turns that run."""
+    app.state.runs = Runs(door.memory.settings.chat_at_once)
+    chat = Chat(door, app.state.runs)
+    shared: dict[str, Any] = {"tags": ["chat"], "responses": {**_STREAMED, **problems(*STATUSES)}}
+    for path, does, model in (
+        ("/api/chat", chat.say, Reply | Replies),
+        ("/agent/run", chat.run, Reply),
+        ("/agent/vision", chat.see, Reply),
+    ):
+        name = path.removeprefix("/api").strip("/").replace("/", "_")
+        how: dict[str, Any] = {"name": name, "operation_id": name, "openapi_extra": {"x-retain-permission": "write"}}
+        app.add_api_route(path, does, methods=["POST"], response_model=model, **how, **shared)
+    how = {"name": "chat_events", "operation_id": "chat_events", "openapi_extra": {"x-retain-permission": "read"}}
+    app.add_api_route("/api/chat/turns/{key:path}/events", chat.events, response_class=Response, **how, **shared)
+
+
+async def admitted(
+    door: Door, request: Request, permission: Permission, user: str | None, agent: str | None
+) -> tuple[Principal, Scope]:
+    """Who asks, and whose memory is meant; whoever sits at this machine need not say who they are."""
+    principal = await door.admit(request, permission)
+    scope = door.scope(request, principal, user, agent)
+    if scope.who.user is None and principal.name == "local":
+        scope = door.scope(request, principal, door.memory.settings.user or USER, agent)
+    return principal, scope
+
+
+class Chat:
+    """What the routes do."""
+
+    def __init__(self, door: Door, runs: Runs) -> None:
+        self._door = door
+        self._runs = runs
+
+    async def say(self, request: Request, said: ChatRequest) -> Response:
+        """Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6)."""
+        return await self._turn(request, said, said.message, said.agent_id, said.agents)
+
+    async def run(self, request: Request, said: RunRequest) -> Response:
+        """Run an agent with a session's memory (A4)."""
+        return await self._turn(request, said, said.text(), said.agent)
+
+    async def see(self, request: Request, said: VisionRequest) -> Response:
+        """Run an agent with images, which are kept as references (A4)."""
+        return await self._turn(request, said, said.text(), said.agent)
+
+    async def events(
+        self,
+        request: Request,
+        key: Annotated[str, Path(description="The turn's key.")],
+        said: Annotated[EventsRequest, Query()],
+        last_event_id: Annotated[str, Header(description="The last event that was seen.")] = "",
+    ) -> Response:
+        """Take up the events of a turn after the last one that was seen; in another process, wait for its answer."""
+        principal, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        canonical.key(key, "key")
+        session = await run_in_threadpool(_going_on, scope, said.session_id)
+        after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 10 else 0
+        run = self._runs.get((principal.tenant, session.user, session.id, key))
+        if run is not None:
+            return EventStream(run.events(after))
+        agents = said.agents or [scope.who.agent or session.agent]
+        await run_in_threadpool(saved.find, scope, session.id, key, agents[0])  # or there is no such turn
+        return EventStream(_elsewhere(scope, session.id, key, agents, after))
+
+    async def _turn(
+        self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
+    ) -> Response:
+        agent = agent if agent is not None else agents[0] if agents else None
+        principal, scope = await admitted(self._door, request, "write", said.user, agent)
+        for one in agents:
+            principal.whose(None, one)
+        key = _key(request, said.key)
+        scope, session = await run_in_threadpool(_ready, scope, message, said, agents)
+        act = Act("chat", request_id=problem.request_id(request), subject=f"session {session.id}")
+        scope = Scope(attended(scope._home, scope.who, principal, act), scope.who)
+
+        def work(say: Say) -> dict[str, Any]:
+            return self._work(scope, session.id, message, key, said.images, agents, say)
+
+        digest = hashlib.sha256(json.dumps([message, agent, said.images, list(agents)]).encode()).digest()
+        run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
+        if said.stream or MEDIA in request.headers.get("accept", ""):
+            return EventStream(run.events())
+        try:
+            found = await run.result()
+        except RetainError as error:
+            return _refusal(error, request, session.id, key)
+        return Response(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"), media_type="application/json")
+
+    def _work(
+        self,
+        scope: Scope,
+        session: str,
+        message: str,
+        key: str,
+        shown: Sequence[str],
+        agents: Sequence[str],
+        say: Say,
+    ) -> dict[str, Any]:
+        """One turn, in its own thread."""
+
+        def emit(event: Event) -> None:
+            if event.what != "done":  # which is said when the result is there, too
+                say(event.what, wire.told(event, session, key, agents))
+
+        memory = self._door.memory
+        if not agents:
+            return wire.reply(turn.run(memory, scope, session, message, key=key, images=shown, emit=emit))
+        answers = group.run(memory, scope, session, message, agents, key=key, images=shown, emit=emit)
+        return {"session_id": session, "key": key, "replies": [wire.reply(answer) for answer in answers]}
+
+
+def _key(request: Request, said: str | None) -> str:
+    """The turn's key: the body's or the header's, or a new one."""
+    header = request.headers.get(ONCE)
+    if said is not None and header is not None and said != header:
+        raise Invalid(field="key", problem="is not the same as the header Idempotency-Key: send one of them")
+    found = said if said is not None else header
+    return ids.uuid7() if found is None else canonical.key(found, "key")
+
+
+def _ready(scope: Scope, message: str, said: Asked, agents: Sequence[str]) -> tuple[Scope, Session]:
+    """The session of a turn; what is wrong with the request is found before a stream begins."""
+    if not message.strip() and not said.images:
+        raise Invalid(field="message", problem="must say something")
+    images.read("", said.images)
+    for agent in agents:
+        if agent not in (AGENT, scope.who.agent):
+            scope.agents.get(agent)
+    return enter(scope, said.session_id)
+
+
+def _going_on(scope: Scope, id: str | None) -> Session:
+    """The session of a turn that was asked for before: the one that is named, else the active one."""
+    if id is not None:
+        return scope.sessions.get(id)
+    return of_agent(scope, scope.who.agent or AGENT).sessions.active()
+
+
+def _refusal(error: RetainError, request: Request, session: str, key: str) -> Response:
+    """Why there is no answer, and how to get one: what was said is kept."""
+    response = problem.of_error(error, problem.request_id(request))
+    if error.status < 500:
+        return response
+    body = json.loads(bytes(response.body))
+    body |= {"detail": f"{body['detail']} {wire.kept(key)}", "key": key, "session_id": session}
+    headers = {"Retry-After": response.headers.get("retry-after", str(problem.RETRY_SECONDS))}
+    return Response(json.dumps(body, ensure_ascii=False), error.status, headers, problem.MEDIA)
+
+
+async def _elsewhere(scope: Scope, session: str, key: str, agents: Sequence[str], after: int) -> AsyncIterator[bytes]:
+    """The answers of a turn that runs in another process, each as soon as it is saved."""
+    beat = time.monotonic() + BEAT_SECONDS
+
+    def look(agent: str) -> tuple[bool, Answer | None]:
+        running = saved.running(scope, session)  # asked first: what ends in between is found saved
+        return running, saved.find(scope, session, key, agent)
+
+    for agent in agents:
+        while True:
+            running, found = await run_in_threadpool(look, agent)
+            if found is not None or not running:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+            if time.monotonic() >= beat:
+                beat = time.monotonic() + BEAT_SECONDS
+                yield BEAT
+        after += 1
+        if found is not None:
+            yield written(after, "message", wire.reply(found))
+        else:
+            detail = f"{_CUT_OFF} {wire.kept(key)}"
+            told = {"type": "CutOff", "detail": detail, "status": 503, "session_id": session, "key": key}
+            yield written(after, "error", {"agent_id": agent, **told})
+    yield written(after + 1, "done", {})

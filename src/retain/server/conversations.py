@@ -1,0 +1,76 @@
+"""The conversations that somebody has, as a chat shows them: a list, one of them, its messages, its name (A5, S6)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from retain.access.attended import Act, attended
+from retain.access.principal import Permission
+from retain.errors import Invalid
+from retain.kinds.kind import Page
+from retain.memory import Scope
+from retain.server.chat import STATUSES, admitted
+from retain.server.door import Door
+from retain.server.problem import request_id
+from retain.server.reply import ChatSession, ChatSessionPage, Label, MessagesRequest, SessionsRequest, Whose, shown
+from retain.server.routes import answer, problems
+from retain.server.shapes import shape
+from retain.talk.message import Message
+
+_ID = Annotated[str, Path(description="The session's id.")]
+_WINDOW = {"last", "minutes", "tokens", "turns_only"}
+
+
+def add(app: FastAPI, door: Door) -> None:
+    """Give an app the routes of conversations."""
+    talks = Conversations(door)
+    routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
+        ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
+        ("GET", "/api/chat/sessions/{id:path}/messages", talks.messages, shape(Page[Message]), "read"),
+        ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
+        ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
+    )
+    for method, path, does, model, needs in routes:
+        name = f"chat_{does.__name__}"
+        how: dict[str, Any] = {"name": name, "operation_id": name, "openapi_extra": {"x-retain-permission": needs}}
+        app.add_api_route(
+            path, does, methods=[method], tags=["chat"], response_model=model, responses=problems(*STATUSES), **how
+        )
+
+
+class Conversations:
+    """What the routes do."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def sessions(self, request: Request, said: Annotated[SessionsRequest, Query()]) -> Response:
+        """The conversations of a user, the one that was used last first."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        found = await run_in_threadpool(scope.sessions.list, limit=said.limit, after=said.after)
+        return answer(Page([shown(session) for session in found], found.next))
+
+    async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
+        """One conversation."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        return answer(shown(await run_in_threadpool(scope.sessions.get, id)))
+
+    async def label(self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]) -> Response:
+        """Give a conversation another name."""
+        principal, scope = await admitted(self._door, request, "write", said.user, said.agent)
+        act = Act("sessions_edit", {"id": id, "label": named.label}, request_id=request_id(request))
+        scope = Scope(attended(scope._home, scope.who, principal, act), scope.who)
+        return answer(shown(await run_in_threadpool(scope.sessions.edit, id, label=named.label)))
+
+    async def messages(self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]) -> Response:
+        """The messages of a conversation, oldest first: page by page, or its newest ones."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
+        if not given.keys() & _WINDOW:
+            return answer(await run_in_threadpool(scope.messages.list, id, **given))
+        if given.keys() - _WINDOW:
+            raise Invalid(field="limit", problem="and `after` do not go with `last`, `minutes`, `tokens` or `turns_only`")
+        return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))
