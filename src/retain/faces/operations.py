@@ -5,54 +5,26 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from retain.errors import Invalid, ModelError, SettingsError
-from retain.faces import context, knowledge, run, search, work
+from retain.errors import Invalid
+from retain.faces import context, knowledge, mcp, run, search, serve, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
+from retain.faces.status import status as status_of
 from retain.memory import Memory
 from retain.settings import FIELDS, Settings
 from retain.storage import migrate
-from retain.work.embed import lag
 from retain.work.reindex import catch_up
-
-
-@dataclass(frozen=True)
-class Status:
-    """What database this is."""
-
-    database: str
-    schema: int
-    tenants: int
-    rows: dict[str, int]
-    embedder: str
-    vectors: dict[str, int]
 
 
 def status(arguments: Arguments) -> int:
     """Count what there is, and how far the vectors are behind."""
     with open_memory(arguments) as memory:
-        tenants = memory.tenants()
-        embedder, behind = _embedding(memory, tenants)
-        name, schema = memory.database.name, memory.database.version()
-        shown = Status(name, schema, len(tenants), memory.counts(), embedder, behind)
+        shown = status_of(memory)
     show(shown, json_wanted=arguments.json)
     return 0
-
-
-def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """Which embedder there is, and what waits for it; one that cannot be used is no reason to say nothing."""
-    try:
-        lags = [lag(memory.home, tenant) for tenant in tenants]
-        name = memory.home.embedder.identity if memory.home.embedder else "none"
-    except (ModelError, SettingsError) as error:
-        return f"cannot be used now: {error}", {}
-    longest = max((one.seconds for one in lags), default=0.0)
-    return name, {"pending": sum(one.pending for one in lags), "embedding_lag_seconds": round(longest)}
 
 
 def migrate_status(arguments: Arguments) -> int:
@@ -233,7 +205,9 @@ COMMANDS = (
             knowledge.ARGUMENTS),
     Command("knowledge search", knowledge.find, knowledge.FIND_ABOUT, knowledge.FIND_EXAMPLE, ("tenant", "user", "agent"),
             knowledge.FIND_ARGUMENTS),
+    Command("mcp", mcp.mcp, mcp.ABOUT, mcp.EXAMPLE, ("tenant", "user", "agent"), mcp.ARGUMENTS),
     Command("run", run.run, run.ABOUT, run.EXAMPLE, ("tenant", "user", "agent"), run.ARGUMENTS),
+    Command("serve", serve.serve, serve.ABOUT, serve.EXAMPLE, (), serve.ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),
     Command("config example", config_example, "A settings file with every default.", "retain config example > retain.yaml"),

@@ -10,14 +10,16 @@ import hashlib
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retain.errors import SettingsError
-from retain.server import problem
+from retain.server import life, problem
 from retain.server.door import loopback
 from retain.server.rate import Rate
 from retain.settings import Settings
@@ -345,6 +347,16 @@ def install(app: FastAPI) -> None:
         guard.app = build()
         return guard
 
+    @asynccontextmanager
+    async def room() -> AsyncIterator[None]:
+        # As many threads as requests are let in, so that none waits for a thread: that wait would have no end, while the one
+        # for a database's connection has (503 after two seconds), and embedded writes that wait together share one commit.
+        # Requests that wait for a model or for news have as many again, and take none from the others. A thread that was
+        # not needed for a while ends.
+        to_thread.current_default_thread_limiter().total_tokens = 2 * guard.settings.max_in_flight + 8
+        yield
+
+    life.during(app, room)
     app.build_middleware_stack = guarded  # type: ignore[method-assign]
 
 

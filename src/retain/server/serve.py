@@ -1,0 +1,182 @@
+"""The process: a port, a memory, the app on both; and an end that loses nothing, however it comes.
+
+Told to stop, the server takes no new work, lets what runs finish, ends streams, and closes the memory. What was acknowledged
+is safe at any moment, so that a second signal, or a limit of time, may end the process as it stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from retain.errors import SettingsError
+from retain.memory import Memory
+from retain.server.app import create_app
+from retain.server.connection import Connection
+from retain.server.door import refuse_open
+from retain.server.guard import Guard
+from retain.server.workers import Workers
+from retain.settings import Settings
+
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the proxies' own, or they would send a request into a connection that is just being closed."""
+_FINISHING = 0.8  # of the time to stop is for requests, the rest for what lives as long as the server
+Told = Callable[[str], None]
+
+
+def serve(settings: Settings, told: Told) -> int:
+    """Serve until somebody says stop; `told` hears the address once it is really listened on. The exit status."""
+    settings = settings.serving()
+    _allow_many_files()
+    if settings.workers == 1:
+        with Memory.open(settings=settings) as memory:
+            refuse_open(memory)
+            with listen(settings.host, settings.port) as listener:
+                return _serve(memory, listener, lambda: told(_address(listener)))
+    with Memory.open(settings=settings) as memory:  # one migrates, before many open
+        refuse_open(memory)
+    with listen(settings.host, settings.port) as listener:
+
+        def work(ready: Callable[[], None], parent: int) -> int:
+            with Memory.open(settings=settings) as mine:
+                return _serve(mine, listener, ready, parent)
+
+        return Workers(settings.workers, work, lambda: told(_address(listener))).run()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on a port, or an error that says what to do."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, kind)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2048)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise SettingsError(where="port" if _is_taken(error) else "host", problem=_about(error, host, port)) from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def _is_taken(error: Exception) -> bool:
+    return isinstance(error, OverflowError) or (
+        isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
+    )
+
+
+def _about(error: Exception, host: str, port: int) -> str:
+    if isinstance(error, OverflowError):
+        return f"{port} is no port: those go to 65535"
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return (
+            f"{port} on {host} is taken: stop what listens there, or choose another with --port (0 takes any that is free)"
+        )
+    if isinstance(error, OSError) and error.errno == errno.EACCES:
+        return f"{port} is for the administrator alone: choose one above 1023"
+    return f"{host} cannot be listened on: {getattr(error, 'strerror', None) or error}"
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
+    settings = memory.settings
+    app = create_app(memory)
+    config = uvicorn.Config(
+        app,
+        http=partial(Connection, seconds=settings.request_seconds),  # type: ignore[arg-type]
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    server = Server(config, app, ready, parent)
+    try:
+        server.run(sockets=[listener])
+    except SystemExit as error:  # it could not start, and has said why
+        return error.code if isinstance(error.code, int) else 1
+    return 0
+
+
+class Server(uvicorn.Server):
+    """The library's server, with an end of ours."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], parent: int | None) -> None:
+        super().__init__(config)
+        self._app = app
+        self._ready = ready
+        self._parent = parent
+        self._stop_seconds: float = app.state.memory.settings.stop_seconds
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
+        if self.should_exit and self._parent is None:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        if self._parent is not None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a keyboard's goes to the parent too
+            asyncio.get_running_loop().add_reader(self._parent, self._orphaned)
+        self._ready()
+
+    def _orphaned(self) -> None:
+        """The other end was closed: the parent is gone, and nobody is left to stop us."""
+        assert self._parent is not None
+        asyncio.get_running_loop().remove_reader(self._parent)
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what runs; meanwhile the port is still open, and whoever comes is told that the server is stopping."""
+        loop, guard = asyncio.get_running_loop(), self._app.state.guard
+        deadline = loop.time() + self._stop_seconds * _FINISHING
+        last = threading.Timer(self._stop_seconds, _end)
+        last.daemon = True
+        last.start()
+        self._app.state.stopping.set()
+        while _busy(guard) and loop.time() < deadline:
+            await asyncio.sleep(0.02)
+        self.config.timeout_graceful_shutdown = max(0, deadline - loop.time()) + 0.1  # type: ignore[assignment]
+        await super().shutdown(sockets)
+
+
+def _busy(guard: Guard) -> bool:
+    return guard.in_flight + guard.long > 0
+
+
+def _end() -> None:
+    """The time is up, and something still runs that nobody can interrupt."""
+    print("retain: stopped with requests unfinished: stop_seconds is over", file=sys.stderr, flush=True)
+    os._exit(0)
+
+
+def _allow_many_files() -> None:
+    """As many connections as the system lets us have; the usual limit is meant for programs that serve nobody."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

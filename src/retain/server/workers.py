@@ -1,0 +1,137 @@
+"""Several processes on one port: each opens the memory for itself, and one that dies is replaced.
+
+They are forks of a parent that has no memory open and no threads. The parent does nothing but wait; what wakes it is a pipe
+into which signals and workers write. Another pipe ends when the parent does, so that no worker outlives it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from retain.errors import RetainError
+
+Work = Callable[[Callable[[], None], int], int]
+"""What a worker does, given how to say that it is ready and the pipe that ends with its parent; its exit status."""
+_READY = b"R"
+_SOON = 10.0  # seconds; a worker that dies sooner is started again after a pause
+_LONGEST_PAUSE = 5.0
+
+
+class Workers:
+    """So many processes that do the same; `told` is called once all of them are ready."""
+
+    def __init__(self, count: int, work: Work, told: Callable[[], None]) -> None:
+        self._count = count
+        self._work = work
+        self._told: Callable[[], None] | None = told
+        self._started: dict[int, float] = {}
+        self._due: list[float] = []
+        self._ready = self._asked = self._failures = 0
+        self._status = 0
+
+    def run(self) -> int:
+        """Keep them running until somebody says stop; the exit status."""
+        self._heard, self._say = os.pipe()
+        self._lives, self._life = os.pipe()
+        os.set_blocking(self._heard, False)
+        os.set_blocking(self._say, False)
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._say)
+        try:
+            for _ in range(self._count):
+                self._start()
+            self._watch()
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for end in (self._heard, self._say, self._lives, self._life):
+                os.close(end)
+        return self._status
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        """Stop; asked again, at once."""
+        self._asked += 1
+
+    def _watch(self) -> None:
+        while self._started or self._due:
+            self._hear(max(0.0, min(self._due) - time.monotonic()) if self._due else None)
+            self._bury()
+            if self._asked:
+                self._due.clear()
+                self._tell(signal.SIGTERM if self._asked == 1 else signal.SIGKILL)
+            while self._due and min(self._due) <= time.monotonic():
+                self._due.remove(min(self._due))
+                self._start()
+
+    def _hear(self, seconds: float | None) -> None:
+        """Wait for a signal, or for a worker that is ready."""
+        if select.select([self._heard], [], [], seconds)[0]:
+            with suppress(BlockingIOError):
+                self._ready += os.read(self._heard, 1024).count(_READY)
+        if self._ready >= self._count and self._told:
+            self._told()
+            self._told = None
+
+    def _bury(self) -> None:
+        """Take note of those that died; one that could not even start the first time is no use to start again."""
+        while self._started:
+            pid, how = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            began = self._started.pop(pid, time.monotonic())
+            status = os.waitstatus_to_exitcode(how)
+            if self._told:
+                self._status, self._asked = self._status or abs(status), max(1, self._asked)
+            if self._asked:
+                continue
+            soon = time.monotonic() - began < _SOON
+            self._failures = self._failures + 1 if soon else 0
+            pause = min(0.1 * 2**self._failures, _LONGEST_PAUSE) if soon else 0.0
+            self._due.append(time.monotonic() + pause)
+            print(f"retain: the worker {pid} ended with {status}; another one is started", file=sys.stderr, flush=True)
+
+    def _tell(self, number: int) -> None:
+        for pid in self._started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _start(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            self._started[pid] = time.monotonic()
+            return
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            os.close(self._life)
+            status = self._work(lambda: _say(self._say), self._lives)
+        except RetainError as error:
+            print(f"retain: {error}", file=sys.stderr)
+            status = error.exit_code
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+
+def _say(pipe: int) -> None:
+    with suppress(OSError):
+        os.write(pipe, _READY)
