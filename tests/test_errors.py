@@ -22,6 +22,7 @@ STATUS = {
     "NoSection": (404, 3),
     "Unauthorized": (401, 8),
     "Forbidden": (403, 8),
+    "NoIssuer": (503, 8),
     "TooMany": (429, 8),
     "Overloaded": (503, 5),
     "Conflict": (409, 4),

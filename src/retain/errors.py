@@ -7,6 +7,7 @@
     │   └── NoSection         … among the headings of a document
     ├── Unauthorized          nobody who is known here                    401
     │   └── Forbidden         … or somebody who may not do this           403
+    ├── NoIssuer              whoever signs tokens cannot be asked        503
     ├── TooMany               more, or faster, than is allowed            429
     ├── Overloaded            the server has enough to do                 503
     ├── Conflict              right request, wrong moment                 409
@@ -108,6 +109,13 @@ class Forbidden(Unauthorized):
     """This is not allowed: {problem}."""
 
     status = 403
+
+
+class NoIssuer(RetainError):
+    """The keys that tokens are checked with cannot be read now. Try again in {seconds} s."""
+
+    status = 503
+    exit_code = 8
 
 
 class TooMany(RetainError):

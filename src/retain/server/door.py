@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
+from retain.access import tokens
 from retain.access.keys import PREFIX, UNKNOWN, Admitted, Keys
 from retain.access.principal import Permission, Principal, local
 from retain.errors import Invalid, SettingsError, Unauthorized
@@ -53,6 +54,7 @@ class Door:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.keys = Keys(memory.database)
+        self._tokens = tokens.of(memory.settings)
         self._known: dict[bytes, _Known] = {}
         self._changes = 0
         self._keyless_until = float("-inf")
@@ -62,6 +64,7 @@ class Door:
     async def admit(self, request: HTTPConnection, permission: Permission) -> Principal:
         """The principal of a request, if it may do this."""
         principal = await self.who(request)
+        request.scope.setdefault("state", {})["principal"] = principal  # for the log, also where it is refused
         principal.require(permission)
         return principal
 
@@ -111,6 +114,8 @@ class Door:
         text = credential.decode("latin-1")
         if text.startswith(PREFIX):
             return self.keys.check(text)
+        if self._tokens:
+            return self._tokens.check(text)
         raise Unauthorized(problem=UNKNOWN)
 
     async def _nobody(self, request: HTTPConnection) -> Principal:
