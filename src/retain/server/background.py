@@ -129,7 +129,7 @@ class Background:
 def install(app: FastAPI) -> None:
     """Work while the app runs, where the settings say so."""
     memory: Memory = app.state.memory
-    app.state.background = background = Background(memory)
+    app.state.background = background = Background(memory, app.state.metrics.worked)
     if not memory.settings.work_inside:
         return
 

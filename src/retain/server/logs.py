@@ -1,0 +1,192 @@
+"""The server's log: one line for each request and each event, in JSON or as text, with ids and sizes and never with content.
+
+What stored text, headers or a caller's mistakes say is nobody's business here: of an exception the log has its type and
+where it was raised, not its message, which may quote them. Lines are written by a thread of their own, because a log that
+nobody reads must not stop the server; when too many wait, the newest are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import re
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from retain.settings import Settings
+
+MOST_WAITING = 10_000
+"""So many lines may wait to be written."""
+FIELDS = "fields"
+"""The attribute of a record that has what else a line tells, by name."""
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_OURS = ("retain", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "fastapi", "mcp", "asyncio", "py.warnings")
+_TRUSTED = ("retain", "uvicorn")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MOST_FRAMES = 40
+_MOST_OF_A_TEXT = 2000
+_REQUESTS = "retain.requests"
+_log = logging.getLogger(_REQUESTS)
+
+
+def safe(text: str) -> str:
+    """Text that cannot begin a line of its own, move a cursor or turn a line around."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text[:_MOST_OF_A_TEXT])
+
+
+def stack(error: BaseException) -> list[str]:
+    """Where an exception was raised, and what kind it is, with those that led to it; nothing of what it says."""
+    found: list[str] = []
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen and len(seen) < 10:
+        seen.add(id(error))
+        frames = traceback.extract_tb(error.__traceback__)[-_MOST_FRAMES:]
+        places = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
+        found += [type(error).__name__, *places]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)  # type: ignore[assignment]
+    return found
+
+
+def _short(path: str) -> str:
+    """The path of a source file, from its package on."""
+    return path.rpartition("site-packages/")[2]
+
+
+def _said(record: logging.LogRecord) -> str:
+    """What a record says; a library may quote what it was given, so of its words there are those that it says each time."""
+    if record.name.startswith(_TRUSTED):
+        return record.getMessage()
+    if record.name == "py.warnings":  # FILE:LINE: CATEGORY: TEXT
+        return ": ".join(record.getMessage().split(": ", 2)[:2])
+    return str(record.msg).partition("\n")[0] if record.args else "a library reported something"
+
+
+class Lines(logging.Formatter):
+    """A record as one line."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        told: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": safe(_said(record)),
+        }
+        if record.name != _REQUESTS:
+            told["logger"] = record.name
+        if not record.name.startswith(_TRUSTED):
+            told["at"] = f"{_short(record.pathname)}:{record.lineno}"
+        for name, value in getattr(record, FIELDS, {}).items():
+            if value is not None:
+                told[name] = safe(value) if isinstance(value, str) else value
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            told["exception"] = [safe(line) for line in stack(error)]
+        if self._as_json:
+            return json.dumps(told, default=lambda value: safe(str(value)))
+        head = f"{told.pop('time')} {told.pop('level'):<7} {told.pop('event')}"
+        trace = told.pop("exception", [])
+        return "\n    ".join([" ".join([head, *(f"{name}={value}" for name, value in told.items())]), *trace])
+
+
+class Writer(logging.Handler):
+    """Writes lines to a stream from a thread of its own."""
+
+    def __init__(self, stream: IO[str], *, as_json: bool) -> None:
+        super().__init__()
+        self.setFormatter(Lines(as_json=as_json))
+        self.dropped = 0
+        self._stream = stream
+        self._waiting: deque[logging.LogRecord] = deque()
+        self._some = threading.Event()
+        self._idle = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def createLock(self) -> None:  # noqa: N802 - the library's name
+        """None is needed: a deque is safe, and one thread alone writes."""
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a record written, soon."""
+        if len(self._waiting) >= MOST_WAITING:
+            self.dropped += 1
+            return
+        self._waiting.append(record)
+        if not self._some.is_set():
+            self._idle.clear()
+            self._some.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="retain-log", daemon=True)
+            self._thread.start()
+
+    def flush(self) -> None:
+        """Wait for what waits to be written, but not forever."""
+        if self._thread is not None and self._waiting:
+            self._idle.wait(2)
+
+    def _write(self) -> None:
+        while True:
+            self._some.wait()
+            self._some.clear()
+            while self._waiting:
+                records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 500))]
+                try:
+                    self._stream.write("".join(f"{self._line(record)}\n" for record in records))
+                    self._stream.flush()
+                except (OSError, ValueError):  # nobody reads it any more
+                    self.dropped += len(records)
+            self._idle.set()
+
+    def _line(self, record: logging.LogRecord) -> str:
+        try:
+            return self.format(record)
+        except Exception as error:  # a line that cannot be made must not end all others
+            return json.dumps({"level": "error", "event": f"a line of the log failed: {type(error).__name__}"})
+
+
+class _AlreadyTold(logging.Filter):
+    """The web server reports again, without the request's id, what was on record for a request."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Exception in ASGI application")
+
+
+def configure(settings: Settings, stream: IO[str] | None = None) -> Writer:
+    """Send the log of this process, retain's and its libraries', to a stream (standard error) as the settings say."""
+    out = stream or sys.stderr
+    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not out.isatty())
+    writer = Writer(out, as_json=as_json)
+    writer.addFilter(_AlreadyTold())
+    for name in ("", *_OURS):
+        logger = logging.getLogger(name)
+        for handler in list(logger.handlers):
+            if isinstance(handler, Writer) or name.startswith("uvicorn"):
+                logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET if name else max(_LEVELS[settings.log_level], logging.WARNING))
+        logger.propagate = True
+    for name in _TRUSTED:
+        logging.getLogger(name).setLevel(_LEVELS[settings.log_level])
+    logging.getLogger("uvicorn.access").disabled = True  # it would have addresses with their queries
+    logging.getLogger().addHandler(writer)
+    logging.captureWarnings(True)
+    atexit.register(writer.flush)
+    return writer
+
+
+def request(level: int, fields: Mapping[str, Any], error: BaseException | None = None) -> None:
+    """Put a request on record."""
+    if _log.isEnabledFor(level):
+        told = {"name": _REQUESTS, "levelno": level, "levelname": logging.getLevelName(level), "msg": "request"}
+        record = logging.makeLogRecord({**told, FIELDS: fields, "created": time.time()})
+        record.exc_info = None if error is None else (type(error), error, error.__traceback__)
+        _log.handle(record)

@@ -1,0 +1,116 @@
+"""OpenTelemetry traces: a span for each request, memory operation, tool and model call, for whoever brings an SDK.
+
+Only the API is used, which does nothing by itself. Attributes are the GenAI conventions' where there are some, and have
+names, ids and counts; no content, no query, no message of an error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+OPERATION = "gen_ai.operation.name"
+STORE, RECORD, COUNT = "gen_ai.memory.store.id", "gen_ai.memory.record.id", "gen_ai.memory.record.count"
+TOOL, MODEL = "gen_ai.tool.name", "gen_ai.request.model"
+TOKENS_IN, TOKENS_OUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+ERROR = "error.type"
+_TRACER = trace.get_tracer("retain")
+_PARENTS = TraceContextTextMapPropagator()
+_BY_VERB = {
+    "create_memory": ("add", "add_many", "append", "extend", "capture", "save_turn", "fold", "propose"),
+    "upsert_memory": ("set", "resume", "overwrite"),
+    "search_memory": ("search", "context"),
+    "delete_memory": ("remove", "clear", "delete_section"),
+}
+_BY_KIND = {
+    ("sessions", "add"): "create_memory_store",
+    ("sessions", "remove"): "delete_memory_store",
+    ("notes", "append"): "update_memory",
+}
+_OPERATIONS = {verb: operation for operation, verbs in _BY_VERB.items() for verb in verbs}
+
+
+def on() -> bool:
+    """Whether anybody collects traces."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def operation(kind: str, verb: str, *, writes: bool) -> str | None:
+    """What the conventions call a verb; they have no word for plain reading."""
+    return _BY_KIND.get((kind, verb)) or _OPERATIONS.get(verb) or ("update_memory" if writes else None)
+
+
+class Request:
+    """The span of one request, from its first byte to its last."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, method: str, headers: list[tuple[bytes, bytes]]) -> None:
+        carrier = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in headers
+            if name in (b"traceparent", b"tracestate")
+        }
+        parent = _PARENTS.extract(carrier) if carrier else None
+        self._span = _TRACER.start_span(method, parent, SpanKind.SERVER, {"http.request.method": method})
+        self._token = context.attach(trace.set_span_in_context(self._span, parent))
+
+    @property
+    def trace_id(self) -> str:
+        """The id by which the trace is found, for the log."""
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
+
+    def end(self, method: str, route: str, status: int, request_id: str, error: BaseException | None) -> None:
+        """It is over."""
+        context.detach(self._token)
+        self._span.update_name(f"{method} {route}")
+        self._span.set_attributes(
+            {"http.route": route, "http.response.status_code": status, "retain.request.id": request_id}
+        )
+        if status >= 500:
+            failed(self._span, type(error).__name__ if error else str(status))
+        self._span.end()
+
+
+def failed(span: Span, kind: str) -> None:
+    """Mark a span as failed, by the kind of its error alone: a message may quote what is remembered."""
+    span.set_attribute(ERROR, kind)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+@contextmanager
+def span(name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
+    """A span around some work, without a word of what may go wrong in it."""
+    started = _TRACER.start_span(name, kind=kind, attributes=attributes)
+    token = context.attach(trace.set_span_in_context(started))
+    try:
+        yield started
+    except BaseException as error:
+        failed(started, type(error).__name__)
+        raise
+    finally:
+        context.detach(token)
+        started.end()
+
+
+def model_call(name: str, route: str, milliseconds: float, tokens_in: int, tokens_out: int, error: str) -> None:
+    """A call of a model that is over, as a span that ends now."""
+    what = "embeddings" if route == "embed" else "chat"
+    began = time.time_ns() - round(milliseconds * 1e6)
+    attributes: dict[str, str | int] = {
+        OPERATION: what,
+        MODEL: name,
+        "retain.route": route,
+        TOKENS_IN: tokens_in,
+        TOKENS_OUT: tokens_out,
+    }
+    called = _TRACER.start_span(f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began)
+    if error:
+        failed(called, error.partition(":")[0][:50] or "error")
+    called.end()
