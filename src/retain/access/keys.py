@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from retain import canonical, clock
 from retain.access.principal import PERMISSIONS, Permission, Principal
@@ -83,25 +84,17 @@ class Keys:
         until = None if expires_at is None else clock.from_datetime(expires_at, "expires_at")
         id = _base32(secrets.token_bytes(10))
         text = f"{PREFIX}{_base32(tenant.encode())}_{id}_{_base32(secrets.token_bytes(32))}"
+        values: dict[str, Any] = {"id": id, "name": name, "digest": _digest(text), "permissions": ",".join(allowed)}
+        values |= {"user": user, "agent": agent, "until": until}
 
-        def work(tx: Transaction) -> Row | None:
+        def work(tx: Transaction) -> Row:
             if until is not None and until <= tx.now:
                 raise Invalid(field="expires_at", problem="must lie in the future")
             tx.run("insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing")
-            return tx.one(
-                _INSERT,
-                id=id,
-                name=name,
-                digest=_digest(text),
-                permissions=",".join(allowed),
-                user=user,
-                agent=agent,
-                until=until,
-            )
+            (row,) = tx.all(_INSERT, **values)
+            return row
 
-        row = self._database.write(tenant, work)
-        assert row is not None
-        return _key(row), text
+        return _key(self._database.write(tenant, work)), text
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
         """The keys of a tenant, the oldest first, with those that no longer let anybody in."""
@@ -113,10 +106,14 @@ class Keys:
     def revoke(self, tenant: str, id: str) -> Key:
         """Let nobody in with this key any more; one that was revoked before stays so."""
         canonical.key(id, "id")
-        row = self._database.write(tenant, lambda tx: tx.one(_REVOKE, id=id), safe=True)
-        if row is None:
-            raise NotFound(what="key", id=id)
-        return _key(row)
+
+        def work(tx: Transaction) -> Row:
+            row = tx.one(_REVOKE, id=id)
+            if row is None:
+                raise NotFound(what="key", id=id)
+            return row
+
+        return _key(self._database.write(tenant, work, safe=True))
 
     def check(self, text: str) -> Admitted:
         """Whom a key lets in. Whatever is wrong with one is answered alike, after the same work."""

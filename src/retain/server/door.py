@@ -64,12 +64,16 @@ class Door:
     async def admit(self, request: HTTPConnection, permission: Permission) -> Principal:
         """The principal of a request, if it may do this."""
         principal = await self.who(request)
-        request.scope.setdefault("state", {})["principal"] = principal  # for the log, also where it is refused
         principal.require(permission)
         return principal
 
     async def who(self, request: HTTPConnection) -> Principal:
-        """The principal of a request."""
+        """The principal of a request, whatever it may do; kept with the request, for the log."""
+        principal = await self._principal(request)
+        request.scope.setdefault("state", {})["principal"] = principal
+        return principal
+
+    async def _principal(self, request: HTTPConnection) -> Principal:
         credential = _credential(request)
         if credential is None:
             return await self._nobody(request)
