@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import os
 import stat
@@ -97,8 +98,7 @@ def document(row: Sequence[Any]) -> Document:
 
 def from_text(title: str, text: str, path: str, media: Media | None, limit: int) -> Source:
     """A document out of a text; one without a title is called as it calls itself."""
-    if media is not None and media not in documents.MEDIA:
-        raise Invalid(field="media", problem=f"must be one of {', '.join(documents.MEDIA)}, not {str(media)[:50]!r}")
+    _known(media)
     path = canonical.key(path, "path") if path else ""
     made = documents.read_text(text, media or documents.by_name(path), limit)
     called = one_line(canonical.text(title, "title", limit)) or one_line(made.title)
@@ -108,12 +108,33 @@ def from_text(title: str, text: str, path: str, media: Media | None, limit: int)
     return Source(called, path, _digest(data), len(data), lambda: made, made.media)
 
 
+def _known(media: Any) -> None:
+    if media is not None and media not in documents.MEDIA:
+        raise Invalid(field="media", problem=f"must be one of {', '.join(documents.MEDIA)}, not {str(media)[:50]!r}")
+
+
 def from_file(file: str | Path, title: str, limit: int) -> Source:
     """A document out of a file."""
     path = canonical.key(Path(os.path.normpath(file)).as_posix(), "file")
     data = _content(Path(file), limit)
     called = one_line(canonical.text(title, "title", limit))
     return Source(called, path, _digest(data), len(data), lambda: documents.read_file(data, path, limit))
+
+
+def from_data(data: bytes, title: str, path: str, media: Media | None, limit: int) -> Source:
+    """A document out of the bytes of a file that is elsewhere."""
+    _known(media)
+    path = canonical.key(path, "path") if path else ""
+    if len(data) > limit:
+        raise TooLarge(field="file", size=len(data), unit="bytes", limit=limit)
+    suffix = next((suffix for suffix, kind in documents.SUFFIXES.items() if kind == media), "")
+    called = one_line(canonical.text(title, "title", limit))
+    read = functools.cache(lambda: documents.read_file(data, f"file{suffix}" if suffix else path, limit))
+    if not (called or path):
+        called = one_line(read().title)
+    if not (called or path):
+        raise Invalid(field="title", problem="must not be blank")
+    return Source(called, path, _digest(data), len(data), read, media or "")
 
 
 def files(paths: Sequence[str | Path], pattern: str | None) -> Iterator[str]:

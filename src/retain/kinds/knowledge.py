@@ -35,6 +35,14 @@ class AddFile(Protocol):
         ...
 
 
+class AddData(Protocol):
+    """Adds what is in a file, wherever that is."""
+
+    def __call__(self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None) -> Document:
+        """The document that these bytes are; its title is what it calls itself, or the name at the end of its path."""
+        ...
+
+
 class AddFiles(Protocol):
     """Adds files and folders."""
 
@@ -105,6 +113,15 @@ class Knowledge(Kind):
 
         def add(path: str | Path, *, title: str = "") -> Document:
             return self._keep(parts.from_file(path, title, self._settings.max_document_bytes))[0]
+
+        return add
+
+    @property
+    def add_data(self) -> AddData:
+        """`add_data(data)` adds a file that came from elsewhere."""
+
+        def add(data: bytes, *, title: str = "", path: str = "", media: Media | None = None) -> Document:
+            return self._keep(parts.from_data(data, title, path, media, self._settings.max_document_bytes))[0]
 
         return add
 

@@ -8,7 +8,24 @@ from fastapi import FastAPI
 
 from retain.faces.command import version
 from retain.memory import Memory
-from retain.server import background, chat, conversations, guard, health, metrics, observe, problem, routes, status, watch, web
+from retain.server import (
+    background,
+    chat,
+    conversations,
+    guard,
+    health,
+    keys,
+    live,
+    metrics,
+    observe,
+    problem,
+    routes,
+    status,
+    turns,
+    uploads,
+    watch,
+    web,
+)
 from retain.server.door import Door
 from retain.server.life import life
 
@@ -39,6 +56,10 @@ def create_app(memory: Memory) -> FastAPI:
     app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
     routes.add(app, door)
+    turns.add(app, door)
+    uploads.add(app, door)
+    live.add(app, door)
+    keys.add(app, door)
     chat.add(app, door)
     conversations.add(app, door)
     if mcp:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from retain.errors import RetainError
@@ -36,8 +36,15 @@ _TITLES = {
     503: "Not now",
     507: "The disk is nearly full",
 }
+_DETAILS = {
+    404: "There is nothing at this address; /docs lists what there is.",
+    405: "This address does not take this method; the header Allow lists those that it takes.",
+}
 RETRY_SECONDS = 1
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_MOST_TOLD = 5
+EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
+"""What a request may end with that is nobody's mistake but the caller's, or the moment's."""
 
 
 class Problem(BaseModel):
@@ -64,7 +71,19 @@ def answer(
         "request_id": request_id,
         **more,
     }
-    return Response(json.dumps(body, ensure_ascii=False, default=str), status, dict(headers or {}), MEDIA)
+    written = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return Response(written, status, dict(headers or {}), MEDIA)
+
+
+def of(error: Exception, request: Request) -> Response:
+    """Any expected error as a response."""
+    if isinstance(error, RetainError):
+        return of_error(error, request_id(request))
+    if isinstance(error, HTTPException):
+        detail = _DETAILS.get(error.status_code, "") if error.detail in ("Not Found", "Method Not Allowed") else ""
+        return answer(error.status_code, detail or str(error.detail), request_id(request), headers=error.headers)
+    assert isinstance(error, RequestValidationError | ValidationError)
+    return _of_shape(error.errors(), request_id(request), beside=1 if isinstance(error, RequestValidationError) else 0)
 
 
 def of_error(error: RetainError, request_id: str) -> Response:
@@ -79,6 +98,26 @@ def of_error(error: RetainError, request_id: str) -> Response:
     return answer(error.status, str(error), request_id, type=kind, headers=headers, **more)
 
 
+def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
+    """What does not have the shape that was asked for; `beside` is how many parts of a place only say where it came from."""
+    told: dict[str, str] = {}
+    for one in wrong:
+        place = [str(part) for part in one["loc"][beside:] if not str(part).startswith(("function-", "list[", "dict["))]
+        told.setdefault(".".join(place) or str((*one["loc"], "body")[0]), _said(one))
+    detail = "; ".join(f"{where}: {what}" for where, what in list(told.items())[:_MOST_TOLD])
+    bad_json = any(one["type"] == "json_invalid" for one in wrong)
+    return answer(400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(told)))
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    if one["type"] == "extra_forbidden":
+        return "is not known here; check its name"
+    if one["type"] == "missing":
+        return "is needed"
+    said = str(one["msg"])
+    return said[:1].lower() + said[1:]
+
+
 def request_id(request: Request) -> str:
     """The id that this request has in the logs."""
     return str(request.scope.get("state", {}).get("request_id", ""))
@@ -87,26 +126,13 @@ def request_id(request: Request) -> str:
 def install(app: FastAPI) -> None:
     """Answer every failure of an app in this form."""
 
-    async def ours(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RetainError)
-        return of_error(error, request_id(request))
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        problems = [(".".join(str(part) for part in one["loc"][1:]) or one["loc"][0], one["msg"]) for one in error.errors()]
-        bad_json = any(one["type"] == "json_invalid" for one in error.errors())
-        detail = "; ".join(f"{where}: {what}" for where, what in problems[:5])
-        return answer(400 if bad_json else 422, detail, request_id(request), type="invalid", field=str(problems[0][0]))
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return answer(error.status_code, str(error.detail), request_id(request), headers=error.headers)
+    async def expected(request: Request, error: Exception) -> Response:
+        return of(error, request)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         detail = "This is a mistake in retain, or in what it runs on; the log has more under the request's id."
         return answer(500, detail, request_id(request), type="unexpected")
 
-    app.add_exception_handler(RetainError, ours)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, refused)
+    for kind in EXPECTED:
+        app.add_exception_handler(kind, expected)
     app.add_exception_handler(Exception, unexpected)

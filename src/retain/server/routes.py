@@ -3,71 +3,136 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
 from fastapi import Body, FastAPI, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 
 from retain import canonical
-from retain.errors import Invalid, WrongVersion
-from retain.faces.render import as_json
+from retain.errors import Invalid
 from retain.faces.ways import SCOPE_WAYS, WAYS, Way, word
 from retain.kinds import KINDS
+from retain.server.answers import answer
 from retain.server.door import Door
-from retain.server.problem import MEDIA, Problem
-from retain.server.shapes import PATH_TYPES, Whose, asked, method_of, shape
+from retain.server.examples import EXAMPLES
+from retain.server.index import Index
+from retain.server.operation import Operation, OperationRoute
+from retain.server.problem import MEDIA
+from retain.server.shapes import Whose, asked, method_of, shape
+
+__all__ = ["BY_HAND", "Route", "add", "add_way", "answer", "in_path", "problems"]
 
 BY_HAND = ("context", "save_turn")
 """Ways whose requests are not the verb's own parameters."""
-ONCE, IF_MATCH, IF_NONE_MATCH = "idempotency-key", "if-match", "if-none-match"
+OCTETS = "application/octet-stream"
 _KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
 _IN_PATH = re.compile(r"\{(\w+):?(\w*)\}")
-_MADE = ("add", "append", "extend", "capture", "add_many")
-_STATUSES = (400, 401, 403, 404, 409, 413, 422, 429, 503, 507)
-_ETAG = re.compile(r'(?:W/)?"(\d{1,15})"')
+_PATH_TYPES = {"path": str, "int": int, "": str}
+_MADE = ("add", "append", "extend", "capture", "add_many", "save_turn")
+_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
+_WITH_MODELS = ("summaries_fold", "consolidations_propose", "refs_capture", "refs_add")
+_DESCRIPTIONS = {
+    304: "It is still the version that If-None-Match says.",
+    400: "The request cannot be read.",
+    401: "A key is needed.",
+    403: "The key does not allow this.",
+    404: "There is nothing by that name that the key may see.",
+    408: "The request took too long to arrive.",
+    409: "Right request, wrong moment.",
+    412: "It is not at the version that the header says.",
+    413: "Too large.",
+    415: "The body is in a format that is not taken here.",
+    421: "The server does not go by that name.",
+    422: "The request breaks a rule; `field` says where.",
+    429: "Too many requests; Retry-After says when to try again.",
+    500: "A mistake in retain, or in what it runs on.",
+    502: "The model failed.",
+    503: "Not now; Retry-After says when to try again.",
+    507: "The disk is nearly full.",
+}
 
 
 def add(app: FastAPI, door: Door) -> None:
     """Give an app every way; the routes that say more come first, or the ones that take anything would hide them."""
     app.router.route_class = Route
-    ways = [way for way in (*WAYS, *SCOPE_WAYS) if way.verb not in BY_HAND]
-    for way in sorted(ways, key=_vagueness):
-        method = method_of(way, _KINDS)
-        result = get_type_hints(method).get("return")
-        app.add_api_route(
-            way.route,
-            _endpoint(way, method, door),
-            methods=[way.method],
-            name=way.name,
-            operation_id=way.name,
-            tags=[way.kind or "memory"],
-            summary=(inspect.getdoc(method) or "").split("\n")[0],
-            description=f"{inspect.getdoc(method)}\n\nOn the command line: `{way.example}`",
-            status_code=_status(way, result),
-            response_model=None if result is type(None) or result is bytes else shape(result),
-            responses=problems(*_STATUSES),
-            openapi_extra=_extra(way, method),
-        )
+    app.router.redirect_slashes = False
+    app.state.index = index = Index()
+    app.router.routes.append(index)
+    app.state.operations = {}
+    for way in sorted((*WAYS, *SCOPE_WAYS), key=_vagueness):
+        if way.verb not in BY_HAND:
+            add_way(app, door, way)
+
+
+def add_way(
+    app: FastAPI,
+    door: Door,
+    way: Way,
+    said: type[BaseModel] | None = None,
+    result: Any = None,
+    *,
+    method: Callable[..., Any] | None = None,
+    events: str = "",
+) -> Operation:
+    """One way as a route; its operation, for who does it in another manner than calling the verb.
+
+    `events` is the format of an answer that is a stream.
+    """
+    method = method or method_of(way, _KINDS)
+    result = result or get_type_hints(method).get("return")
+    said = said or asked(way, method, list(in_path(way)), in_query=way.method in ("GET", "DELETE"))
+    status = _status(way, result)
+    app.state.operations[way.name] = operation = Operation(door, way, method, said, status)
+    raw = events or (OCTETS if result is bytes else "")
+    app.router.add_api_route(
+        way.route,
+        _endpoint(way, operation, said),
+        methods=[way.method],
+        name=way.name,
+        operation_id=way.name,
+        tags=[way.kind or "memory"],
+        summary=(inspect.getdoc(method) or "").split("\n")[0],
+        description=f"{inspect.getdoc(method)}\n\nOn the command line: `{way.example}`",
+        status_code=status,
+        response_model=None if raw or result is type(None) else shape(result),
+        response_description="It is done." if status == 204 else "What was asked for.",
+        response_class=Response if raw else JSONResponse,
+        responses=_responses(way, method, result, raw),
+        openapi_extra=_extra(way, method),
+        route_class_override=OperationRoute,
+    )
+    route = app.router.routes[-1]
+    assert isinstance(route, APIRoute)
+    app.state.index.add(route)
+    return operation
+
+
+def in_path(way: Way) -> dict[str, type]:
+    """What the address of a way names."""
+    return {name: _PATH_TYPES[kind] for name, kind in _IN_PATH.findall(way.route)}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route may fail, for its documentation."""
-    return {status: {"model": Problem, "description": "A problem", "content": {MEDIA: {}}} for status in statuses}
+    content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": _DESCRIPTIONS.get(status, "A problem"), "content": content} for status in statuses}
 
 
 class Route(APIRoute):
-    """A route whose bodies are read by our rule for JSON: deep nesting, NaN and bad UTF-8 are the caller's mistakes."""
+    """A route of another kind than a verb's: who asks comes first, and bodies are read by our rule for JSON all the same."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """The handler, given requests that read JSON so."""
+        """The handler, given requests of somebody who may, that read JSON so."""
         handle = super().get_route_handler()
+        needs = (self.openapi_extra or {}).get("x-retain-permission")
 
         async def handler(request: Request) -> Response:
+            if needs:  # before the body: nobody learns what is wrong with a request before it is known who sent it
+                await request.app.state.door.admit(request, needs)
             found: Response = await handle(_Read(request.scope, request.receive))
             return found
 
@@ -89,72 +154,24 @@ def _vagueness(way: Way) -> tuple[int, int]:
     return (2 if ":path" in last else 1 if "{" in last else 0), -way.route.count("/")
 
 
-def _endpoint(way: Way, method: Callable[..., Any], door: Door) -> Callable[..., Any]:
-    """A function with the signature that the framework reads, and behind it the verb."""
-    in_path = {name: PATH_TYPES[kind] for name, kind in _IN_PATH.findall(way.route)}
-    model = asked(way, method, list(in_path))
-    in_query = way.method in ("GET", "DELETE")
-    positional = [one.name for one in inspect.signature(method).parameters.values() if one.kind is not one.KEYWORD_ONLY][1:]
+def _endpoint(way: Way, operation: Operation, said: type[BaseModel]) -> Callable[..., Any]:
+    """A function with the signature that the framework documents; the operation is what answers."""
 
-    async def endpoint(request: Request, **given: Any) -> Response:
-        principal = await door.admit(request, way.needs)
-        said: BaseModel = given.pop("said")
-        named = {name: getattr(said, name) for name in said.model_fields_set}
-        whose = named if in_query else given.pop("whose").model_dump()
-        scope = door.scope(request, principal, whose.pop("user", None), whose.pop("agent", None))
-        named = {**(named if not in_query else whose), **given}
-        named = {name: _value(value, name) for name, value in named.items()}
-        precondition = _conditions(request, method, named)
-        first = [named.pop(name) for name in positional if name in named]
-        verb = getattr(getattr(scope, way.kind) if way.kind else scope, way.verb)
-        try:
-            return answer(await run_in_threadpool(verb, *first, **named), status)
-        except WrongVersion as error:
-            if precondition:
-                error.status = 412
-            raise
+    async def endpoint(**given: Any) -> None:
+        raise AssertionError("the operation answers")
 
-    parameters = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
-    for name, kind in in_path.items():
-        about = Path(description=word(way.kind, name))
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, about]))
-    where = Query() if in_query else Body()
-    parameters.append(inspect.Parameter("said", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[model, where]))
-    if not in_query:
-        parameters.append(inspect.Parameter("whose", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Whose, Query()]))
-    status = _status(way, get_type_hints(method).get("return"))
+    made = [("request", Request)]
+    for name, kind in in_path(way).items():
+        example = EXAMPLES.get(f"{way.kind}.{name}", EXAMPLES.get(name))
+        made.append((name, Annotated[kind, Path(description=word(way.kind, name), examples=[example])]))  # type: ignore[arg-type]
+    made.append(("said", Annotated[said, Query() if operation.in_query else Body()]))  # type: ignore[arg-type]
+    if not operation.in_query:
+        made.append(("whose", Annotated[Whose, Query()]))  # type: ignore[arg-type]
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in made]
     endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     endpoint.__name__ = way.name
+    endpoint.operation = operation  # type: ignore[attr-defined]
     return endpoint
-
-
-def _value(value: Any, name: str) -> Any:
-    """A validated value, as a verb takes it."""
-    if isinstance(value, list) and value and isinstance(value[0], BaseModel):
-        return [one.model_dump(exclude_unset=True) for one in value]
-    if name == "lines" and isinstance(value, str):
-        first, _, last = value.partition("-")
-        return int(first), int(last)
-    return value
-
-
-def _conditions(request: Request, method: Callable[..., Any], named: dict[str, Any]) -> bool:
-    """Take what the headers say of versions and retries for the verb's own parameters; whether a version was said so."""
-    known = inspect.signature(method).parameters
-    if (once := request.headers.get(ONCE)) and "key" in known and "expected_last_seq" in known:
-        named.setdefault("key", once)
-    if "if_version" not in known:
-        return False
-    if match := request.headers.get(IF_MATCH):
-        found = _ETAG.fullmatch(match.strip())
-        if not found:
-            raise Invalid(field="If-Match", problem=f'must be an ETag as it was sent, such as "3", not {match!r}')
-        named["if_version"] = int(found[1])
-        return True
-    if request.headers.get(IF_NONE_MATCH, "").strip() == "*":
-        named["if_version"] = 0
-        return True
-    return False
 
 
 def _status(way: Way, result: Any) -> int:
@@ -163,22 +180,21 @@ def _status(way: Way, result: Any) -> int:
     return 201 if way.method == "POST" and way.verb in _MADE else 200
 
 
-def answer(found: Any, status: int = 200) -> Response:
-    """What a verb returned, as a response; what has a version has it as its ETag."""
-    if found is None:
-        return Response(status_code=204)
-    if isinstance(found, bytes):
-        return Response(found, status, media_type="application/octet-stream")
-    body = json.dumps(as_json(found), ensure_ascii=False, separators=(",", ":"))
-    version = getattr(found, "version", None)
-    headers = {"ETag": f'"{version}"'} if isinstance(version, int) else None
-    return Response(body.encode("utf-8", "replace"), status, headers, "application/json")
+def _responses(way: Way, method: Callable[..., Any], result: Any, raw: str) -> dict[int | str, dict[str, Any]]:
+    found = problems(*_STATUSES, *((502,) if way.name in _WITH_MODELS else ()))
+    if "if_version" in inspect.signature(method).parameters:
+        found |= problems(412)
+    if way.method == "GET" and "version" in getattr(result, "__dataclass_fields__", ()):
+        found[304] = {"description": _DESCRIPTIONS[304]}
+    if raw:
+        found[200] = {"content": {raw: {"schema": {"type": "string", "format": "binary"}}}}
+    return found
 
 
 def _extra(way: Way, method: Callable[..., Any]) -> dict[str, Any]:
     """What of a route the framework does not see: the headers that every request may have."""
     known = inspect.signature(method).parameters
-    headers: Mapping[str, str] = {
+    headers = {
         "X-Retain-User": "Whose memory is meant.",
         "X-Retain-Agent": "Which agent's memory is meant.",
         **({"If-Match": "Only if it is at this version."} if "if_version" in known else {}),

@@ -1,0 +1,35 @@
+"""Examples of what requests say, for the documentation: each parameter that a verb cannot do without has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EXAMPLES: dict[str, Any] = {
+    "agents": ["scout", "planner"],
+    "board": "trips",
+    "by": "day",
+    "content": "Where do we go?",
+    "entries": [{"content": "Ada prefers night trains.", "kind": "core"}],
+    "entries.content": "Ada prefers night trains.",
+    "header": "Preferences",
+    "id": "0199c0de-0000-7000-8000-000000000000",
+    "key": "theme",
+    "latency_ms": 812.5,
+    "messages": [{"role": "user", "content": "Where do we go?"}, {"role": "assistant", "content": "To Lisbon."}],
+    "model": "gpt-5-mini",
+    "name": "scout",
+    "output": "added 312 packages in 9s",
+    "query": "where does my sister live",
+    "refs.content": "Ada flies to Lisbon on 3 May.",
+    "refs.key": "npm-install-7f3a09c1",
+    "role": "user",
+    "route": "chat",
+    "seq": 1,
+    "session": "trip",
+    "sessions.id": "trip",
+    "text": "- prefers tea",
+    "title": "Handbook",
+    "value": {"dark": True},
+    "version": 1,
+}
+"""By the parameter's name; with a kind before it, what it is there."""
