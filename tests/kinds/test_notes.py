@@ -92,7 +92,7 @@ def test_notes_belong_to_a_user_and_an_agent(memory: Memory, user: str | None, a
         with pytest.raises(Invalid, match=rf"{missing}: is needed here"):
             call()
     (tool,) = notes.tools()
-    error = f"{missing}: is needed here: memory.scope({missing}=…), or --{missing}."
+    error = f"{missing}: is needed here: memory.scope({missing}=…), --{missing}, or the header X-Retain-{missing.title()}."
     assert tool.call() == tool.call({"operation": "append", "content": "x"}) == {"error": error}
     assert memory.database.read("acme", lambda tx: notes.section(tx, ASK)) is None
 

@@ -1,0 +1,47 @@
+"""`retain mcp`: the MCP server over standard input and output, for a client that starts it as a process of its own.
+
+Whoever can start it owns the file, so it asks for no key. Nothing but the protocol goes to standard output; what else there
+is to say goes to standard error. Any number of such processes may have one file open.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from retain.access.principal import PERMISSIONS, Permission, Principal
+from retain.errors import SettingsError
+from retain.faces.command import Arguments, open_memory, whose
+
+ABOUT = "Serve the memory to an MCP client that starts this command."
+EXAMPLE = "retain mcp --user ada --agent scout --database sqlite:///agent.db"
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "--profile": {
+        "choices": ("agent", "all"),
+        "default": "agent",
+        "help": "agent: the tools of an agent (the default); all: every verb of every kind as a tool",
+    },
+    "--read-only": {"action": "store_true", "help": "offer only what changes nothing"},
+}
+
+
+def mcp(arguments: Arguments) -> int:
+    """Serve until the client closes our standard input."""
+    try:
+        import anyio
+
+        from retain.server.mcp_server import Guest, over_stdio
+    except ImportError as error:
+        problem = f"is not there ({error.name} is missing): pip install 'retain[mcp]'"
+        raise SettingsError(where="mcp", problem=problem) from None
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
+    with open_memory(arguments, create=True) as memory:
+        who = memory.scope(*whose(arguments, memory.settings)).who
+        for name, value in (("user", who.user), ("agent", who.agent)):
+            if value is None:
+                print(f"retain mcp: without --{name}, what belongs to one {name} cannot be kept", file=sys.stderr)
+        allowed: frozenset[Permission] = frozenset({"read"}) if arguments.read_only else PERMISSIONS
+        principal = Principal(who.tenant, allowed, "local", who.user, who.agent)
+        anyio.run(over_stdio, Guest(memory, principal, who.user, who.agent), arguments.profile)
+    return 0

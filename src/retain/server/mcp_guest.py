@@ -1,0 +1,29 @@
+"""Who calls over MCP: what they may do and whose memory they mean, said by the request or the command that brought them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retain.access.attended import Act, attended
+from retain.access.principal import Principal
+from retain.memory import Memory, Scope
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Somebody who was let in; user and agent are those that are meant where a call names no others."""
+
+    memory: Memory
+    principal: Principal
+    user: str | None = None
+    agent: str | None = None
+    request_id: str = ""
+
+    def scope(self, user: str | None = None, agent: str | None = None) -> Scope:
+        """The memory that is meant; what is written there is an agent's."""
+        whose = self.principal.whose(user or self.user, agent or self.agent)
+        return self.memory.scope(*whose, source="agent")
+
+    def acting(self, scope: Scope, act: Act) -> Scope:
+        """The same memory for one act that is on record."""
+        return Scope(attended(self.memory.home, scope.who, self.principal, act), scope.who)
