@@ -132,9 +132,9 @@ def test_a_service_embeds(service: FakeService) -> None:
 
 
 def test_every_misbehaviour_of_f7_has_a_name() -> None:
-    """F7: the fifteen, and three more."""
+    """F7: the fifteen, and five more."""
     fifteen = "500 429 hang drip reset invalid-json empty html huge wrong-dimension nan wrong-count junk injection babble"
-    assert set(MISBEHAVIOURS) == {*fifteen.split(), "refused", "redirect", "packed"}
+    assert set(MISBEHAVIOURS) == {*fifteen.split(), "refused", "redirect", "packed", "early", "stream-error"}
 
 
 def test_a_misbehaviour_that_does_not_exist(service: FakeService) -> None:

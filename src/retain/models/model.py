@@ -12,14 +12,15 @@ import math
 import random
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from retain import canonical
 from retain.errors import BadAnswer, ModelUnavailable
-from retain.models import provider
+from retain.models import conversation, provider
 from retain.models.breaker import FAILURES, Breaker
+from retain.models.conversation import OnText, Reply
 from retain.settings import Settings
 
 EXTRACTIVE = "extractive"
@@ -145,27 +146,56 @@ class RemoteModel:
         """Write an answer of at most so many tokens, or raise a ModelError within `model_seconds`."""
         canonical.whole(max_tokens, "max_tokens", 1)
         system, prompt = (canonical.text(text, field, 1 << 40) for text, field in ((system, "system"), (prompt, "prompt")))
+        said = [{"role": "system", "content": system}] if system else []
+        question = provider.Question([*said, {"role": "user", "content": prompt}], max_tokens)
+        response, spent = self._answer(question, self._seconds, lambda: False)
+        return Completion(self._text(response), self.name, *spent, cut=response.finish_reason == "length")
+
+    def converse(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        max_tokens: int,
+        on_text: OnText | None = None,
+        use_tools: bool = True,
+        seconds: float | None = None,
+    ) -> Reply:
+        """Say what comes next in a conversation, or raise a ModelError within `model_seconds`, or `seconds` if fewer.
+
+        What was told to `on_text` cannot be taken back: after the first word, nothing is tried again.
+        """
+        canonical.whole(max_tokens, "max_tokens", 1)
+        teller = None if on_text is None else _Teller(on_text)
+        question = provider.Question(messages, max_tokens, tools, use_tools, teller)
+        limit = self._seconds if seconds is None else min(self._seconds, seconds)
+        try:
+            response, spent = self._answer(question, limit, lambda: teller is not None and teller.said)
+        finally:
+            if teller is not None:
+                teller.over = True
+        calls = conversation.calls(response.tool_calls, provider.MOST_BYTES)
+        text = self._text(response, may_be_empty=bool(calls))
+        return Reply(text, calls, self.name, *spent, cut=response.finish_reason == "length")
+
+    def _answer(
+        self, question: provider.Question, seconds: float, begun: Callable[[], bool]
+    ) -> tuple[Any, tuple[int, int, float | None, float]]:
+        """The response, and what it took: tokens in and out, cost, milliseconds."""
         if not self._ready:
             provider.prepare(self.name, self._base_url, self._api_key)
             self._ready = True
         started = time.monotonic()
         try:
-            response = _run(self._ask(system, prompt, max_tokens, started + self._seconds), self._seconds)
+            response = _run(self._ask(question, started + seconds, begun), seconds)
         except TimeoutError:
-            raise self._unavailable(f"there was no answer within {self._seconds:g} s") from None
+            raise self._unavailable(f"there was no answer within {seconds:.3g} s") from None
         tokens_in, tokens_out = (_counted(tokens) for tokens in (response.usage.input_tokens, response.usage.output_tokens))
-        return Completion(
-            self._text(response),
-            self.name,
-            tokens_in,
-            tokens_out,
-            provider.price(self.name, response.usage) if tokens_in else None,
-            (time.monotonic() - started) * 1000,
-            cut=response.finish_reason == "length",
-        )
+        cost = provider.price(self.name, response.usage) if tokens_in else None
+        return response, (tokens_in, tokens_out, cost, (time.monotonic() - started) * 1000)
 
-    async def _ask(self, system: str, prompt: str, max_tokens: int, deadline: float) -> Any:
-        """Ask until there is an answer, or asking again makes no sense."""
+    async def _ask(self, question: provider.Question, deadline: float, begun: Callable[[], bool]) -> Any:
+        """Ask until there is an answer, or asking again makes no sense: not once an answer has `begun` to be told."""
         import asyncio
 
         wait = FIRST_WAIT
@@ -173,11 +203,11 @@ class RemoteModel:
             if closed := self._breaker.wait():
                 raise self._unavailable(f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s")
             try:
-                response = await provider.ask(self.name, self._base_url, self._api_key, system, prompt, max_tokens)
+                response = await provider.ask(self.name, self._base_url, self._api_key, question)
             except provider.Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
-                if not (failure.again and left) or self._breaker.open or time.monotonic() + pause >= deadline:
+                if not (failure.again and left) or begun() or self._breaker.open or time.monotonic() + pause >= deadline:
                     raise failure.error from None
             except asyncio.CancelledError:  # the deadline
                 self._breaker.failed()
@@ -189,13 +219,13 @@ class RemoteModel:
             wait *= 2
         raise AssertionError("the last try returns or raises")
 
-    def _text(self, response: Any) -> str:
+    def _text(self, response: Any, *, may_be_empty: bool = False) -> str:
         text = canonical.text(response.text or "", "answer", provider.MOST_BYTES).strip()
         problem = (
             "it refused"
             if response.finish_reason == "content_filter"
             else "it is empty"
-            if not text
+            if not text and not may_be_empty
             else "it is not text"
             if text.count("\ufffd") * 10 > len(text)
             else ""
@@ -206,6 +236,19 @@ class RemoteModel:
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
         return ModelUnavailable(model=self.name, problem=problem)
+
+
+class _Teller:
+    """Passes text on, as long as somebody waits for it: a call that was given up must not go on talking."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self.said = self.over = False
+        self._on_text = on_text
+
+    def __call__(self, text: str) -> None:
+        if not self.over:
+            self.said = True
+            self._on_text(canonical.text(text, "text", 1 << 40))
 
 
 def _counted(tokens: int) -> int:

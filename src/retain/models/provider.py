@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from retain import canonical
 from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.models.conversation import OnText, history
 
 MOST_BYTES = 4 << 20
 """The longest answer that is read, in bytes of the HTTP response."""
@@ -34,6 +35,17 @@ class Failure(Exception):
     again: bool = False
     sick: bool = True
     after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a model is asked: a conversation in OpenAI's shape, the tools that it may use, who hears text as it comes."""
+
+    messages: Sequence[Mapping[str, Any]]
+    max_tokens: int
+    tools: Sequence[Mapping[str, Any]] = ()
+    use_tools: bool = True
+    on_text: OnText | None = None
 
 
 @dataclass
@@ -92,29 +104,72 @@ def prepare(name: str, base_url: str, api_key: str) -> None:
     price(name)
 
 
-async def ask(name: str, base_url: str, api_key: str, system: str, prompt: str, max_tokens: int) -> Any:
+async def ask(name: str, base_url: str, api_key: str, question: Question) -> Any:
     """What the model answers, as pydantic-ai's `ModelResponse`; or a Failure, or a SettingsError."""
     import httpx2
-    from pydantic_ai.direct import model_request
-    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
-    from pydantic_ai.settings import ModelSettings
 
     trace = _Trace(secrets={api_key} if api_key else set())
-    parts: list[SystemPromptPart | UserPromptPart] = [SystemPromptPart(system)] if system else []
-    parts.append(UserPromptPart(prompt))
     hooks: Any = {"request": [trace.request], "response": [trace.response]}
     # Without a time limit of its own: the caller has one for all that is done here.
     async with httpx2.AsyncClient(event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()) as client:
         model = _model(name, base_url, api_key, client)
         try:
-            return await model_request(
-                model,
-                [ModelRequest(parts=parts)],
-                model_settings=ModelSettings(max_tokens=max_tokens, max_retries=0),
-                instrument=False,
-            )
+            return await _answer(model, name, question)
         except Exception as error:
             raise _judged(error, name, trace) from None
+
+
+async def _answer(model: Any, name: str, question: Question) -> Any:
+    """What the model answers, all at once or, where somebody listens, as it is written."""
+    from pydantic_ai.direct import model_request, model_request_stream
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import ToolDefinition
+
+    functions = [tool["function"] for tool in question.tools]
+    tools = [
+        ToolDefinition(name=each["name"], parameters_json_schema=each["parameters"], description=each["description"])
+        for each in functions
+    ]
+    settings = ModelSettings(max_tokens=question.max_tokens, max_retries=0)
+    if tools and not question.use_tools:  # with a history of calls, providers want to be told of the tools all the same
+        settings["tool_choice"] = "none"
+    given: dict[str, Any] = {
+        "model_settings": settings,
+        "model_request_parameters": ModelRequestParameters(function_tools=tools),
+        "instrument": False,
+    }
+    messages = history(question.messages)
+    if question.on_text is None:
+        return await model_request(model, messages, **given)
+    async with model_request_stream(model, messages, **given) as stream:
+        async for event in stream:
+            if text := _delta(event):
+                question.on_text(text)
+        answer = stream.get()
+    # A connection that is closed early looks like one that is closed; only an answer that is whole says how it ended.
+    ended = (answer.provider_details or {}).get("finish_reason") or (answer.finish_reason if not _is_openai(model) else None)
+    if not ended:
+        raise Failure(ModelUnavailable(model=name, problem="the connection broke while it answered"), again=True)
+    return answer
+
+
+def _delta(event: Any) -> str:
+    """The text that an event of a stream brings, if it brings some."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def _is_openai(model: Any) -> bool:
+    """Whether a model speaks OpenAI's chat completions, for which the library makes up an end where there was none."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    return isinstance(model, OpenAIChatModel)
 
 
 @functools.cache
@@ -187,7 +242,7 @@ def _judged(error: Exception, name: str, trace: _Trace) -> Failure | RetainError
     def unavailable(problem: str) -> RetainError:
         return ModelUnavailable(model=name, problem=problem)
 
-    if isinstance(error, RetainError):
+    if isinstance(error, RetainError | Failure):
         return error
     if trace.too_long:
         return Failure(BadAnswer(model=name, problem=f"it is packed, or longer than {MOST_BYTES >> 20} MiB"))

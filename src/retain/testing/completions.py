@@ -1,0 +1,100 @@
+"""Chat completions in OpenAI's protocol: whole, or as a stream of events, and streams that are not as they should be."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retain.talk.pairing import Call
+from retain.testing.models import Asked, pieces
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service says, cut to what was allowed if it is `limited`; its tokens are words."""
+
+    asked: Asked
+    text: str
+    calls: Sequence[Call]
+    model: str
+    limited: bool = True
+
+    def whole(self, how: str = "") -> bytes:
+        """As one object."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._said}
+        if self.calls:
+            message["tool_calls"] = [_call(call) for call in self.calls]
+        choices = [{"index": 0, "message": message, "finish_reason": self._finish}]
+        answer = {**self._frame("chat.completion"), "choices": [] if how == "wrong-count" else choices, "usage": self._usage}
+        return json.dumps({"error": {"message": "it broke"}} if how == "stream-error" else answer).encode()
+
+    def streamed(self, how: str = "") -> bytes:
+        """As server-sent events: the words, the calls in fragments, how it ended, what it took."""
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": piece} for piece in pieces(self._said)]
+        for place, call in enumerate(self.calls):
+            begun = _call(call) | {"function": {"name": call.name, "arguments": ""}}
+            deltas.append({"tool_calls": [{"index": place, **begun}]})
+            half = len(call.arguments) // 2
+            deltas += [
+                {"tool_calls": [{"index": place, "function": {"arguments": part}}]}
+                for part in (call.arguments[:half], call.arguments[half:])
+            ]
+        lines = [self._chunk(delta) for delta in deltas]
+        middle = len(lines) // 2 + 1
+        if how == "early":
+            return "".join(lines[:middle]).encode()
+        if how == "invalid-json":
+            return "".join([*lines[:middle], 'data: {"id": "chatcmpl-\n\n', *lines[middle:]]).encode()
+        if how == "stream-error":
+            broke = json.dumps({"error": {"message": "the server had an error", "type": "fake", "code": None}})
+            return "".join([*lines[:middle], f"data: {broke}\n\n"]).encode()
+        if how == "wrong-count":
+            return f"{self._chunk(None)}data: [DONE]\n\n".encode()
+        used = json.dumps({**self._frame("chat.completion.chunk"), "choices": [], "usage": self._usage})
+        return "".join([*lines, self._chunk({}, self._finish), f"data: {used}\n\n", "data: [DONE]\n\n"]).encode()
+
+    def _chunk(self, delta: dict[str, Any] | None, finish: str | None = None) -> str:
+        choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
+        return f"data: {json.dumps({**self._frame('chat.completion.chunk'), 'choices': choices})}\n\n"
+
+    def _frame(self, what: str) -> dict[str, Any]:
+        return {"id": "chatcmpl-fake", "object": what, "created": int(time.time()), "model": self.model}
+
+    @property
+    def _cut(self) -> bool:
+        return self.limited and len(self.text.split()) > self.asked.max_tokens
+
+    @property
+    def _said(self) -> str:
+        return " ".join(self.text.split()[: self.asked.max_tokens]) if self._cut else self.text
+
+    @property
+    def _finish(self) -> str:
+        return "length" if self._cut else "tool_calls" if self.calls else "stop"
+
+    @property
+    def _usage(self) -> dict[str, int]:
+        spent = len(f"{self.asked.system} {self.asked.prompt}".split()), min(len(self.text.split()), self.asked.max_tokens)
+        return {"prompt_tokens": spent[0], "completion_tokens": spent[1], "total_tokens": sum(spent)}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def huge(size: int, streamed: bool) -> Iterator[bytes]:
+    """A completion of so many bytes, in parts."""
+    start, end = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"', b'"},"finish_reason":"stop"}]}'
+    if streamed:
+        start, end = b"data: " + start.replace(b"message", b"delta"), end + b"\n\n"
+    yield start
+    left = size - len(start) - len(end)
+    while left:
+        part = min(left, 1 << 16)
+        yield b"a" * part
+        left -= part
+    yield end

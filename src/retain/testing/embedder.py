@@ -1,0 +1,60 @@
+"""An embedder for tests: the same vector for the same text, and failures when they are wanted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from retain.errors import ModelUnavailable
+
+
+def vector(text: str, dimension: int) -> list[float]:
+    """The same vector for the same text, of length 1."""
+    bits = hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(dimension)
+    length = sum((byte - 127.5) ** 2 for byte in bits) ** 0.5
+    return [(byte - 127.5) / length for byte in bits]
+
+
+class FakeEmbedder:
+    """An embedder that makes the same vector of the same text and of no other; `asked` are the batches of texts it got.
+
+    It fails with the texts that `fails` is true of, as `how` says: `error`, `unavailable`, `wrong-dimension`, `wrong-count`,
+    `nan` or `zero`.
+    """
+
+    def __init__(
+        self,
+        dimensions: int = 16,
+        *,
+        name: str = "fake",
+        fails: Callable[[str], bool] = lambda text: False,
+        how: str = "error",
+        family: Literal["static", "strong"] = "static",
+    ) -> None:
+        self.identity = f"{name}-{dimensions}@1"
+        self.dimensions = dimensions
+        self.family = family
+        self.fails = fails
+        self.how = how
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """A vector for each text, or what it was told to do wrong."""
+        import numpy as np
+
+        self.asked.append(list(texts))
+        vectors = np.array([vector(text, self.dimensions) for text in texts], np.float32)
+        wrong = [place for place, text in enumerate(texts) if self.fails(text)]
+        if not wrong:
+            return vectors
+        if self.how == "error":
+            raise ValueError("it was told to fail")
+        if self.how == "unavailable":
+            raise ModelUnavailable(model=self.identity, problem="it was told to fail")
+        if self.how == "wrong-dimension":
+            return vectors[:, 1:]
+        if self.how == "wrong-count":
+            return vectors[1:]
+        vectors[wrong] = np.nan if self.how == "nan" else 0
+        return vectors
