@@ -11,7 +11,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from types import NoneType, UnionType
@@ -33,6 +33,8 @@ from retain.talk.message import Message
 KEY = "RETAIN_KEY"
 """The environment's variable with the key, where none is given."""
 _AGAIN = (429, 503)
+_SILENCE = 60.0
+"""How long a stream may say nothing, which has a beat every few seconds."""
 _INSTALL = "the client needs one more library: install retain[client] from where you got retain"
 
 
@@ -58,9 +60,7 @@ class Client:
         """One request, tried again where that may help; the response, or the error that the server answered with."""
         import httpx2
 
-        headers = {
-            name: value.encode() for name, value in (("X-Retain-User", who.user), ("X-Retain-Agent", who.agent)) if value
-        }
+        headers = _names(who)
         if method == "POST":
             headers["Idempotency-Key"] = ids.uuid7().encode()
         said = {"content": json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")} if body is not None else {}
@@ -81,6 +81,30 @@ class Client:
             raise _error(response)
         return response
 
+    def events(
+        self, method: str, path: str, who: Who, body: Any = None, *, after: int = 0
+    ) -> Iterator[tuple[int, str, dict[str, Any]]]:
+        """The events of a stream as they come: number, name and data. One that breaks off is Unreachable."""
+        import httpx2
+
+        headers: dict[str, Any] = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
+        headers |= _names(who)
+        try:
+            with self._http.stream(method, path, headers=headers, json=body, timeout=_SILENCE) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise _error(response)
+                event: dict[str, str] = {}
+                for line in response.iter_lines():
+                    name, _, value = line.partition(": ")
+                    if line:
+                        event[name] = value
+                    elif "event" in event:
+                        yield int(event["id"]), event["event"], json.loads(event["data"])
+                        event = {}
+        except httpx2.TransportError as error:
+            raise Unreachable(problem=f"{self.url} does not answer ({type(error).__name__})") from None
+
     def close(self) -> None:
         """Let go of the connections."""
         self._http.close()
@@ -90,6 +114,11 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _names(who: Who) -> dict[str, bytes]:
+    """Whose memory, as headers say it."""
+    return {name: value.encode() for name, value in (("X-Retain-User", who.user), ("X-Retain-Agent", who.agent)) if value}
 
 
 class AsyncClient:
@@ -244,11 +273,18 @@ def _error(response: Any) -> RetainError:
     except ValueError:
         said = {}
     name = "".join(part.title() for part in str(said.get("type", "")).rpartition("/")[2].split("-"))
+    detail = str(said.get("detail") or f"The server answered {response.status_code}.")
+    return error_of(
+        name, detail, response.status_code, {name: said[name] for name in ("field", "request_id") if name in said}
+    )
+
+
+def error_of(name: str, detail: str, status: int, details: dict[str, Any]) -> RetainError:
+    """An error of the library by its name, as a server tells it."""
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, RetainError)):
         kind = RetainError
     error: RetainError = kind.__new__(kind)
-    Exception.__init__(error, str(said.get("detail") or f"The server answered {response.status_code}."))
-    error.details = {name: said[name] for name in ("field", "request_id") if name in said}
-    error.status = response.status_code
+    Exception.__init__(error, detail)
+    error.details, error.status = details, status
     return error

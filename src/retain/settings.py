@@ -19,6 +19,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from retain.errors import SettingsError
 
 FILE = "retain.yaml"
+_NO_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
+"""Variables that say where the settings are, and the key that a client has for a server."""
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 
 
@@ -192,7 +194,7 @@ class Settings:
         if path.is_file():
             settings = settings._with(_read_yaml(path), str(path))
         known = {f"RETAIN_{name.upper()}": name for name in NAMES}
-        unknown = sorted({variable for variable in env if variable.startswith("RETAIN_")} - known.keys() - {"RETAIN_CONFIG"})
+        unknown = sorted({variable for variable in env if variable.startswith("RETAIN_")} - known.keys() - _NO_SETTINGS)
         if unknown:
             raise SettingsError(where="environment", problem=f"there is no setting for {_with_hints(unknown, known)}")
         others = {f.metadata["also"]: f.name for f in FIELDS if env.get(f.metadata["also"])}

@@ -42,11 +42,7 @@ def context(arguments: Arguments) -> int:
     with open_memory(arguments) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
         if arguments.what == "explain":
-            turn = scope.turns.get(arguments.turn)
-            if turn.report is None:
-                raise NotFound(what="report of turn", id=arguments.turn)
-            report = Report.of_json(turn.report)
-            _show(report, {} if arguments.json else _found_again(scope, turn.session, report), arguments)
+            explain(scope, arguments.turn, arguments)
             return 0
         others = [name.strip() for name in arguments.others.split(",") if name.strip()]
         found = scope.context(arguments.session, arguments.message, budget=arguments.budget, others=others)
@@ -55,6 +51,15 @@ def context(arguments: Arguments) -> int:
     else:
         print(plain(_shaped(found, arguments.shape)))
     return 0
+
+
+def explain(scope: Scope, id: str, arguments: Arguments) -> None:
+    """Show what a saved turn was given."""
+    turn = scope.turns.get(id)
+    if turn.report is None:
+        raise NotFound(what="report of turn", id=id)
+    report = Report.of_json(turn.report)
+    _show(report, {} if arguments.json else _found_again(scope, turn.session, report), arguments)
 
 
 def _shaped(found: Context, shape: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
-from retain.faces import context, knowledge, mcp, run, search, serve, work
+from retain.faces import chat, context, keys, knowledge, mcp, run, search, serve, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.faces.status import status as status_of
@@ -205,15 +205,21 @@ COMMANDS = (
             knowledge.ARGUMENTS),
     Command("knowledge search", knowledge.find, knowledge.FIND_ABOUT, knowledge.FIND_EXAMPLE, ("tenant", "user", "agent"),
             knowledge.FIND_ARGUMENTS),
+    Command("chat", chat.chat, chat.ABOUT, chat.EXAMPLE, ("tenant", "user", "agent"), chat.ARGUMENTS),
     Command("mcp", mcp.mcp, mcp.ABOUT, mcp.EXAMPLE, ("tenant", "user", "agent"), mcp.ARGUMENTS),
     Command("run", run.run, run.ABOUT, run.EXAMPLE, ("tenant", "user", "agent"), run.ARGUMENTS),
     Command("serve", serve.serve, serve.ABOUT, serve.EXAMPLE, (), serve.ARGUMENTS),
+    Command("keys create", keys.create, keys.CREATE, keys.CREATE_EXAMPLE, ("tenant", "user", "agent"),
+            keys.CREATE_ARGUMENTS),
+    Command("keys list", keys.list_, keys.LIST, keys.LIST_EXAMPLE, ("tenant",), keys.LIST_ARGUMENTS),
+    Command("keys revoke", keys.revoke, keys.REVOKE, keys.REVOKE_EXAMPLE, ("tenant",), keys.REVOKE_ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),
     Command("config example", config_example, "A settings file with every default.", "retain config example > retain.yaml"),
 )  # fmt: skip
 GROUPS = {
     "migrate": "The schema: where it is, and moving it up or down.",
+    "keys": keys.GROUP,
     "config": "The settings: what they are and where each came from.",
 }
 

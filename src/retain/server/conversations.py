@@ -9,13 +9,23 @@ from starlette.concurrency import run_in_threadpool
 
 from retain.access.attended import Act, attended
 from retain.access.principal import Permission
+from retain.chat.session import enter
 from retain.errors import Invalid
 from retain.kinds.kind import Page
 from retain.memory import Scope
 from retain.server.chat import STATUSES, admitted
 from retain.server.door import Door
 from retain.server.problem import request_id
-from retain.server.reply import ChatSession, ChatSessionPage, Label, MessagesRequest, SessionsRequest, Whose, shown
+from retain.server.reply import (
+    ChatSession,
+    ChatSessionPage,
+    EnterRequest,
+    Label,
+    MessagesRequest,
+    SessionsRequest,
+    Whose,
+    shown,
+)
 from retain.server.routes import answer, problems
 from retain.server.shapes import shape
 from retain.talk.message import Message
@@ -29,6 +39,7 @@ def add(app: FastAPI, door: Door) -> None:
     talks = Conversations(door)
     routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
         ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
+        ("POST", "/api/chat/sessions", talks.enter, ChatSession, "write"),
         ("GET", "/api/chat/sessions/{id:path}/messages", talks.messages, shape(Page[Message]), "read"),
         ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
         ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
@@ -52,6 +63,11 @@ class Conversations:
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
         found = await run_in_threadpool(scope.sessions.list, limit=said.limit, after=said.after)
         return answer(Page([shown(session) for session in found], found.next))
+
+    async def enter(self, request: Request, said: EnterRequest) -> Response:
+        """The session to go on with, made active: the one that is named, else the active one, else a new one."""
+        _, scope = await admitted(self._door, request, "write", said.user, said.agent_id)
+        return answer(shown((await run_in_threadpool(enter, scope, said.session_id))[1]))
 
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
         """One conversation."""

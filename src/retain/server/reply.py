@@ -40,6 +40,15 @@ class ChatRequest(Asked):
     )
 
 
+class EnterRequest(BaseModel):
+    """Which session to go on with."""
+
+    model_config = STRICT
+    session_id: Text | None = Field(None, description=_SESSION)
+    agent_id: Text | None = Field(None, description="With whom; also as the header X-Retain-Agent.")
+    user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
+
+
 class RunRequest(Asked):
     """A message to an agent, by the names that agents' runners use."""
 
