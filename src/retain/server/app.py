@@ -12,12 +12,14 @@ from retain.server import (
     background,
     chat,
     conversations,
+    docs,
     guard,
     health,
     keys,
     live,
     metrics,
     observe,
+    openapi,
     problem,
     routes,
     status,
@@ -47,18 +49,19 @@ def create_app(memory: Memory) -> FastAPI:
         title="retain",
         version=version(),
         description=ABOUT,
-        openapi_url="/openapi.json",
-        docs_url="/docs",
+        openapi_url=None,  # ours need a key, and load nothing from elsewhere
         lifespan=life,
     )
     app.state.memory = memory
     app.state.door = door = Door(memory)
     app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
+    openapi.install(app)
     routes.add(app, door)
     turns.add(app, door)
     uploads.add(app, door)
     live.add(app, door)
+    docs.add(app, door)
     keys.add(app, door)
     chat.add(app, door)
     conversations.add(app, door)
