@@ -75,6 +75,7 @@ class Endpoint:
         who = self._door.scope(request, principal, None, None).who
         guest = Guest(self._door.memory, principal, who.user, who.agent, problem.request_id(request))
         scope.setdefault("state", {})[_GUEST] = guest
+        scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]  # not every parser does
         assert self._manager is not None, "the app's lifespan was not entered"
         await self._manager.handle_request(scope, receive, send)
 

@@ -44,6 +44,7 @@ from retain.server import mcp_prompts as prompts
 from retain.server import mcp_resources as resources
 from retain.server.mcp_guest import Guest
 from retain.server.mcp_tools import Tools, result, unknown
+from retain.server.mcp_ways import Verbs
 
 __all__ = ["Context", "Guest", "Profile", "make", "over_stdio"]
 Profile = Literal["agent", "all"]
@@ -62,7 +63,7 @@ Context = ServerRequestContext[Any, Any]
 class Answers:
     """What the server answers, each request for the guest that the transport says."""
 
-    def __init__(self, tools: Tools, guest: Callable[[Context], Guest]) -> None:
+    def __init__(self, tools: Tools | Verbs, guest: Callable[[Context], Guest]) -> None:
         self._tools, self._guest = tools, guest
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -117,7 +118,7 @@ class Answers:
 
 def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest]) -> Server[Any]:
     """A server over a memory that is open."""
-    tools = Tools(memory)
+    tools = Tools(memory) if profile == "agent" else Verbs()
     answers = Answers(tools, guest)
     return Server(
         "retain",
