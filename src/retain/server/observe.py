@@ -16,12 +16,11 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from retain import masking
 from retain.errors import RetainError
-from retain.faces.ways import SCOPE_WAYS, WAYS
+from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import Home, Page, Who
+from retain.kinds.kind import Home, Kind, Page, Who
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.models.watch import Call
@@ -32,7 +31,13 @@ from retain.tool import Answer, Tool
 
 _APPENDS = ("messages.append", "messages.extend", "save_turn")
 _CALLS = ("interactions.add", "save_turn")
-_inside = threading.local()
+
+
+class _Inside(threading.local):
+    verb = False
+
+
+_inside = _Inside()
 
 
 class Observer:
@@ -42,16 +47,13 @@ class Observer:
         self._record = memory.home.record
         self._metrics = metrics
         self._background = background
-        self._kinds = {kind.name: self._observed(kind) for kind in KINDS}
-        self._verbs = {way.verb: self._wrapped("", way.verb, getattr(Scope, way.verb)) for way in SCOPE_WAYS}
+        wrapped = {way.verb: self._wrapped(way, getattr(Scope, way.verb)) for way in SCOPE_WAYS}
+        kinds = {kind.name: _swapped(kind.name, self._observed(kind)) for kind in KINDS}
+        self._scope = type("Scope", (Scope,), {**wrapped, **kinds, "tools": self._tools()})
 
     def scope(self, scope: Scope) -> None:
-        """Have everything that can be called of a scope observed."""
-        for name, observed in self._kinds.items():
-            getattr(scope, name).__class__ = observed
-        for verb, wrapped in self._verbs.items():
-            setattr(scope, verb, functools.partial(wrapped, scope))
-        scope.tools = functools.partial(self._tools, scope)  # type: ignore[method-assign]
+        """Have everything that can be called of a scope observed: its class becomes one that says so."""
+        scope.__class__ = self._scope
 
     def record(self, home: Home, who: Who, route: str, call: Call, session: str | None = None) -> None:
         """A model was called by retain itself."""
@@ -63,36 +65,31 @@ class Observer:
     def _model(self, used: Usage) -> None:
         counts = (used.latency_ms, used.tokens_in, used.tokens_out)
         if not all(type(count) in (int, float) and 0 <= count < 1 << 40 for count in counts):
-            return  # what a caller says of its own model is refused by the verb, not here
+            return  # a service that says so is not believed
         cost = used.cost if type(used.cost) in (int, float) and 0 <= (used.cost or 0) < 1 << 40 else None
-        self._metrics.model(str(used.model)[:100], *counts, cost, failed=bool(used.error))
-        if traces.on():
-            traces.model_call(str(used.model)[:100], str(used.route)[:100], *counts, str(used.error))
+        name = str(used.model)[:100]
+        self._metrics.model(name, used.latency_ms / 1000, used.tokens_in, used.tokens_out, cost, failed=bool(used.error))
+        if traces.on:
+            traces.model_call(name, str(used.route)[:100], *counts, str(used.error))
 
-    def _observed(self, kind: type) -> type:
+    def _observed(self, kind: type[Kind]) -> type[Kind]:
         """A kind whose verbs are observed."""
-        verbs = [way for way in WAYS if way.kind == kind.name]  # type: ignore[attr-defined]
-        wrapped = {way.verb: self._wrapped(way.kind, way.verb, getattr(kind, way.verb)) for way in verbs}
-        return type(kind.__name__, (kind,), wrapped)
+        ways = [way for way in WAYS if way.kind == kind.name]
+        return type(kind.__name__, (kind,), {way.verb: self._wrapped(way, getattr(kind, way.verb)) for way in ways})
 
-    def _wrapped(self, kind: str, verb: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        name = f"{kind}.{verb}".removeprefix(".")
-        writes = next(way.needs for way in (*WAYS, *SCOPE_WAYS) if (way.kind, way.verb) == (kind, verb)) != "read"
-        convention = traces.operation(kind, verb, writes=writes)
-        title = f"{convention} {kind}".rstrip() if convention else f"retain {name}"
+    def _wrapped(self, way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
+        name, writes, scoped = f"{way.kind}.{way.verb}".removeprefix("."), way.needs != "read", not way.kind
+        seen, used, wake = self._seen, self._used, self._background.wake
+        traced = _traced(way, method)
 
         @functools.wraps(method)
         def observed(self: Any, *given: Any, **named: Any) -> Any:
-            if getattr(_inside, "verb", False):
+            if _inside.verb:
                 return method(self, *given, **named)
-            who: Who = self.who if kind == "" else self._who
-            outcome, found, secrets, started = "failed", None, masking.seen(), time.perf_counter()
+            outcome, found, started = "failed", None, time.perf_counter()
             _inside.verb = True
             try:
-                with _span(title, convention, name, who) as span:
-                    found = method(self, *given, **named)
-                    if span is not None:
-                        span.set_attributes(_told(found))
+                found = (traced if traces.on else method)(self, *given, **named)
                 outcome = "ok"
                 return found
             except RetainError as error:
@@ -100,13 +97,12 @@ class Observer:
                 raise
             finally:
                 _inside.verb = False
-                seen(name, outcome, time.perf_counter() - started, found, masking.seen() - secrets)
-                if outcome == "ok" and writes:
-                    wake(who.tenant)
+                seen(name, outcome, time.perf_counter() - started, found)
+                if writes and outcome == "ok":
+                    wake((self.who if scoped else self._who).tenant)
                     if name in _CALLS:
                         used(name, given, named)
 
-        seen, used, wake = self._seen, self._used, self._background.wake
         return observed
 
     def _used(self, name: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
@@ -118,15 +114,19 @@ class Observer:
         if usage:
             self._model(usage if isinstance(usage, Usage) else Usage(**usage))
 
-    def _seen(self, name: str, outcome: str, seconds: float, found: Any, secrets: int) -> None:
+    def _seen(self, name: str, outcome: str, seconds: float, found: Any) -> None:
         appended = 0
         if found is not None and name in _APPENDS:
             turn = isinstance(found, Turn)
             appended = found.last_seq - found.first_seq + 1 if turn else len(found) if isinstance(found, list) else 1
-        self._metrics.operation(name, outcome, seconds, appended, secrets)
+        self._metrics.operation(name, outcome, seconds, appended)
 
-    def _tools(self, scope: Scope, names: Sequence[str] | None = None) -> list[Tool]:
-        return [replace(tool, run=self._tool(tool, scope.who)) for tool in Scope.tools(scope, names)]
+    def _tools(self) -> Callable[..., list[Tool]]:
+        @functools.wraps(Scope.tools)
+        def tools(scope: Scope, names: Sequence[str] | None = None) -> list[Tool]:
+            return [replace(tool, run=self._tool(tool, scope.who)) for tool in Scope.tools(scope, names)]
+
+        return tools
 
     def _tool(self, tool: Tool, who: Who) -> Callable[..., Answer]:
         attributes = {traces.OPERATION: "execute_tool", traces.TOOL: tool.name, traces.STORE: who.tenant}
@@ -135,7 +135,7 @@ class Observer:
         def run(*given: Any, **named: Any) -> Answer:
             outcome = "failed"
             try:
-                with traces.span(f"execute_tool {tool.name}", attributes) if traces.on() else nullcontext():
+                with traces.span(f"execute_tool {tool.name}", attributes) if traces.on else nullcontext():
                     found = tool.run(*given, **named)
                 outcome = "refused" if "error" in found else "ok"
                 return found
@@ -150,11 +150,32 @@ class Observer:
         return run
 
 
-def _span(title: str, convention: str | None, name: str, who: Who) -> Any:
-    if not traces.on():
-        return nullcontext()
-    attributes = {traces.STORE: who.tenant, "retain.operation": name}
-    return traces.span(title, {**attributes, traces.OPERATION: convention} if convention else attributes)
+def _swapped(name: str, observed: type[Kind]) -> property:
+    """A kind of a scope, observed from when it is asked for: of all that a scope has, a request uses one or two."""
+
+    def kind(scope: Scope) -> Kind:
+        found: Kind = scope.__dict__[name]
+        found.__class__ = observed
+        return found
+
+    return property(kind)
+
+
+def _traced(way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A verb inside a span."""
+    convention = traces.operation(way.kind, way.verb, writes=way.needs != "read")
+    name = f"{way.kind}.{way.verb}".removeprefix(".")
+    title = f"{convention} {way.kind}".rstrip() if convention else f"retain {name}"
+    always = {"retain.operation": name, **({traces.OPERATION: convention} if convention else {})}
+
+    def traced(self: Any, *given: Any, **named: Any) -> Any:
+        who: Who = self._who if way.kind else self.who
+        with traces.span(title, {**always, traces.STORE: who.tenant}) as span:
+            found = method(self, *given, **named)
+            span.set_attributes(_told(found))
+            return found
+
+    return traced
 
 
 def _told(found: Any) -> dict[str, str | int]:

@@ -23,6 +23,7 @@ from fastapi import FastAPI
 
 from retain.errors import SettingsError
 from retain.memory import Memory
+from retain.server import logs, metrics
 from retain.server.app import create_app
 from retain.server.connection import Connection
 from retain.server.door import refuse_open
@@ -53,7 +54,8 @@ def serve(settings: Settings, told: Told) -> int:
             with Memory.open(settings=settings) as mine:
                 return _serve(mine, listener, ready, parent)
 
-        return Workers(settings.workers, work, lambda: told(_address(listener))).run()
+        with metrics.share():
+            return Workers(settings.workers, work, lambda: told(_address(listener)), metrics.gone).run()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -99,6 +101,7 @@ def _address(listener: socket.socket) -> str:
 
 def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
     settings = memory.settings
+    logs.configure(settings)
     app = create_app(memory)
     config = uvicorn.Config(
         app,

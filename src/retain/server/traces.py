@@ -20,6 +20,8 @@ STORE, RECORD, COUNT = "gen_ai.memory.store.id", "gen_ai.memory.record.id", "gen
 TOOL, MODEL = "gen_ai.tool.name", "gen_ai.request.model"
 TOKENS_IN, TOKENS_OUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 ERROR = "error.type"
+on = False
+"""Whether anybody collects traces."""
 _TRACER = trace.get_tracer("retain")
 _PARENTS = TraceContextTextMapPropagator()
 _BY_VERB = {
@@ -36,9 +38,10 @@ _BY_KIND = {
 _OPERATIONS = {verb: operation for operation, verbs in _BY_VERB.items() for verb in verbs}
 
 
-def on() -> bool:
-    """Whether anybody collects traces."""
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+def look() -> None:
+    """Find out whether anybody collects traces: whoever does has said so before the server starts."""
+    global on  # noqa: PLW0603 - asked at each request, and a look takes as long as all else
+    on = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def operation(kind: str, verb: str, *, writes: bool) -> str | None:

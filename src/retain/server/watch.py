@@ -36,7 +36,7 @@ class Watch:
             return
         state = scope.setdefault("state", {})
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        trace = traces.Request(method, scope["headers"]) if traces.on() else None
+        trace = traces.Request(method, scope["headers"]) if traces.on else None
         status, sent, error = 0, 0, None
 
         async def told(message: Message) -> None:
@@ -48,7 +48,7 @@ class Watch:
             await send(message)
 
         started = time.perf_counter()
-        self._metrics.began()
+        self._metrics.in_flight += 1
         try:
             await self._app(scope, receive, told)
         except BaseException as raised:
@@ -59,7 +59,8 @@ class Watch:
             gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
             status = status or (CLOSED if gone else 500)
             route = getattr(scope.get("route"), "path", UNKNOWN) or "/"
-            self._metrics.ended(method, route, status, seconds)
+            self._metrics.in_flight -= 1
+            self._metrics.request(method, route, status, seconds)
             if trace:
                 trace.end(method, route, status, str(state.get("request_id", "")), error)
             failure = None if gone else error
@@ -100,5 +101,6 @@ class Watch:
 
 def install(app: FastAPI) -> None:
     """Watch every request of an app, also those that the guard refuses and what answers when everything else fails."""
+    traces.look()
     build = app.build_middleware_stack
     app.build_middleware_stack = lambda: Watch(build(), app.state.metrics)  # type: ignore[method-assign]

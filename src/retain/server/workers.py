@@ -26,12 +26,13 @@ _LONGEST_PAUSE = 5.0
 
 
 class Workers:
-    """So many processes that do the same; `told` is called once all of them are ready."""
+    """So many processes that do the same; `told` is called once all of them are ready, `gone` with each that ended."""
 
-    def __init__(self, count: int, work: Work, told: Callable[[], None]) -> None:
+    def __init__(self, count: int, work: Work, told: Callable[[], None], gone: Callable[[int], None]) -> None:
         self._count = count
         self._work = work
         self._told: Callable[[], None] | None = told
+        self._gone = gone
         self._started: dict[int, float] = {}
         self._due: list[float] = []
         self._ready = self._asked = self._failures = 0
@@ -89,6 +90,7 @@ class Workers:
             if not pid:
                 return
             began = self._started.pop(pid, time.monotonic())
+            self._gone(pid)
             status = os.waitstatus_to_exitcode(how)
             if self._told:
                 self._status, self._asked = self._status or abs(status), max(1, self._asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from retain.work import consolidate, embed, reindex, summarize
 from retain.work.job import Done, Job, Progress
 
 _SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
+
+_SWEEP_SECONDS = 3600.0  # a sweep is a write, and a round may come every few seconds
 
 
 def jobs() -> tuple[Job, ...]:
@@ -54,6 +57,7 @@ class Worker:
         self._home = home
         self._jobs = jobs() if own is None else own
         self._since: dict[tuple[str, str], int] = {}
+        self._swept: dict[str, float] = {}
 
     def run(self, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Worked:
         """Everything that is due in some tenants, or in every one."""
@@ -63,7 +67,9 @@ class Worker:
                 raise NotFound(what="tenant", id=tenant)
         done = {job.name: Done() for job in self._jobs}
         for tenant in known if tenants is None else tenants:
-            leases.sweep(self._home.database, tenant)
+            if time.monotonic() >= self._swept.get(tenant, 0.0):
+                leases.sweep(self._home.database, tenant)
+                self._swept[tenant] = time.monotonic() + _SWEEP_SECONDS
             for job in self._jobs:
                 done[job.name] += self._one(job, tenant, progress)
         return Worked(done)
