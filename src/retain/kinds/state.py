@@ -97,7 +97,7 @@ class State(Kind):
     ) -> Item:
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
         canonical.key(key, "key")
-        raw = canonical.dump(value, "value", self._settings.max_state_bytes)
+        raw = canonical.dump(value, "value", self._settings.max_state_bytes, self._settings.secrets)
         said = index.value(raw)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
@@ -268,11 +268,12 @@ _AREA = {
     "default": "user",
     "description": "Whose: `user`, or `session:ID` for one conversation. `tenant` is what all users share, to be read only.",
 }
+_JSON = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]}
 _NAMED = schema(("key",), key=_KEY, area=_AREA)
 _GIVEN = schema(
     ("key", "value"),
     key=_KEY,
-    value={"description": "The value: any JSON."},
+    value={"description": "The value: any JSON.", **_JSON},
     area=_AREA,
     ttl_seconds={"type": "number", "exclusiveMinimum": 0, "description": "Forget it after so many seconds."},
     if_version={
@@ -287,7 +288,7 @@ _LISTED = schema(
     after={"type": "string", "description": "Go on after a page: what its `next` said."},
 )
 _TEXT, _VERSION = {"type": "string"}, {"type": "integer"}
-_VALUE = schema(("key", "version"), key=_TEXT, value={}, version=_VERSION, expires_at=_TEXT, note=_TEXT)
+_VALUE = schema(("key", "version"), key=_TEXT, value=_JSON, version=_VERSION, expires_at=_TEXT, note=_TEXT)
 _VALUES = schema(("items",), items={"type": "array", "items": _VALUE}, next=_TEXT)
 _DONE = schema(("success", "key"), success={"const": True}, key=_TEXT, version=_VERSION, expires_at=_TEXT)
 
