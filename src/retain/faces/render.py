@@ -32,6 +32,7 @@ _COLUMNS = {
     "Item": ("area", "key", "value", "version", "expires_at"),
     "Document": ("id", "title", "path", "media", "chunks", "user", "updated_at"),
     "Passage": ("seq", "title", "page", "text"),
+    "Key": ("id", "name", "permissions", "user", "agent", "expires_at", "last_used_at", "revoked_at"),
     "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
