@@ -11,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from retain.server import problem
-from retain.server.guard import SECURITY
+from retain.server.exchange import SECURITY
 
 MOST_HEADERS = 100
 MOST_HEADER_BYTES = 32 << 10

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import random
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.errors import SettingsError
-from retain.server import life, problem
+from retain.server import life
 from retain.server.door import loopback
+from retain.server.exchange import Exchange, Patience, Refused
 from retain.server.rate import Rate
 from retain.settings import Settings
 
@@ -28,50 +27,15 @@ HEALTH = frozenset({"/healthz", "/readyz", "/metrics"})
 """Always answered: whoever looks after a server asks here when it has too much to do."""
 LONG = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/stream")
 """What waits for models or for news is counted apart, or a few of them would keep everybody out."""
-CSP = "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-SECURITY = (
-    (b"content-security-policy", CSP.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-)
-PRIVATE = ("/api", "/agent", "/mcp", "/metrics")
-BYTES_PER_SECOND = 64 << 10
-"""A body may take `request_seconds`, and a second more for each so many bytes that have come."""
-LINGER_SECONDS = 1.0
-"""So long a body that was refused is read and dropped: a connection closed at once would take the answer with it."""
 RETRY_SECONDS = 1
-_NO_STORE = (b"cache-control", b"no-store")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _ONCE = frozenset({b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"})
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(rb"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+")
 _MOST_NAMES = 1000
+_MOST_KNOWN = 10_000
 _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - addresses to listen on, and no names to be called by
-_DISCONNECT = {"type": "http.disconnect"}
-_PREFLIGHT = (
-    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (
-        b"access-control-allow-headers",
-        b"authorization, x-api-key, content-type, accept, idempotency-key, if-match, if-none-match, last-event-id, "
-        b"mcp-protocol-version, mcp-session-id, x-request-id, x-retain-user, x-retain-agent",
-    ),
-    (b"access-control-max-age", b"600"),
-)
-_EXPOSED = (b"access-control-expose-headers", b"etag, location, retry-after, x-request-id, mcp-session-id, www-authenticate")
-
-
-class Refused(Exception):
-    """A request that does not go on."""
-
-    def __init__(self, status: int, detail: str, *, seconds: float | None = None, closes: bool = False) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.headers = {} if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
-        self.closes = closes
 
 
 class Guard:
@@ -82,14 +46,15 @@ class Guard:
         self.in_flight = 0
         self.long = 0
         self.settings = settings
-        self.known: set[bytes] = set()
+        self._known: set[bytes] = set()
         """Digests of credentials that were let in: these are not slowed down by others' wrong ones."""
         self._stopping = stopping
         self._hosts = _hosts(settings)
         self._called: set[bytes] = set()
         self._origins = _origins(settings)
         self._rate = Rate(settings.rate_per_second)
-        self.strangers = Rate(settings.rate_per_second)
+        self._strangers = Rate(settings.rate_per_second)
+        self._patience = Patience(settings.request_seconds)
         self._uploads = (("/api/refs", settings.max_ref_bytes), ("/api/knowledge", settings.max_document_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -101,7 +66,7 @@ class Guard:
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if _ID.fullmatch(given) else f"{random.getrandbits(96):024x}"
         scope.setdefault("state", {})["request_id"] = request_id
-        exchange = Exchange(self, scope, headers, receive, send, request_id)
+        exchange = Exchange(scope, receive, send, request_id, self._patience, self._learn)
         path = scope["path"]
         long = path.startswith(LONG) or (path == "/mcp" and scope["method"] == "GET")
         try:
@@ -174,15 +139,27 @@ class Guard:
             return
         credential = headers.get(b"authorization") or headers.get(b"x-api-key")
         if credential is None:
-            early = 0.0 if exchange.peer_is_here else self._rate.take(exchange.peer)
+            here = exchange.peer == "127.0.0.1" or loopback(exchange.peer)
+            early = 0.0 if here else self._rate.take(exchange.peer)
         else:
             exchange.digest = digest = hashlib.sha256(credential).digest()
             early = self._rate.take(digest)
-            if not early and digest not in self.known:
-                early = self.strangers.empty(exchange.peer)
+            if not early and digest not in self._known:
+                early = self._strangers.empty(exchange.peer)
         if early:
             said = f"Too many requests: at most {self.settings.rate_per_second:g} a second (rate_per_second)."
             raise Refused(429, said, seconds=early)
+
+    def _learn(self, exchange: Exchange, status: int) -> None:
+        """Who was let in is known; wrong keys count against where they come from, each being another one."""
+        digest = exchange.digest
+        if status == 401:
+            self._strangers.take(exchange.peer)
+            self._known.discard(digest or b"")
+        elif digest is not None and digest not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known.add(digest)
 
     def _check_body(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange) -> bool:
         """Whether there is a body to count while it is read; one that says that it is too large is not read at all."""
@@ -206,135 +183,6 @@ class Guard:
                 if path.startswith(prefix):
                     return limit
         return self.settings.max_body_bytes
-
-
-class Exchange:
-    """One request and its answer, as they pass."""
-
-    __slots__ = (
-        "_deadline",
-        "_guard",
-        "_id",
-        "_private",
-        "_receive",
-        "_send",
-        "_size",
-        "_started",
-        "_whole",
-        "cross",
-        "digest",
-        "limit",
-        "over",
-        "peer",
-    )
-
-    def __init__(
-        self, guard: Guard, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, send: Send, request_id: str
-    ) -> None:
-        self._guard = guard
-        self._receive = receive
-        self._send = send
-        self._id = request_id
-        self._private = scope["path"].startswith(PRIVATE)
-        self._started = self._whole = False
-        self._size, self._deadline = 0, 0.0
-        self.over = False
-        """We have answered: what the app says is not sent any more."""
-        self.cross: str | None = None
-        """The page of another origin, that may call us."""
-        self.digest: bytes | None = None
-        self.limit = 0
-        self.peer: str = (scope.get("client") or ("",))[0]
-
-    @property
-    def peer_is_here(self) -> bool:
-        """Whether the sender is on this machine."""
-        return self.peer == "127.0.0.1" or loopback(self.peer)
-
-    async def receive(self) -> Message:
-        """The next piece of the body, while it is not too large and not too slow."""
-        if self.over:
-            return _DISCONNECT
-        if self._whole:
-            return await self._receive()
-        if not self._deadline:
-            self._deadline = asyncio.get_running_loop().time() + self._guard.settings.request_seconds
-        try:
-            async with asyncio.timeout_at(self._deadline + self._size / BYTES_PER_SECOND):
-                message = await self._receive()
-        except TimeoutError:
-            seconds = self._guard.settings.request_seconds
-            said = f"The request did not arrive within {seconds:g} seconds (request_seconds)."
-            await self.refuse(Refused(408, said, closes=True))
-            return _DISCONNECT
-        if message["type"] == "http.request":
-            self._size += len(message.get("body", b""))
-            self._whole = not message.get("more_body", False)
-            if self._size > self.limit:
-                await self.refuse(self.too_large())
-                return _DISCONNECT
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Pass on what the app answers, with the headers that every answer has."""
-        if self.over:
-            return
-        if message["type"] == "http.response.start":
-            self._started = True
-            self._learn(message["status"])
-            message["headers"] = self._dressed(message.get("headers", ()))
-        await self._send(message)
-
-    async def allow(self) -> None:
-        """Answer a page that asks whether it may call."""
-        await self._send({"type": "http.response.start", "status": 204, "headers": self._dressed(_PREFLIGHT)})
-        await self._send({"type": "http.response.body", "body": b""})
-
-    async def refuse(self, refused: Refused) -> None:
-        """Answer in place of the app."""
-        self.over = True
-        if self._started:
-            return
-        answer = problem.answer(refused.status, str(refused), self._id, headers=refused.headers)
-        headers = [*answer.raw_headers, (b"connection", b"close")] if refused.closes else answer.raw_headers
-        await self._send({"type": "http.response.start", "status": refused.status, "headers": self._dressed(headers)})
-        await self._send({"type": "http.response.body", "body": answer.body, "more_body": refused.closes})
-        if refused.closes:
-            await self._linger()
-            await self._send({"type": "http.response.body", "body": b""})
-
-    def too_large(self) -> Refused:
-        """What is said of a body over the limit."""
-        return Refused(413, f"The body is over the limit of {self.limit:,} bytes: send less at once.", closes=True)
-
-    async def _linger(self) -> None:
-        try:
-            async with asyncio.timeout(LINGER_SECONDS):
-                while (await self._receive()).get("more_body"):
-                    pass
-        except TimeoutError:
-            return
-
-    def _learn(self, status: int) -> None:
-        """Who was let in is known; wrong keys count against where they come from, each being another one."""
-        if status == 401:
-            self._guard.strangers.take(self.peer)
-            if self.digest is not None:
-                self._guard.known.discard(self.digest)
-        elif self.digest is not None and self.digest not in self._guard.known:
-            if len(self._guard.known) >= 10_000:
-                self._guard.known.clear()
-            self._guard.known.add(self.digest)
-
-    def _dressed(self, headers: Any) -> list[tuple[bytes, bytes]]:
-        dressed = [*headers, (b"x-request-id", self._id.encode())]
-        have = {name for name, _ in headers}
-        dressed += [header for header in SECURITY if header[0] not in have]
-        if self._private and b"cache-control" not in have:
-            dressed.append(_NO_STORE)
-        if self.cross:
-            dressed += [(b"access-control-allow-origin", self.cross.encode()), _EXPOSED, (b"vary", b"Origin")]
-        return dressed
 
 
 def install(app: FastAPI) -> None:
