@@ -74,7 +74,8 @@ def assemble(home: Home, who: Who, session: str, message: Content, budget: int |
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
     new = _new(home, message)
-    ask = Ask(session, new.text if new else "", [canonical.key(name, "others") for name in others])
+    asked = new.text if new else recall.asked_last(home, who, session)
+    ask = Ask(session, asked, [canonical.key(name, "others") for name in others])
     sought = recall.seek(home, who, ask)
     found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given, sought))
     if new is not None and ask.others:

@@ -24,6 +24,7 @@ from retain.search.find import Hit, Sought
 from retain.search.static import StaticEmbedder
 from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
+from retain.talk import content
 
 HEAD = "Recalled for the new message, the oldest first:"
 LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.03, 0.4, 0.4
@@ -60,6 +61,10 @@ _BEGINNING, _END = 1_500, 500
 _SHARE, _SMALL = 8, 400
 _OWNER = """select user_id, agent from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
+_ASKED = """select content from messages
+            where tenant = :tenant and session_id = :session and role = 'user' and chatter = 0 and exists (
+                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
+            order by seq desc limit 1"""
 _LABEL = "select label from sessions where tenant = :tenant and id = :session"
 _SIGNALS = 3
 _FEW_ROWS = 150
@@ -74,6 +79,14 @@ def reserve(budget: int) -> int:
     cache could serve it. Fewer of them serve a cache no better: it is what is recalled that is new each time.
     """
     return min(max(budget - _SMALL, 0) // _SHARE, MOST * _PIECE_TOKENS)
+
+
+def asked_last(home: Home, who: Who, session: str) -> str:
+    """What the user said last: what a context is for that has no new message, because that is stored already."""
+    if not home.settings.recall:
+        return ""
+    row = home.database.read(who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user))
+    return content.words(json.loads(row[0])) if row else ""
 
 
 def seek(home: Home, who: Who, ask: Ask) -> Sought | None:

@@ -265,6 +265,8 @@ def _judged(error: Exception, name: str, trace: _Trace) -> Failure | RetainError
     if isinstance(error, e.ModelConnectionError) or type(error).__module__.startswith("httpx"):
         problem = "the connection broke while it answered" if trace.status else "its service cannot be reached"
         return Failure(unavailable(problem), again=True)
+    if isinstance(error, e.ModelAPIError) and (said := _said(error, trace)):
+        return Failure(unavailable(f"its service broke off{said}"), again=True)
     return Failure(BadAnswer(model=name, problem=f"it cannot be read (it came as {trace.form})"))
 
 
