@@ -15,13 +15,14 @@ USER = "default"
 """Who speaks on a machine of their own, where nobody else is named."""
 
 
-def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
+def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT) -> tuple[Scope, Session]:
     """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
 
+    Where the scope names no agent, it is the session's, and a new session is with `agent`.
     A UUID that is nobody's yet is the client's own, and becomes a session (C4); it is the active one from then on (C5).
     """
     if id is None:
-        mine = of_agent(scope, scope.who.agent or AGENT)
+        mine = of_agent(scope, scope.who.agent or agent)
         try:
             mine.sessions.active()
         except NotFound:
@@ -30,7 +31,7 @@ def enter(scope: Scope, id: str | None = None) -> tuple[Scope, Session]:
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _brought(of_agent(scope, scope.who.agent or AGENT), id)
+        return _brought(of_agent(scope, scope.who.agent or agent), id)
     if scope.who.agent not in (None, session.agent):
         problem = f"{scope.who.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
         raise Invalid(field="agent_id", problem=problem)

@@ -25,7 +25,7 @@ from retain.chat.session import AGENT, USER, enter, of_agent
 from retain.errors import Invalid, RetainError
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.server import problem
+from retain.server import life, problem
 from retain.server.door import Door
 from retain.server.operation import ONCE
 from retain.server.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, VisionRequest
@@ -38,13 +38,16 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The answer, or the events of the turn", "content": {MEDIA: {"schema": {"type": "string"}}}}
 }
 _LOOK_SECONDS = 0.25
+_FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that it is over
 _CUT_OFF = "The turn was cut off, and nobody is at it."
 
 
 def add(app: FastAPI, door: Door) -> None:
     """Give an app the routes of a chat; `app.state.runs` are the turns that run."""
-    app.state.runs = Runs(door.memory.settings.chat_at_once)
-    chat = Chat(door, app.state.runs)
+    settings = door.memory.settings
+    app.state.runs = runs = Runs(settings.chat_at_once)
+    life.during(app, lambda: runs.during(app.state.stopping, settings.stop_seconds * _FINISHING))
+    chat = Chat(door, runs)
     shared: dict[str, Any] = {"tags": ["chat"], "responses": {**_STREAMED, **problems(*STATUSES)}}
     for path, does, model in (
         ("/api/chat", chat.say, Reply | Replies),
@@ -110,7 +113,6 @@ class Chat:
     async def _turn(
         self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
     ) -> Response:
-        agent = agent if agent is not None else agents[0] if agents else None
         principal, scope = await admitted(self._door, request, "write", said.user, agent)
         for one in agents:
             principal.whose(None, one)
@@ -172,7 +174,7 @@ def _ready(scope: Scope, message: str, said: Asked, agents: Sequence[str]) -> tu
     for agent in agents:
         if agent not in (AGENT, scope.who.agent):
             scope.agents.get(agent)
-    return enter(scope, said.session_id)
+    return enter(scope, said.session_id, agent=agents[0] if agents else AGENT)
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:

@@ -178,6 +178,22 @@ class Runs:
             self._sweep()
             return self._running.get(name) or self._over.get(name)
 
+    @contextlib.asynccontextmanager
+    async def during(self, stopping: asyncio.Event, seconds: float) -> AsyncIterator[None]:
+        """As long as the server runs; once it is stopping, turns have so many seconds to finish."""
+
+        async def watch() -> None:
+            await stopping.wait()
+            await self.stop(seconds)
+
+        self._stopping = False
+        watching = asyncio.ensure_future(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await self.stop(0)
+
     async def stop(self, seconds: float) -> None:
         """Start no more, let those that run finish for so long, then end their streams with how to go on."""
         with self._lock:
