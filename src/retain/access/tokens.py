@@ -214,7 +214,8 @@ def _usable(data: bytes) -> Sequence[_Key]:
     except RetainError as error:
         raise ValueError(str(error)) from None
     listed = found.get("keys") if isinstance(found, dict) else None
-    keys = [key for one in listed or () if isinstance(one, dict) and (key := _key(one))]
+    listed = listed if isinstance(listed, list) else []
+    keys = [key for one in listed if isinstance(one, dict) and (key := _key(one))]
     if not keys:
         raise ValueError("it has no public key that can be used (RSA from 2048 bits, EC or Ed25519)")
     return keys
