@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
-from retain.faces import chat, context, keys, knowledge, mcp, run, search, serve, work
+from retain.faces import chat, context, doctor, keys, knowledge, mcp, run, search, serve, work
 from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
 from retain.faces.render import progress, show, table
 from retain.faces.status import status as status_of
@@ -180,6 +180,7 @@ COMMANDS = (
         (),
         {**_STEPS, **_YES},
     ),
+    Command("doctor", doctor.doctor, doctor.ABOUT, doctor.EXAMPLE, (), doctor.ARGUMENTS),
     Command("verify", verify, "Prove that order, references, indexes and isolation are whole.", "retain verify"),
     Command(
         "export",

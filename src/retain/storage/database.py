@@ -102,6 +102,10 @@ class Database(Protocol):
         """What the engine itself finds wrong with its files, indexes, locks and rights."""
         ...
 
+    def engine(self) -> str:
+        """Which engine this is, its version, and how it is set up, for people."""
+        ...
+
     def figures(self) -> dict[str, float]:
         """What the engine can tell of itself at no cost, such as the size of its log or how many connections are in use."""
         ...

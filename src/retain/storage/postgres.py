@@ -271,6 +271,11 @@ class PostgresDatabase:
         with self._alone(self._url) as connection:
             return rights.findings(connection, self._settings)
 
+    def engine(self) -> str:
+        with self._alone(self._url) as connection:
+            said = connection.execute("show server_version").fetchone() or ("",)
+        return f"PostgreSQL {said[0]}, as {self._settings.postgres_role or 'the connecting role'}"
+
     def figures(self) -> dict[str, float]:
         return self._pool.figures()
 

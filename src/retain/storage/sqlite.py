@@ -286,6 +286,10 @@ class SqliteDatabase:
             Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
         ]
 
+    def engine(self) -> str:
+        mode = self._with_reader(lambda connection: connection.pragma("journal_mode"))
+        return f"SQLite {apsw.sqlite_lib_version()}, {mode}, {self._settings.sqlite_durability} durability"
+
     def figures(self) -> dict[str, float]:
         found: dict[str, float] = {"readers": len(self._reading)}
         with suppress(OSError):

@@ -14,7 +14,6 @@ from retain.work import consolidate, embed, reindex, summarize
 from retain.work.job import Done, Job, Progress
 
 _SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
-
 _SWEEP_SECONDS = 3600.0  # a sweep is a write, and a round may come every few seconds
 
 
