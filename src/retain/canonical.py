@@ -15,7 +15,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from retain import masking
 from retain.errors import Invalid, TooLarge
+from retain.masking import Mode
 
 MAX_KEY_BYTES = 512
 MAX_DEPTH = 64
@@ -47,11 +49,12 @@ def key(value: str, field: str) -> str:
     return value
 
 
-def text(value: str, field: str, limit: int) -> str:
-    """Text with NUL and lone surrogates replaced, at most `limit` bytes of UTF-8."""
+def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
+    """Text with NUL and lone surrogates replaced, and secrets as the setting says, at most `limit` bytes of UTF-8."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
-    return within(_clean(value), field, limit)
+    cleaned = within(_clean(value), field, limit)
+    return cleaned if secrets == "off" else within(masking.guard(cleaned, field, secrets), field, limit)
 
 
 def within(value: str, field: str, limit: int) -> str:
@@ -77,16 +80,21 @@ def amount(value: float, field: str) -> float:
     return float(value) + 0.0  # SQLite does not keep the sign of -0.0
 
 
-def dump(value: Json, field: str, limit: int) -> str:
+def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
     """JSON text of a value, at most `limit` bytes; a JsonText is parsed, checked and kept as it is."""
     if isinstance(value, JsonText):
         parsed = parse(value, field)
-        cleaned = _check(parsed, field, 0)
+        cleaned = _guarded(_check(parsed, field, 0), field, secrets)
         kept = cleaned == parsed and not _SURROGATE.search(value)  # one may hide under a key that comes twice
+        kept = kept and (secrets not in ("mask", "reject") or not masking.find(value))  # and so may a secret
         written = str(value) if kept else _write(cleaned)
     else:
-        written = _write(_check(value, field, 0))
+        written = _write(_guarded(_check(value, field, 0), field, secrets))
     return within(written, field, limit)
+
+
+def _guarded(value: Any, field: str, secrets: Mode) -> Any:
+    return value if secrets == "off" else masking.guard_json(value, field, secrets)
 
 
 def parse(written: str, field: str) -> Any:

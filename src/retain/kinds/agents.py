@@ -143,8 +143,9 @@ class Agents(Kind):
         canonical.key(name, "name")
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
+        secrets = self._settings.secrets
         checked: dict[str, str | None] = {
-            field: None if value is None else canonical.text(value, field, most) for field, value in texts.items()
+            field: None if value is None else canonical.text(value, field, most, secrets) for field, value in texts.items()
         }
         names = None if tools is None else [canonical.key(tool, "tools") for tool in tools]
         return {**checked, "name": name, "tools": None if names is None else canonical.dump(names, "tools", most)}

@@ -7,12 +7,12 @@ answers is written at once, if the entries still are what it was given: no later
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from retain import canonical, clock, ids
+from retain import canonical, clock, ids, masking
 from retain.errors import BadAnswer, Conflict, Invalid, ModelError, NoModel, NotFound, PartlyAnswered
 from retain.kinds import draft, entry
 from retain.kinds import findable as index
@@ -216,7 +216,7 @@ class Consolidations(Kind):
         which, due = self._read(look)
         if self._home.models.main is not None and due:
             return self._ask(which, draft.parts(due)[:_MOST_CALLS])
-        drafts = [one for same in draft.by_user(due) for one in draft.extracted(same)]
+        drafts = self._guarded([one for same in draft.by_user(due) for one in draft.extracted(same)])
         return Looked(self._write(lambda tx: self._keep(tx, which, drafts)) if drafts else [])
 
     def _ask(self, which: dict[str, Any], parts: Sequence[Sequence[Old]]) -> Looked:
@@ -227,7 +227,7 @@ class Consolidations(Kind):
         errors: list[ModelError] = []
         for calls, part in enumerate(parts, 1):
             try:
-                drafts = draft.asked(model, part)
+                drafts = self._guarded(draft.asked(model, part))
             except NoModel:
                 raise
             except BadAnswer as error:
@@ -238,6 +238,13 @@ class Consolidations(Kind):
             else:
                 made += self._write(lambda tx, drafts=drafts: self._keep(tx, which, drafts))  # type: ignore[misc]
         return Looked(made, len(parts), errors)
+
+    def _guarded(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """Drafts without what must not be written: what is derived is looked at again."""
+        mode = masking.derived(self._settings.secrets)
+        if mode == "off":
+            return drafts
+        return [replace(one, content=masking.guard(one.content, "content", mode)) for one in drafts]
 
     def _fail(self, tx: Transaction, which: dict[str, Any], part: Sequence[Old], model: str) -> None:
         """Count an answer that could not be used, for each entry of its part; after the last, they are passed over."""

@@ -8,13 +8,15 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from retain import canonical, clock
+from retain import canonical, clock, masking
 from retain.errors import Invalid, RetainError, TooLarge
+from retain.masking import Mode
 from retain.search import chunk
 from retain.texts import documents
 from retain.texts.documents import Media, Read
@@ -111,6 +113,22 @@ def from_text(title: str, text: str, path: str, media: Media | None, limit: int)
 def _known(media: Any) -> None:
     if media is not None and media not in documents.MEDIA:
         raise Invalid(field="media", problem=f"must be one of {', '.join(documents.MEDIA)}, not {str(media)[:50]!r}")
+
+
+def guarded(made: Source, secrets: Mode) -> Source:
+    """A document as it may be written."""
+    if secrets == "off":
+        return made
+    title = masking.guard(made.title, "title", secrets)
+    return replace(made, title=title, read=lambda: _guarded(made.read(), secrets))
+
+
+def _guarded(read: Read, secrets: Mode) -> Read:
+    """What a document says, page by page, where it has pages."""
+    ends = (*read.pages[1:], len(read.text))
+    said = [masking.guard(read.text[a:b], "text", secrets) for a, b in zip(read.pages or (0,), ends, strict=True)]
+    starts = tuple(accumulate((len(page) for page in said[:-1]), initial=0)) if read.pages else ()
+    return replace(read, text="".join(said), title=masking.guard(read.title, "title", secrets), pages=starts)
 
 
 def from_file(file: str | Path, title: str, limit: int) -> Source:

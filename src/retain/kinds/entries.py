@@ -90,8 +90,7 @@ class Entries(Kind):
     def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
         """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
         canonical.key(id, "id")
-        kept = rules.content(content)
-        said = parts(kept)
+        said = parts(kept := rules.content(content, secrets=self._settings.secrets))
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
@@ -216,7 +215,8 @@ class Entries(Kind):
             raise Invalid(field="entries", problem="must be a list of entries that is not empty")
         if len(entries) > self._settings.max_batch:
             raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
-        rows = [rules.imported(given, f"entries[{n}]", agent, self._who.user) for n, given in enumerate(entries)]
+        secrets = self._settings.secrets
+        rows = [rules.imported(one, f"entries[{n}]", agent, self._who.user, secrets) for n, one in enumerate(entries)]
         said = [parts(row["content"]) for row in rows]
         return self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
 
@@ -280,7 +280,7 @@ class Entries(Kind):
             raise Invalid(field="kind", problem=f"must be one of {', '.join(KINDS_OF_ENTRY)}, not {kind!r}")
         if kind != "whiteboard" and board is not None:
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
-        kept = rules.content(content)
+        kept = rules.content(content, secrets=self._settings.secrets)
         where = canonical.key(MAIN_BOARD if board is None else board, "board") if kind == "whiteboard" else None
         values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source)
         said = parts(kept)

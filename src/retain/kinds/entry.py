@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from retain import canonical, clock, ids, tokens
 from retain.errors import Invalid, TooLarge
+from retain.masking import Mode
 from retain.section import Piece, Section
 from retain.tool import Answer, Tool, schema
 
@@ -72,14 +73,14 @@ def tools(journal: Callable[..., Answer], core: Callable[..., Answer], board: Ca
     ]
 
 
-def content(value: str, field: str = "content") -> str:
+def content(value: str, field: str = "content", secrets: Mode = "off") -> str:
     """Content as it is kept: stripped, not blank, and at most 10,000 characters."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     stripped = value.strip()
     if len(stripped) > MOST_CHARACTERS:
         raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MOST_CHARACTERS)
-    kept = canonical.text(stripped, field, 4 * MOST_CHARACTERS)
+    kept = canonical.text(stripped, field, 4 * MOST_CHARACTERS, secrets)
     if not any(letter.isprintable() and not letter.isspace() for letter in kept):  # spaces of no width are blank too
         raise Invalid(field=field, problem="must not be blank")
     return kept
@@ -155,7 +156,7 @@ def everything(
     }
 
 
-def imported(given: Mapping[str, Any], field: str, agent: str, user: str | None) -> dict[str, Any]:
+def imported(given: Mapping[str, Any], field: str, agent: str, user: str | None, secrets: Mode = "off") -> dict[str, Any]:
     """An entry from elsewhere, checked, as the values of its row; what it says of its source is not believed."""
     if not isinstance(given, Mapping):
         raise Invalid(field=field, problem=f"must be an object, not {type(given).__name__}")
@@ -167,7 +168,8 @@ def imported(given: Mapping[str, Any], field: str, agent: str, user: str | None)
         raise Invalid(field=f"{field}.kind", problem=f"must be journal or core, not {kind!r}")
     id = canonical.key(given["id"], f"{field}.id") if "id" in given else ids.uuid7()
     whose = user if user is not None or given.get("user") is None else canonical.key(given["user"], f"{field}.user")
-    row = values(id, agent, kind, None, content(given.get("content", ""), f"{field}.content"), whose, "import")
+    said = content(given.get("content", ""), f"{field}.content", secrets)
+    row = values(id, agent, kind, None, said, whose, "import")
     return {**row, **{name: _moment(given.get(name), f"{field}.{name}") for name in ("created_at", "updated_at")}}
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from retain import canonical, clock, ids
 from retain.errors import Invalid
 from retain.kinds.kind import Kind, Page, Table, Who, cut, own_session, unpack
+from retain.masking import derived
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
 
@@ -89,12 +90,12 @@ def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> 
         "id": ids.uuid7(),
         "route": canonical.key(usage.route, "route"),
         "model": canonical.key(usage.model, "model"),
-        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes),
+        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes, derived(settings.secrets)),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
         "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),
         "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
         "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
-        "error": canonical.text(usage.error, "error", 10_000),
+        "error": canonical.text(usage.error, "error", 10_000, derived(settings.secrets)),
         "user": who.user,
         "agent": who.agent,
         "session": None if session is None else canonical.key(session, "session"),

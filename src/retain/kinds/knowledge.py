@@ -221,6 +221,7 @@ class Knowledge(Kind):
 
     def _keep(self, made: Source) -> tuple[Document, Outcome]:
         """Write a document with its chunks and their rows in the index, unless it is there already as it is."""
+        made = parts.guarded(made, self._settings.secrets)
         there = self._there(made)
         if there is not None and made.same(there):
             return there, "unchanged"

@@ -339,7 +339,7 @@ def row(
     """A new message, checked, as the values of its row."""
     if role not in ROLES:
         raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes)
+    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes, settings.secrets)
     if author is None and role == "assistant":
         author = who.agent
     return {

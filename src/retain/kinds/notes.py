@@ -316,7 +316,7 @@ class Notes(Kind):
         return {"user": self._user(), "agent": self._agent()}
 
     def _text(self, text: str, field: str = "text") -> str:
-        return canonical.text(text, field, self._settings.max_notes_bytes)
+        return canonical.text(text, field, self._settings.max_notes_bytes, self._settings.secrets)
 
 
 def _lines(text: str) -> list[str]:

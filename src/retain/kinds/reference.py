@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import IO, Any
 
-from retain import canonical, clock, placeholder, tokens
+from retain import canonical, clock, masking, placeholder, tokens
 from retain.canonical import JsonText
 from retain.errors import Invalid
+from retain.masking import Mode
 from retain.models import Model
 from retain.section import Piece
 from retain.texts import describe, view
@@ -74,30 +75,41 @@ def ref(row: Sequence[Any]) -> Ref:
     )  # fmt: skip
 
 
-def encoded(content: Output, limit: int) -> tuple[bytes, describe.Media | None]:
+def encoded(content: Output, limit: int, secrets: Mode = "off") -> tuple[bytes, describe.Media | None]:
     """A content as the bytes that are kept, and what it is, where that is known."""
-    if isinstance(content, bytes | bytearray | memoryview):
-        return bytes(content), None
     if isinstance(content, str) and not isinstance(content, JsonText):
         try:
-            return content.encode(), None
+            content = content.encode()
         except UnicodeEncodeError:
-            return _SURROGATE.sub("\ufffd", content).encode(), None
-    return canonical.dump(content, "content", limit).encode(), "json"
+            content = _SURROGATE.sub("\ufffd", str(content)).encode()
+    if isinstance(content, bytes | bytearray | memoryview):
+        return b"".join(_guarded(iter([bytes(content)]), secrets)), None
+    return canonical.dump(content, "content", limit, secrets).encode(), "json"
 
 
-def in_pieces(content: Output | IO[bytes], limit: int) -> tuple[Iterator[bytes], describe.Media | None]:
+def in_pieces(
+    content: Output | IO[bytes], limit: int, secrets: Mode = "off"
+) -> tuple[Iterator[bytes], describe.Media | None]:
     """A content, or what is left to read of a file, piece by piece, and what it is, where that is known."""
     if hasattr(content, "read"):
-        return iter(lambda: content.read(PIECE), b""), None
-    data, media = encoded(content, limit)
+        return _guarded(iter(lambda: content.read(PIECE), b""), secrets), None
+    data, media = encoded(content, limit, secrets)
     return (data[at : at + PIECE] for at in range(0, len(data), PIECE)), media
+
+
+def _guarded(pieces: Iterator[bytes], secrets: Mode) -> Iterator[bytes]:
+    return pieces if secrets == "off" else masking.guard_pieces(pieces, "content", secrets)
 
 
 def over(data: bytes, most: int) -> bool:
     """Whether it is more than so many tokens; a large content is not read to its end to know."""
     begun = data[:_A_LOOK].decode("utf-8", "replace")
     return tokens.estimate(begun) > most or (len(data) > _A_LOOK and tokens.estimate(data.decode("utf-8", "replace")) > most)
+
+
+def one_line(summary: str, limit: int, secrets: Mode) -> str:
+    """A summary as it is kept."""
+    return placeholder.one_line(canonical.text(summary, "summary", limit, secrets))
 
 
 def line(source: str, status: str, mark: str) -> str:

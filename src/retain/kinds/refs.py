@@ -74,14 +74,14 @@ class Preparing:
 
         Without a description, one is written from what it is. What can be refused is refused before anything is stored.
         """
-        limit = self._home.settings.max_attributes_bytes
-        source, status = canonical.text(source, "source", limit), canonical.text(status, "status", limit)
-        description = canonical.text(description, "description", limit)
+        limit, secrets = self._home.settings.max_attributes_bytes, self._home.settings.secrets
+        given = {"source": source, "status": status, "description": description}
+        source, status, description = (canonical.text(said, field, limit, secrets) for field, said in given.items())
         canonical.key(type, "type")
         if key is not None and not placeholder.is_key(canonical.key(key, "key")):
             raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
-        told = canonical.dump(reference.origin(source, status) | reference.an_object(metadata), "metadata", limit)
-        pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes)
+        told = canonical.dump(reference.origin(source, status) | reference.an_object(metadata), "metadata", limit, secrets)
+        pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes, secrets)
         measured = Measure()
         stored = self._home.blobs.take(self._who.tenant, self._owner(session), pieces, measured.see)
         try:
@@ -246,7 +246,7 @@ class Refs(Kind):
         canonical.key(key, "key")
         if type is not None:
             canonical.key(type, "type")
-        line = None if summary is None else placeholder.one_line(canonical.text(summary, "summary", _MOST_SUMMARY))
+        line = None if summary is None else reference.one_line(summary, _MOST_SUMMARY, self._settings.secrets)
         if line == "":
             raise Invalid(field="summary", problem="must not be blank")
         wanted = reference.flag(is_active, "is_active")

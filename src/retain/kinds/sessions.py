@@ -83,7 +83,7 @@ class Sessions(Kind):
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
         new = ids.uuid7() if id is None else canonical.key(id, "id")
-        values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
+        values = self._values(label, {} if attributes is None else attributes)
 
         def work(tx: Transaction) -> Session:
             if not self._insert(tx, new, user, agent, values):
@@ -225,13 +225,13 @@ class Sessions(Kind):
         return tx.run(insert if only_if_none else upsert, id=id, user=user, agent=agent)
 
     def _values(self, label: str | None, attributes: Mapping[str, Any] | None) -> dict[str, str | None]:
-        most = self._settings.max_attributes_bytes
+        most, secrets = self._settings.max_attributes_bytes, self._settings.secrets
         if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
             raise Invalid(field="attributes", problem="must be a JSON object")
-        written = None if attributes is None else canonical.dump(attributes, "attributes", most)
+        written = None if attributes is None else canonical.dump(attributes, "attributes", most, secrets)
         if written is not None and not written.lstrip().startswith("{"):
             raise Invalid(field="attributes", problem="must be a JSON object")
-        return {"label": None if label is None else canonical.text(label, "label", 1000), "attributes": written}
+        return {"label": None if label is None else canonical.text(label, "label", 1000, secrets), "attributes": written}
 
 
 # A session with the number and the moment of its last message. The table itself knows its last activity exact to a minute,

@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from retain import canonical, clock
+from retain import canonical, clock, masking
 from retain import tokens as counting
 from retain.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
@@ -210,6 +210,9 @@ class Summaries(Kind):
             while step := self._step(session, goal):
                 writer = self._writer(step.before.text, session)
                 written = writer.write(step.before.text, step.messages, still_ours)
+                if self._settings.secrets != "off":
+                    said = masking.guard(written.text, "summary", masking.derived(self._settings.secrets))
+                    written = replace(written, text=said)
                 if not self._write(lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True):  # type: ignore[misc]
                     tries += 1
                     break

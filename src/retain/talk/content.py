@@ -10,6 +10,7 @@ from typing import Any
 from retain import canonical, tokens
 from retain.canonical import JsonText
 from retain.errors import Invalid
+from retain.masking import Mode
 from retain.talk import pairing
 
 Content = str | Mapping[str, Any] | JsonText
@@ -23,13 +24,13 @@ _DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no 
 _MOST_OF_A_CALL = 300
 
 
-def read(content: Content, field: str, limit: int) -> tuple[str, int, bool, Mapping[str, Any]]:
+def read(content: Content, field: str, limit: int, secrets: Mode = "off") -> tuple[str, int, bool, Mapping[str, Any]]:
     """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
-        written = canonical.text(content, field, limit)
+        written = canonical.text(content, field, limit, secrets)
         raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
         return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False, {"text": written}
-    raw = canonical.dump(content, field, limit)
+    raw = canonical.dump(content, field, limit, secrets)
     value = json.loads(raw)
     if not isinstance(value, dict):
         raise Invalid(field=field, problem="must be text or a JSON object")
