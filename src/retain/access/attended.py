@@ -160,7 +160,7 @@ class Attended:
     def _hash(self, tx: Transaction, named: Mapping[str, Any]) -> str | None:
         """The hash of the row that is named, None where there is none or it is not one row."""
         table: Table | None = _MAIN.get(self._kind)
-        if not self._on_record or table is None or any(named.get(column) is None for column in table.key):
+        if not self._on_record or table is None or not all(_is_name(named.get(column)) for column in table.key):
             return None
         return fingerprint(tx, table, {column: named[column] for column in table.key})
 
@@ -172,3 +172,8 @@ class Attended:
         columns = table.key if table and all(isinstance(named.get(column), str) for column in table.key) else ()
         names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if isinstance(named.get(n), str)][:1]
         return " ".join([self._kind, *names])
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a row can go by it: what a caller gave is looked at before the verb has refused what no database takes."""
+    return isinstance(value, int) or (isinstance(value, str) and value.isprintable())

@@ -21,7 +21,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 TAGS = {
     "memory": "Over all kinds of memory: search, the context of a model, and the turn that came of it.",
     "chat": "An agent with this memory: one turn of a conversation, whole or as a stream.",
-    "keys": "Who may come in, and to do what.",
+    "access": "Who may come in, and to do what.",
     "admin": "The audit log, and everything of one user: out, or gone.",
     "operations": "How the server is.",
 } | {kind.name: (inspect.getdoc(kind) or "").split("\n")[0] for kind in KINDS}
