@@ -140,7 +140,7 @@ def _session(scope: Scope, id: str) -> str:
     if session.summary:
         lines.append(f"Summary of the first {session.summarized_count}: {indented(session.summary)}")
     for message in shown:
-        who = _line(message.author or message.role)
+        who = f"{message.role} ({_line(message.author)})" if message.author else message.role
         lines.append(f"#{message.seq} {who}: {indented(message.text) if message.text else '(no text)'}")
     return "\n\n".join(lines)
 
