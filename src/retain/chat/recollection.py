@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from retain.kinds.finding import LIKELY
 from retain.memory import Scope
 from retain.search import snippet, words
@@ -15,19 +17,14 @@ _HEAD = (
 _MOST, _TOKENS = 10, 60
 
 
-def recollect(scope: Scope, session: str, seq: int, question: str) -> str:
-    """What is remembered about a question, which is message `seq` of a session."""
-    found = scope.search(question, limit=4 * _MOST, least=LIKELY) if question.strip() else ()
-    hits = [hit for hit in found if not _is_own(hit, session, seq)][:_MOST]
+def recollect(scope: Scope, session: str, question: str, asked_at: datetime | None) -> str:
+    """What was remembered about a question of a session before it was asked."""
+    found = scope.search(question, limit=4 * _MOST, least=LIKELY, until=asked_at) if question.strip() else ()
+    hits = [hit for hit in found if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))][:_MOST]
     if not hits:
         return f"{_HEAD}\n\nNothing is remembered about it."
     looked = words.of_question(question)
     return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *(f"- {_line(hit, looked, session)}" for hit in hits)])
-
-
-def _is_own(hit: Hit, session: str, seq: int) -> bool:
-    """Whether something is the question itself, or an answer like this one."""
-    return hit.kind == "messages" and ((hit.id == session and hit.seq >= seq) or hit.text.startswith(NO_MODEL))
 
 
 def _line(hit: Hit, looked: list[str], session: str) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from retain import canonical, ids
@@ -79,6 +80,7 @@ class Begun:
     images: Sequence[Kept]
     again: bool
     overtaken: bool
+    at: datetime | None = None
 
     @property
     def text(self) -> str:
@@ -102,7 +104,7 @@ def begin(
         again = asked.seq <= found.last_seq
         later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
-        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken)
+        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at)
 
 
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
@@ -146,7 +148,7 @@ def _spoken(memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], e
     agent = _agent(scope)
     model = memory.home.models.named(agent.model if agent else "")
     if model is None:
-        text = recollect(scope, begun.session.id, begun.seq, begun.text)
+        text = recollect(scope, begun.session.id, begun.text, begun.at)
         emit(Event("text", scope.who.agent, {"delta": text, "round": 1}))
         return Spoken([{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}])
     if not isinstance(model, Talker):

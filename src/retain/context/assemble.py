@@ -74,9 +74,9 @@ def assemble(home: Home, who: Who, session: str, message: Content, budget: int |
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
     new = _new(home, message)
-    asked = new.text if new else recall.asked_last(home, who, session)
+    asked, at = (new.text, None) if new else recall.asked_last(home, who, session)
     ask = Ask(session, asked, [canonical.key(name, "others") for name in others])
-    sought = recall.seek(home, who, ask)
+    sought = recall.seek(home, who, ask, at)
     found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given, sought))
     if new is not None and ask.others:
         new = new._replace(text=labelled(found.who.user or "", new.text))

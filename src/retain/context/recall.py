@@ -61,7 +61,7 @@ _BEGINNING, _END = 1_500, 500
 _SHARE, _SMALL = 8, 400
 _OWNER = """select user_id, agent from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
-_ASKED = """select content from messages
+_ASKED = """select content, created_at from messages
             where tenant = :tenant and session_id = :session and role = 'user' and chatter = 0 and exists (
                 select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
             order by seq desc limit 1"""
@@ -81,16 +81,17 @@ def reserve(budget: int) -> int:
     return min(max(budget - _SMALL, 0) // _SHARE, MOST * _PIECE_TOKENS)
 
 
-def asked_last(home: Home, who: Who, session: str) -> str:
-    """What the user said last: what a context is for that has no new message, because that is stored already."""
-    if not home.settings.recall:
-        return ""
-    row = home.database.read(who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user))
-    return content.words(json.loads(row[0])) if row else ""
+def asked_last(home: Home, who: Who, session: str) -> tuple[str, int | None]:
+    """What the user said last, and when: what a context is for that has no new message, because that is stored already."""
+    row = home.settings.recall and home.database.read(who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user))
+    return (content.words(json.loads(row[0])), int(row[1])) if row else ("", None)
 
 
-def seek(home: Home, who: Who, ask: Ask) -> Sought | None:
-    """The first half of the search for what a message is about; None where there is nothing to search for."""
+def seek(home: Home, who: Who, ask: Ask, before: int | None = None) -> Sought | None:
+    """The first half of the search for what a message is about; None where there is nothing to search for.
+
+    For a message that is stored already, only what was there `before` it: nothing else is as much like it as itself.
+    """
     text = ask.message if len(ask.message) <= _BEGINNING + _END else f"{ask.message[:_BEGINNING]}\n{ask.message[-_END:]}"
     if not home.settings.recall or _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
         return None
@@ -99,7 +100,7 @@ def seek(home: Home, who: Who, ask: Ask) -> Sought | None:
         if row is None:
             return None  # who reads the session will say that there is none
         who = replace(who, user=row[0], agent=who.agent or row[1])
-    return finding.seek(home, who, text, Asked(who.user, who.agent), None, _DEPTH)
+    return finding.seek(home, who, text, Asked(who.user, who.agent, until=before), None, _DEPTH)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,522 @@
+"""One turn of an agent, with models that say what they are told to: what is saved, told and tried again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.chat import order, turn
+from retain.chat.event import Answer, Event
+from retain.errors import BadAnswer, Busy, Invalid, KeyReused, ModelError, ModelUnavailable, NotFound, TooLarge
+from retain.models import Model, Models, RemoteModel
+from retain.settings import Settings
+from retain.storage import leases
+from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
+from tests.conftest import SETTINGS
+from tests.models.test_conversation import PIXEL
+
+Open = Callable[..., Memory]
+
+
+class Chat:
+    """A session to talk in, the events that were told, and the model."""
+
+    def __init__(self, url: str, model: Model | None, **changes: Any) -> None:
+        settings = replace(SETTINGS, **changes)
+        self.memory = Memory.open(url, settings=settings, models=Models(settings, main=model))
+        self.model = model
+        self.me: Scope = self.memory.scope("acme", "ada", "scout")
+        self.session = self.me.sessions.add().id
+        self.events: list[Event] = []
+
+    def say(self, message: Any = "Where does my sister live?", **more: Any) -> Answer:
+        return turn.run(self.memory, self.me, self.session, message, emit=self.events.append, **more)
+
+    def told(self, what: str) -> list[dict[str, Any]]:
+        return [dict(event.data) for event in self.events if event.what == what]
+
+    def said(self) -> list[tuple[str, str]]:
+        return [(message.role, message.text) for message in self.me.messages.list(self.session)]
+
+    def asked(self, place: int = -1) -> Asked:
+        assert isinstance(self.model, ScriptedModel)
+        return self.model.asked[place]
+
+
+@pytest.fixture
+def chat(url: str) -> Any:
+    opened: list[Chat] = []
+
+    def make(*answers: Any, model: Model | None = None, **changes: Any) -> Chat:
+        opened.append(Chat(url, model or (ScriptedModel(*answers) if answers else None), **changes))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.memory.close()
+
+
+def test_a_turn_is_told_and_saved(chat: Any) -> None:
+    """A1, T1: context, model, saved turn; the events say what happens; turns.get explains what the model was given."""
+    talk = chat("In Turin.", model=ScriptedModel("In Turin.", cost=0.5))
+    talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
+    done = talk.say(key="k")
+    assert talk.said() == [("user", "Where does my sister live?"), ("assistant", "In Turin.")]
+    assert [event.what for event in talk.events] == ["start", "text", "text", "message", "done"]
+    assert "".join(event["delta"] for event in talk.told("text")) == "In Turin."
+    assert talk.told("start") == [{"key": "k", "session": talk.session, "asked_seq": 1}]
+    assert talk.told("message") == [done.as_json()]
+    assert (done.text, done.model, done.tools, done.cost, done.again) == ("In Turin.", "scripted", [], 0.5, False)
+    saved = talk.me.turns.get(done.turn)
+    assert (saved.first_seq, saved.last_seq) == (2, 2)
+    assert saved.report is not None
+    assert "Mary lives in Turin" in talk.asked().system
+    assert talk.asked().prompt == "Where does my sister live?"
+    (call,) = talk.me.interactions.list()
+    assert (call.id, call.route, call.model, call.session) == (saved.interaction, "chat", "scripted", talk.session)
+    assert problems(talk.memory) == []
+
+
+def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) -> None:
+    talk = chat("Then.")
+    other = talk.me.sessions.add().id
+    for topic in ("tea", "trains", "the garden", "a bicycle", "Turin", "violins", "the weather", "chess"):
+        talk.me.messages.append(other, "user", f"I was thinking about {topic} again.")
+    talk.me.messages.append(other, "user", "The dentist is on Thursday at nine, at Keplerstraße 4.")
+    talk.say("When do I see the dentist?")
+    assert any("Keplerstraße 4" in str(message["content"]) for message in talk.asked().messages)
+
+
+def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
+    """A1: the memory tools of the agent; each round is on record; calls and results are saved in their order."""
+    talk = chat(
+        calling(("save_to_core", {"content": "Mary lives in Turin."}), text="I note that."),
+        calling(("save_to_journal", {"content": "We spoke of Mary."}), ("search_memory", {"query": "Mary"})),
+        "Noted.",
+    )
+    done = talk.say("My sister Mary lives in Turin. Remember it!")
+    assert done.tools == ["save_to_core", "save_to_journal", "search_memory"]
+    assert [role for role, _ in talk.said()] == ["user", "assistant", "tool", "assistant", "tool", "tool", "assistant"]
+    assert {entry.content for entry in talk.me.entries.list()} == {"Mary lives in Turin.", "We spoke of Mary."}
+    whats = [event.what for event in talk.events if event.what != "text"]
+    assert whats == ["start", "tool_call", "tool_result", *["tool_call"] * 2, *["tool_result"] * 2, "message", "done"]
+    assert all(result["ok"] for result in talk.told("tool_result"))
+    assert [message["role"] for message in talk.asked().messages][-3:] == ["assistant", "tool", "tool"]
+    assert len(talk.me.interactions.list()) == 3
+    again = talk.me.context(talk.session, "And?")
+    assert [m["role"] for m in again.messages if m["role"] == "tool"] == ["tool"] * 3
+    assert problems(talk.memory) == []
+
+
+def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown tools, arguments that are none, and a tool that breaks: the turn goes on."""
+    talk = chat(
+        calling(
+            ("fly", {}),
+            ("search_memory", "{not json"),
+            ("save_to_core", {"content": 7}),
+            ("save_to_journal", {"content": "x"}),
+        ),
+        "Sorry.",
+    )
+
+    def explode(*_: Any, **__: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("retain.kinds.entries.Entries._add", explode)
+    talk.say("Do it.")
+    outputs = [text for role, text in talk.said() if role == "tool"]
+    assert [json.loads(output).keys() for output in outputs] == [{"error"}] * 4
+    assert "There is no tool 'fly' here; there are " in outputs[0]
+    assert "not valid JSON" in outputs[1]
+    assert "must be of type string" in outputs[2]
+    assert "boom" not in outputs[3]
+    assert not any(result["ok"] for result in talk.told("tool_result"))
+
+
+def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: str) -> None:
+    """A2: and its notes where its prompt wants them."""
+    settings = replace(SETTINGS)
+    own = ScriptedModel("I am another.", name="other-model")
+    with Memory.open(
+        url, settings=settings, models=Models(settings, main=ScriptedModel("x"), others={"other-model": own})
+    ) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        me.agents.add(
+            "scout", prompt="Be kind. {long_term_memory_notes}", model="other-model", tools=["search_memory", "gone"]
+        )
+        me.notes.append("Ada likes tea.")
+        done = turn.run(memory, me, me.sessions.add().id, "Hi")
+    assert (done.text, done.model) == ("I am another.", "other-model")
+    assert own.asked[0].tools == ["search_memory"]
+    assert own.asked[0].system.startswith("Be kind. ")
+    assert "Ada likes tea." in own.asked[0].system
+
+
+def test_a_model_that_asks_for_tools_without_end(chat: Any) -> None:
+    """P16: so many rounds, then once more without tools; and no answer is no answer."""
+    talk = chat(calling(("search_memory", {"query": "x"})), chat_rounds=2)
+    with pytest.raises(BadAnswer, match="tools without end"):
+        talk.say()
+    assert [asked.use_tools for asked in talk.model.asked] == [True, True, False]
+    assert [role for role, _ in talk.said()] == ["user"]
+
+
+def test_at_most_so_many_tools_at_once(chat: Any) -> None:
+    talk = chat(calling(*[("search_memory", {"query": "x"})] * 20), "Done.")
+    talk.say()
+    outputs = [text for role, text in talk.said() if role == "tool"]
+    assert len(outputs) == 20
+    assert sum("at most 16 tools at once" in output for output in outputs) == 4
+
+
+def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
+    """R5: the model sees the line in the next round, and so does who reads the session."""
+    talk = chat(calling(("manage_long_term_memory", {"operation": "read"})), "Long.")
+    talk.me.notes.append("\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400)))
+    talk.say("Read your notes.")
+    seen = talk.asked().messages[-1]["content"]
+    assert "[MemoryRef: " in seen
+    assert len(seen) < 1000
+    assert [text for role, text in talk.said() if role == "tool"] == [seen]
+    (ref,) = talk.me.refs.list(session=talk.session)
+    assert ref.key in seen
+
+
+@pytest.mark.parametrize("error", [ModelUnavailable(model="m", problem="p"), ValueError("boom")])
+def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(chat: Any, error: Exception) -> None:
+    """P7: typed, told, on record; the same key later goes on without a second message."""
+
+    def fail(asked: Asked) -> str:
+        raise error
+
+    talk = chat(fail, "In Turin.")
+    with pytest.raises(ModelError):
+        talk.say(key="k")
+    assert talk.said() == [("user", "Where does my sister live?")]
+    (told,) = talk.told("error")
+    assert told["error"] == ("ModelUnavailable" if isinstance(error, ModelUnavailable) else "ModelError")
+    assert [event.what for event in talk.events] == ["start", "error", "done"]
+    (call,) = talk.me.interactions.list()
+    assert type(error).__name__ in call.error
+    done = talk.say(key="k")
+    assert (done.text, done.asked_seq, done.again) == ("In Turin.", 1, False)
+    again = talk.say(key="k")
+    assert (again.turn, again.text, again.again, again.tokens_out) == (done.turn, "In Turin.", True, done.tokens_out)
+    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+    assert len(talk.model.asked) == 2
+
+
+def test_a_key_is_for_one_request(chat: Any) -> None:
+    talk = chat("Yes.")
+    talk.say("One.", key="k")
+    with pytest.raises(KeyReused):
+        talk.say("Two.", key="k")
+    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+
+
+def test_a_retry_that_was_overtaken_is_about_its_own_message(chat: Any) -> None:
+    talk = chat(ModelUnavailable(model="m", problem="p"), "Blue.", "In Turin.")
+    with pytest.raises(ModelUnavailable):
+        talk.say(key="k")
+    talk.say("Which colour do I like?")
+    assert talk.say(key="k").text == "In Turin."
+    assert talk.asked().messages[-1]["content"] == "Where does my sister live?"
+
+
+def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
+    """A3: kept, answered, marked; the same question has the same answer, without quoting itself."""
+    talk = chat()
+    assert "Nothing is remembered about it." in talk.say("Hello!").text
+    talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
+    done = talk.say()
+    assert done.without_model
+    assert done.text.startswith("No model is set, so this was written without one.")
+    assert "(entries): Ada's sister Mary lives in Turin." in done.text
+    assert done.text.count("\n- ") == 1
+    stored = talk.me.messages.list(talk.session)[3]
+    assert (stored.role, stored.content["without_model"], stored.author) == ("assistant", True, "scout")
+    later = talk.say()
+    assert "Mary lives in Turin" in later.text
+    assert later.text.count("No model is set") == 1
+    assert len(talk.me.interactions.list()) == 0
+
+
+def test_bad_input_does_nothing(chat: Any) -> None:
+    talk = chat("Yes.")
+    for message in ("", "  ", {"text": ""}):
+        with pytest.raises(Invalid, match="must say something"):
+            talk.say(message)
+    with pytest.raises(NotFound):
+        turn.run(talk.memory, talk.me, "nowhere", "Hi")
+    with pytest.raises(NotFound):
+        turn.run(talk.memory, talk.memory.scope("acme", "eve", "scout"), talk.session, "Hi")
+    with pytest.raises(NotFound):
+        turn.run(talk.memory, talk.memory.scope("umbrella", "ada", "scout"), talk.session, "Hi")
+    with pytest.raises(Invalid, match="key"):
+        talk.say(key=" ")
+    assert talk.said() == []
+    assert talk.model.asked == []
+
+
+def test_an_image_is_shown_once_and_kept(chat: Any) -> None:
+    """A4: to the model as an image, in the conversation as a reference; later turns have the placeholder."""
+    talk = chat("A pixel.", "It was a pixel.")
+    talk.say("What is this?", images=[PIXEL], key="k")
+    parts = talk.asked().messages[-1]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url"]
+    assert parts[1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+    (ref,) = talk.me.refs.list(session=talk.session)
+    assert (ref.type, ref.media, ref.bytes) == ("image", "binary", len(PIXEL))
+    stored = talk.me.messages.list(talk.session)[0].content
+    assert stored["parts"][0] == {
+        "type": "reference", "key": ref.key, "media_type": "image/png",
+        "text": f"[MemoryRef: {ref.key} - An image (PNG, 1 KiB)]",
+    }  # fmt: skip
+    assert talk.say("What is this?", images=[PIXEL], key="k").again
+    talk.say("What was it?")
+    sent = json.dumps(talk.asked().messages, ensure_ascii=False)
+    assert f"[MemoryRef: {ref.key} - An image (PNG, 1 KiB)]" in sent
+    assert "base64" not in sent
+    assert len(talk.me.refs.list(session=talk.session)) == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "error"),
+    [
+        (b"GIF8nothing", Invalid),
+        (b"", Invalid),
+        ("http://169.254.169.254/latest", Invalid),
+        ("file:///etc/passwd", Invalid),
+        ("data:image/png;base64,!!!", Invalid),
+        ("data:image/png;base64,PHNjcmlwdD4=", Invalid),
+        (b"\x89PNG\r\n\x1a\n" + b"0" * (8 << 20), TooLarge),
+        (7, Invalid),
+    ],
+)
+def test_what_is_no_image_is_refused(memory: Memory, me: Scope, image: Any, error: type[Exception]) -> None:
+    """P16, S6: told by its first bytes; no address is ever followed."""
+    session = me.sessions.add().id
+    with pytest.raises(error):
+        turn.run(memory, me, session, "What is this?", images=[image])
+    with pytest.raises(TooLarge):
+        turn.run(memory, me, session, "What is this?", images=[PIXEL] * 9)
+    assert len(me.messages.list(session)) == 0
+
+
+def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
+    """A1: U A U A, in the order in which they came."""
+    gate = threading.Event()
+
+    def slow(asked: Asked) -> str:
+        gate.wait(10)
+        return f"About {asked.prompt}"
+
+    talk = chat(slow)
+    threads = []
+    for number in range(5):
+        threads.append(threading.Thread(target=turn.run, args=(talk.memory, talk.me, talk.session, f"m{number}")))
+        threads[-1].start()
+        until(partial(waiting, talk, number + 1))
+    gate.set()
+    for thread in threads:
+        thread.join()
+    expected = [line for number in range(5) for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))]
+    assert talk.said() == expected
+    assert order._lines == {}
+
+
+def test_a_session_that_is_never_free_is_busy(chat: Any) -> None:
+    """Nothing is kept of who gave up waiting, and the next one is not held up by it."""
+    talk = chat("Yes.", chat_seconds=1)
+    lease = leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 60)
+    assert lease
+    with pytest.raises(Busy, match="another turn of this session"):
+        talk.say()
+    assert talk.said() == []
+    leases.release(talk.memory.database, lease)
+    assert talk.say().text == "Yes."
+
+
+def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "LEASE_SECONDS", 0.3)
+    renewed: list[bool] = []
+    real = leases.renew
+
+    def noted(*given: Any) -> bool:
+        renewed.append(real(*given))
+        return renewed[-1]
+
+    monkeypatch.setattr(leases, "renew", noted)
+
+    def slow(asked: Asked) -> str:
+        until(lambda: len(renewed) >= 4)
+        return "Yes."
+
+    talk = chat(slow)
+    assert talk.say().text == "Yes."
+    assert all(renewed)
+
+
+def test_a_turn_takes_at_most_so_long(chat: Any) -> None:
+    def slow(asked: Asked) -> Any:
+        time.sleep(0.15)
+        return calling(("search_memory", {"query": "x"}))
+
+    talk = chat(slow, chat_seconds=1, chat_rounds=50)
+    with pytest.raises(ModelUnavailable, match="longer than 1 s"):
+        talk.say()
+
+
+def problems(memory: Memory) -> list[str]:
+    return [finding.problem for finding in memory.verify() if finding.problem]
+
+
+def waiting(talk: Chat, number: int) -> bool:
+    return len(order._lines.get(("acme", talk.session), ())) == number
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for what another thread or process is about to do."""
+    for _ in range(3000):
+        if true():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never happened")
+
+
+CHILD = """
+import sys
+from retain import Memory
+from retain.chat import turn
+from retain.settings import Settings
+url, service, session, key, message = sys.argv[1:]
+settings = Settings(model="m", base_url=service, api_key="key-of-a-test", sqlite_ballast_mib=0, model_retries=0)
+memory = Memory.open(url, settings=settings)
+turn.run(memory, memory.scope("acme", "ada", "scout"), session, message, key=key)
+"""
+
+
+def child(url: str, service: FakeService, session: str, key: str, message: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", CHILD, url, service.url, session, key, message])
+
+
+def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scope) -> None:
+    """P1: kill -9 while the model writes; the message is there, and the same key in another process completes the turn."""
+    session = me.sessions.add().id
+    with FakeService("In Turin.") as service:
+        service.misbehave("hang", times=1)
+        running = child(url, service, session, "k", "Where?")
+        until(lambda: len(service.requests) == 1)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        assert [message.text for message in me.messages.list(session)] == ["Where?"]
+        expire(memory, session)
+        again = child(url, service, session, "k", "Where?")
+        assert again.wait(60) == 0
+    assert [(message.role, message.text) for message in me.messages.list(session)] == [
+        ("user", "Where?"),
+        ("assistant", "In Turin."),
+    ]
+    assert problems(memory) == []
+
+
+def expire(memory: Memory, session: str) -> None:
+    """Let the lease of a process that died run out now."""
+    memory.database.write("acme", lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"))
+
+
+def test_turns_of_one_session_are_ordered_between_processes(url: str, memory: Memory, me: Scope) -> None:
+    """A1: a lease that the other process waits for."""
+    session = me.sessions.add().id
+    with FakeService(lambda asked: f"About {asked.prompt}") as service:
+        running = [child(url, service, session, f"k{n}", f"m{n}") for n in range(2)]
+        assert [process.wait(60) for process in running] == [0, 0]
+    said = [(message.role, message.text) for message in me.messages.list(session)]
+    assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
+    assert [text for _, text in said[1::2]] == [f"About {text}" for _, text in said[::2]]
+
+
+STREAMS = [
+    "500",
+    "429",
+    "reset",
+    "early",
+    "stream-error",
+    "invalid-json",
+    "empty",
+    "html",
+    "huge",
+    "junk",
+    "refused",
+    "hang",
+]
+
+
+@pytest.mark.parametrize("how", STREAMS)
+def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any, how: str) -> None:
+    """F7: through a whole turn: typed, never half an answer, and the next try with the same key completes."""
+    with FakeService("In Turin, as she said.", retry_after=60) as service:
+        settings = Settings(
+            model="gpt-5-mini",
+            base_url=service.url,
+            api_key="k" * 20,
+            model_retries=0,
+            model_seconds=2 if how == "hang" else 20,
+        )
+        with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)) as memory:
+            assert isinstance(memory.home.models.main, RemoteModel)
+            me = memory.scope("acme", "ada", "scout")
+            session = me.sessions.add().id
+            service.misbehave(how)
+            with pytest.raises(ModelError):
+                turn.run(memory, me, session, "Where?", key="k", emit=lambda event: None)
+            assert [message.role for message in me.messages.list(session)] == ["user"]
+            service.misbehave("")
+            assert turn.run(memory, me, session, "Where?", key="k").text == "In Turin, as she said."
+            assert [message.role for message in me.messages.list(session)] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("how", ["injection", "babble"])
+def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
+    """F7, S4: an answer that gives orders or forges a placeholder is kept as text, and forges nothing later."""
+    with FakeService("In Turin.") as service:
+        settings = Settings(model="m", base_url=service.url, api_key="k" * 20, sqlite_ballast_mib=0)
+        with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            session = me.sessions.add().id
+            service.misbehave(how, times=1)
+            done = turn.run(memory, me, session, "Where?")
+            assert done.text
+            turn.run(memory, me, session, "And now?")
+            assert "[MemoryRef: 00000000" not in json.dumps(service.requests[-1].body["messages"])
+            assert [m["role"] for m in service.requests[-1].body["messages"]].count("system") == 1
+
+
+def test_a_model_that_cannot_converse_says_so(chat: Any) -> None:
+    class Old:
+        name = "old"
+
+        def complete(self, system: str, prompt: str, *, max_tokens: int) -> Any:
+            raise AssertionError
+
+    talk = chat(model=Old())
+    with pytest.raises(ModelError, match="cannot hold a conversation"):
+        talk.say()
+
+
+def test_a_failing_model_is_a_double_that_works_here(chat: Any) -> None:
+    talk = chat(model=FailingModel())
+    with pytest.raises(ModelUnavailable):
+        talk.say()
