@@ -60,6 +60,8 @@ def serve(settings: Settings, told: Told) -> int:
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket on a port, or an error that says what to do."""
+    if port > 65535:
+        raise SettingsError(where="port", problem=f"{port} is no port: those go to 65535")
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(family, kind)
@@ -70,28 +72,14 @@ def listen(host: str, port: int) -> socket.socket:
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError) as error:
-        raise SettingsError(where="port" if _is_taken(error) else "host", problem=_about(error, host, port)) from None
-    listener.set_inheritable(True)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            what = "stop what listens there, or choose another with --port (0 takes any that is free)"
+            raise SettingsError(where="port", problem=f"{port} on {host} is taken: {what}") from None
+        if error.errno == errno.EACCES:
+            raise SettingsError(where="port", problem=f"{port} is the administrator's: choose one above 1023") from None
+        raise SettingsError(where="host", problem=f"{host} cannot be listened on: {error.strerror or error}") from None
     return listener
-
-
-def _is_taken(error: Exception) -> bool:
-    return isinstance(error, OverflowError) or (
-        isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
-    )
-
-
-def _about(error: Exception, host: str, port: int) -> str:
-    if isinstance(error, OverflowError):
-        return f"{port} is no port: those go to 65535"
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return (
-            f"{port} on {host} is taken: stop what listens there, or choose another with --port (0 takes any that is free)"
-        )
-    if isinstance(error, OSError) and error.errno == errno.EACCES:
-        return f"{port} is for the administrator alone: choose one above 1023"
-    return f"{host} cannot be listened on: {getattr(error, 'strerror', None) or error}"
 
 
 def _address(listener: socket.socket) -> str:
@@ -100,12 +88,20 @@ def _address(listener: socket.socket) -> str:
 
 
 def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
-    settings = memory.settings
-    logs.configure(settings)
+    logs.configure(memory.settings)
+    try:
+        server(memory, ready, parent).run(sockets=[listener])
+    except SystemExit as error:  # it could not start, and has said why
+        return error.code if isinstance(error.code, int) else 1
+    return 0
+
+
+def server(memory: Memory, ready: Callable[[], None], parent: int | None = None) -> Server:
+    """A server over a memory, ready to run on a socket."""
     app = create_app(memory)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, seconds=settings.request_seconds),  # type: ignore[arg-type]
+        http=partial(Connection, seconds=memory.settings.request_seconds),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,
@@ -114,12 +110,7 @@ def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], p
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
-    server = Server(config, app, ready, parent)
-    try:
-        server.run(sockets=[listener])
-    except SystemExit as error:  # it could not start, and has said why
-        return error.code if isinstance(error.code, int) else 1
-    return 0
+    return Server(config, app, ready, parent)
 
 
 class Server(uvicorn.Server):
@@ -136,7 +127,7 @@ class Server(uvicorn.Server):
         """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
         if self.should_exit and self._parent is None:
             os._exit(128 + sig)
-        self.should_exit = True
+        self._stop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
@@ -150,15 +141,20 @@ class Server(uvicorn.Server):
         """The other end was closed: the parent is gone, and nobody is left to stop us."""
         assert self._parent is not None
         asyncio.get_running_loop().remove_reader(self._parent)
+        self._stop()
+
+    def _stop(self) -> None:
+        """Begin to stop; whatever happens then, the process ends in time."""
+        if not self.should_exit:
+            last = threading.Timer(self._stop_seconds, _end)
+            last.daemon = True
+            last.start()
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what runs; meanwhile the port is still open, and whoever comes is told that the server is stopping."""
         loop, guard = asyncio.get_running_loop(), self._app.state.guard
         deadline = loop.time() + self._stop_seconds * _FINISHING
-        last = threading.Timer(self._stop_seconds, _end)
-        last.daemon = True
-        last.start()
         self._app.state.stopping.set()
         while _busy(guard) and loop.time() < deadline:
             await asyncio.sleep(0.02)

@@ -1,0 +1,113 @@
+"""A server on a real port: in a thread of the test, or as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from retain import Memory
+from retain.server.serve import Server, listen, server
+
+COMMAND = str(Path(sys.executable).with_name("retain"))
+
+
+@contextlib.contextmanager
+def running(memory: Memory) -> Iterator[tuple[Server, tuple[str, int]]]:
+    """A server in a thread, and its address."""
+    ready = threading.Event()
+    made = server(memory, ready.set)
+    with listen("127.0.0.1", 0) as listener:
+        address = listener.getsockname()
+        thread = threading.Thread(target=made.run, kwargs={"sockets": [listener]})
+        thread.start()
+        assert ready.wait(30)
+        try:
+            yield made, address
+        finally:
+            made.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def exchange(address: tuple[str, int], *pieces: bytes, timeout: float = 10) -> bytes:
+    """Send pieces over a new connection, and read until the other side closes it."""
+    with socket.create_connection(address, timeout) as connection:
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                connection.sendall(piece)
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while block := connection.recv(65536):
+                found += block
+        return found
+
+
+class Process:
+    """`retain serve` as a process."""
+
+    key = ""
+
+    def __init__(self, database: str, *flags: str, **settings: Any) -> None:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
+        env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
+        command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
+        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.errors: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, f"it ended with {self.process.wait(10)}: {self.errors}"
+        self.url = json.loads(line)["url"]
+        split = urlsplit(self.url)
+        assert split.hostname
+        assert split.port
+        self.address = (split.hostname, split.port)
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.errors.append(line)
+
+    def ask(self, method: str, path: str, body: Any = None, connection: http.client.HTTPConnection | None = None) -> Any:
+        """The status and the JSON of one answer."""
+        mine = connection or http.client.HTTPConnection(*self.address, timeout=20)
+        sent = None if body is None else json.dumps(body)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        mine.request(method, path, sent, headers)
+        answer = mine.getresponse()
+        found = answer.read()
+        if connection is None:
+            mine.close()
+        is_json = "json" in (answer.getheader("Content-Type") or "")
+        return answer.status, json.loads(found) if is_json else found
+
+    def stop(self, number: int = signal.SIGTERM, timeout: float = 20) -> int:
+        """Send a signal and wait; the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()

@@ -1,0 +1,173 @@
+"""`retain serve` as a real process: how it starts, how it ends, and what is lost on the way, which is nothing."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from retain import Memory
+from retain.access.keys import Keys
+from retain.errors import SettingsError
+from retain.server import serve
+from retain.server.door import refuse_open
+from retain.settings import Settings
+from tests.conftest import new_database
+from tests.server.running import Process
+
+
+def refuse(address: str) -> None:
+    raise AssertionError(f"it listens on {address}")
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        settings = Settings(database=f"sqlite:///{tmp_path}/a.db", port=port, sqlite_ballast_mib=0)
+        with pytest.raises(SettingsError, match=f"{port} on 127.0.0.1 is taken.*--port"):
+            serve.serve(settings, refuse)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "said"),
+    [
+        ("127.0.0.1", 70_000, "no port"),
+        ("no-such-host.invalid", 0, "cannot be listened on"),
+        ("192.0.2.1", 0, "cannot be listened on"),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_said(host: str, port: int, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        serve.listen(host, port)
+
+
+def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
+    """S1, P0.1: nothing listens before there is a key; with one, it would."""
+    settings = Settings(database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0, sqlite_ballast_mib=0)
+    for workers in (1, 2):
+        with pytest.raises(SettingsError, match="retain keys create"):
+            serve.serve(replace(settings, workers=workers), refuse)
+    with Memory.open(settings=settings) as memory:
+        Keys(memory.database).create("acme", "a test", ["read"])
+        refuse_open(memory)
+
+
+def test_a_server_waits_for_connections_only_shortly() -> None:
+    assert Settings().serving().postgres_wait_seconds == 2
+    assert Settings.load(env={"RETAIN_POSTGRES_WAIT_SECONDS": "7"}).serving().postgres_wait_seconds == 7
+
+
+def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None:
+    """F10: what runs may finish, new requests are told 503; a second signal ends it at once."""
+    with Process(f"sqlite:///{tmp_path}/a.db", stop_seconds=60, request_seconds=50) as process:
+        assert process.address[1] > 0
+        assert b"retain" in process.ask("GET", "/")[1]
+        with socket.create_connection(process.address) as unfinished:
+            unfinished.sendall(b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+            unfinished.sendall(b"Content-Length: 100\r\n\r\n{")
+            assert process.ask("GET", "/readyz")[0] == 200
+            process.process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + 10
+            while (found := process.ask("GET", "/api/sessions"))[0] != 503 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert found[0] == 503
+            assert "stopping" in found[1]["detail"]
+            assert process.ask("GET", "/healthz")[0] == 200
+            assert process.ask("GET", "/readyz")[0] == 503
+            assert process.process.poll() is None
+            assert process.stop(timeout=5) == 128 + signal.SIGTERM
+
+
+class Writer(threading.Thread):
+    """Appends to a session of its own until nobody answers any more; what was acknowledged is in `acknowledged`."""
+
+    def __init__(self, process: Process, name: str) -> None:
+        super().__init__()
+        self.process, self.session = process, name
+        self.acknowledged: dict[str, int] = {}
+        self.others: set[int] = set()
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection(*self.process.address, timeout=20)
+        for n in range(100_000):
+            body = {"role": "user", "content": f"{self.session} {n}", "key": str(n)}
+            for _ in range(20):  # the same again, as a client would
+                try:
+                    path = f"/api/messages/{self.session}"
+                    status, found = self.process.ask("POST", path, body, connection)
+                except (OSError, http.client.HTTPException):
+                    connection.close()
+                    if self.done.is_set():
+                        return
+                    time.sleep(0.02)
+                    continue
+                if status == 201:
+                    self.acknowledged[body["content"]] = found["seq"]
+                    break
+                self.others.add(status)
+                if self.done.is_set() or status != 503:
+                    return
+                time.sleep(0.02)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "modern"])
+def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
+    """F1, F10: two processes on one port, one of them killed and replaced, then all told to stop, under load throughout."""
+    made = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
+    database = next(made)
+    settings = {"stop_seconds": 8, "rate_per_second": 0, "postgres_pool": 4}
+    with Memory.open(database) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        for n in range(4):
+            me.sessions.add(f"s{n}")
+        _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
+    with Process(database, "--workers", "2", **settings) as process:
+        process.key = key
+        writers = [Writer(process, f"s{n}") for n in range(4)]
+        for writer in writers:
+            writer.start()
+        first = {child.pid for child in psutil.Process(process.process.pid).children()}
+        assert len(first) == 2
+        until(lambda: all(len(writer.acknowledged) > 5 for writer in writers))
+        os.kill(min(first), signal.SIGKILL)
+        until(lambda: len({c.pid for c in psutil.Process(process.process.pid).children()} - first) == 1)
+        count = sum(len(writer.acknowledged) for writer in writers)
+        until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
+        for writer in writers:
+            writer.done.set()
+        began = time.monotonic()
+        assert process.stop() == 0
+        assert time.monotonic() - began < 10
+        for writer in writers:
+            writer.join(30)
+            assert writer.others <= {503}
+        assert not psutil.pid_exists(max(first))
+        assert not any("Traceback" in line for line in process.errors), "".join(process.errors)
+    with Memory.open(database) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        for writer in writers:
+            kept = {message.content["text"]: message.seq for message in me.messages.window(writer.session, last=1000)}
+            assert writer.acknowledged.items() <= kept.items()
+            assert len(kept) - len(writer.acknowledged) <= 1, "at most the one that was not answered"
+        assert all(finding.ok for finding in memory.verify())
+    list(made)
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait for something that is about to be so."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
