@@ -9,15 +9,19 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from retain.access import once
 from retain.errors import RetainError
 from retain.faces.command import version
 from retain.memory import Memory
+from retain.storage.tables import Table
+from retain.storage.verify import count
 from retain.work.embed import lag
 
 REFRESH_SECONDS = 60.0
 FIRST_SECONDS = 2.0
 """So long the first scraper waits for the first counts."""
 _SHARE = 50  # counting may take one part of so many of the time
+_MORE = (Table("audit", order="number"), *once.TABLES)  # besides those of the kinds
 FIGURES = {
     "retain_rows": ("Rows of each table, over all tenants.", ("table",)),
     "retain_tenants": ("Tenants that have written something.", ()),
@@ -66,12 +70,15 @@ class Figures(Collector):
                 family.add_metric(values, value)
             yield family
 
+    def _rows(self) -> dict[str, int]:
+        return self._memory.counts() | count(self._memory.database, _MORE)
+
     def _count(self) -> None:
         started = time.monotonic()
         try:
             tenants = self._memory.tenants()
             found: dict[str, list[tuple[tuple[str, ...], float]]] = {
-                "retain_rows": [((table,), float(rows)) for table, rows in self._memory.counts().items()],
+                "retain_rows": [((table,), float(rows)) for table, rows in self._rows().items()],
                 "retain_tenants": [((), float(len(tenants)))],
                 "retain_info": [((version().removeprefix("retain "), str(self._memory.database.version())), 1.0)],
             }

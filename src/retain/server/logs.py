@@ -31,6 +31,7 @@ _OURS = ("retain", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi",
 _TRUSTED = ("retain", "uvicorn")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MOST_FRAMES = 40
+_FLUSH_SECONDS = 2.0
 _MOST_OF_A_TEXT = 2000
 _REQUESTS = "retain.requests"
 _json = json.JSONEncoder(default=lambda value: safe(str(value))).encode
@@ -120,7 +121,7 @@ class Writer(logging.Handler):
         self._stream = stream
         self._waiting: deque[logging.LogRecord] = deque()
         self._some = threading.Event()
-        self._idle = threading.Event()
+        self._busy = False
         self._thread: threading.Thread | None = None
 
     def createLock(self) -> None:  # noqa: N802 - the library's name
@@ -134,7 +135,6 @@ class Writer(logging.Handler):
             return
         self._waiting.append(record)
         if not self._some.is_set():
-            self._idle.clear()
             self._some.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="retain-log", daemon=True)
@@ -142,13 +142,15 @@ class Writer(logging.Handler):
 
     def flush(self) -> None:
         """Wait for what waits to be written, but not forever."""
-        if self._thread is not None and self._waiting:
-            self._idle.wait(2)
+        deadline = time.monotonic() + _FLUSH_SECONDS
+        while (self._waiting or self._busy) and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def _write(self) -> None:
         while True:
             self._some.wait()
             self._some.clear()
+            self._busy = True  # before anything is taken: what is not written yet waits, or this says so
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 500))]
                 try:
@@ -156,7 +158,7 @@ class Writer(logging.Handler):
                     self._stream.flush()
                 except (OSError, ValueError):  # nobody reads it any more
                     self.dropped += len(records)
-            self._idle.set()
+            self._busy = False
 
     def _line(self, record: logging.LogRecord) -> str:
         try:

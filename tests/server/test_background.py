@@ -1,0 +1,148 @@
+"""The later work inside the server: soon after a write, in spite of failures, without haste, and gone when it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from retain import Memory
+from retain.errors import Unreachable
+from retain.server import background as module
+from retain.server.app import create_app
+from retain.server.background import Background
+from retain.work.embed import lag
+from retain.work.job import Done
+from retain.work.loop import Worked
+from tests.server.conftest import Calling
+
+
+def until(true: Callable[[], Any], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+class Rounds:
+    """A worker that only notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str] | None] = []
+        self.fail = 0
+        self.hang: threading.Event | None = None
+
+    def run(self, tenants: list[str] | None = None, progress: Callable[[int, int], None] | None = None) -> Worked:
+        self.asked.append(tenants)
+        while self.hang and progress:
+            progress(0, 1)
+            self.hang.wait(0.01)
+        if self.fail:
+            self.fail -= 1
+            raise Unreachable(problem="a test")
+        return Worked({"vectors": Done(done=1)})
+
+
+@pytest.fixture
+def rounds() -> Rounds:
+    return Rounds()
+
+
+@pytest.fixture
+def working(open_memory: Callable[..., Memory], rounds: Rounds) -> Iterator[Background]:
+    made = Background(open_memory(work_seconds=30.0))
+    made._worker = rounds  # type: ignore[assignment]
+    yield made
+    made.stop()
+
+
+def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Calling) -> None:
+    """P12: within seconds by default, without a `retain work`."""
+    memory = open_memory()
+    client = calling(over=create_app(memory))
+    headers = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    client.post("/api/sessions", json={"id": "trip"}, headers=headers)
+    client.post("/api/messages/trip", json={"role": "user", "content": "My sister lives in Graz."}, headers=headers)
+    until(lambda: lag(memory.home, "acme").pending == 0)
+    found = client.post("/api/search", json={"query": "where does my sister live"}, headers=headers).json()
+    assert found["hits"]
+    assert found["legs"]["vectors"].startswith("ran")
+
+
+def test_it_can_be_left_to_another_process(open_memory: Callable[..., Memory], calling: Calling) -> None:
+    app = create_app(open_memory(work_inside=False))
+    calling(over=app).get("/healthz")
+    assert app.state.background._thread is None
+
+
+def test_a_write_wakes_it_for_its_tenant_alone(working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHER_SECONDS", 0.05)
+    working.start()
+    until(lambda: rounds.asked == [None])
+    for tenant in ("b", "a", "b"):
+        working.wake(tenant)
+    until(lambda: rounds.asked[1:] == [["a", "b"]])
+    time.sleep(0.1)
+    assert len(rounds.asked) == 2  # and nothing is done without a reason
+
+
+def test_failures_are_told_and_survived(
+    working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Worked | None] = []
+    monkeypatch.setattr(module, "GATHER_SECONDS", 0.01)
+    working._told = lambda worked, seconds: told.append(worked)
+    rounds.fail = 1
+    working.start()
+    until(lambda: told == [None])
+    assert "the later work failed: Unreachable" in caplog.text
+    rest = working._rest(0.0)
+    assert rest > 50  # twice the usual
+    working._failures = 0
+    working.wake("a")
+    until(lambda: len(told) == 2)
+    assert told[1] is not None
+    assert working._failures == 0
+
+
+def test_the_longer_a_round_takes_the_longer_it_rests(working: Background) -> None:
+    """Requests come first."""
+    assert 27 <= working._rest(0.1) <= 30
+    assert working._rest(10.0) >= 0.9 * 190
+    working._failures = 20
+    assert working._rest(100.0) <= module.LONGEST_REST
+
+
+def test_it_stops_in_the_middle_of_a_round(working: Background, rounds: Rounds) -> None:
+    rounds.hang = threading.Event()
+    working.start()
+    until(lambda: rounds.asked)
+    working.stop()
+    assert working._thread is not None
+    assert not working._thread.is_alive()
+
+
+def test_a_tenant_whose_first_write_was_undone_is_no_failure(open_memory: Callable[..., Memory]) -> None:
+    told: list[Worked | None] = []
+    made = Background(open_memory(), lambda worked, seconds: told.append(worked))
+    assert made._round(["nobody"]) >= 0
+    assert told == [Worked({})]
+
+
+def test_two_processes_do_nothing_twice(open_memory: Callable[..., Memory]) -> None:
+    """Leases: what one embeds, the other leaves alone."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    me.messages.extend("s", [{"role": "user", "content": f"Fact {n}."} for n in range(30)])
+    done: list[int] = []
+    pair = [Background(open_memory(), lambda worked, seconds: done.append(worked.done if worked else -1)) for _ in "ab"]
+    threads = [threading.Thread(target=one._round, args=(["acme"],)) for one in pair]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(done) == 30
