@@ -169,9 +169,9 @@ class Attended:
         if self._act.subject:
             return self._act.subject
         table = _MAIN.get(self._kind)
-        columns = table.key if table and all(isinstance(named.get(column), str) for column in table.key) else ()
-        names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if isinstance(named.get(n), str)][:1]
-        return " ".join([self._kind, *names])
+        columns = table.key if table and all(_is_name(named.get(column)) for column in table.key) else ()
+        names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
+        return " ".join([self._kind, *map(str, names)])
 
 
 def _is_name(value: Any) -> bool:

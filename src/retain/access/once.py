@@ -27,6 +27,7 @@ _SETTLE = """update answers set status = :status, version = :version, body = :bo
              where tenant = :tenant and principal = :principal and route = :route and key = :key"""
 _RELEASE = """delete from answers where tenant = :tenant and principal = :principal and route = :route and key = :key
               and status = 0"""
+_OLD = "select 1 from answers where tenant = :tenant and created_at < :cutoff limit 1"
 _SWEEP = """delete from answers where tenant = :tenant and created_at < :cutoff and (principal, route, key) in (
                 select principal, route, key from answers where tenant = :tenant and created_at < :cutoff limit :size)"""
 
@@ -105,3 +106,11 @@ class Once:
 def sweep(tx: Transaction, size: int) -> int:
     """Forget a batch of answers that are older than a day; how many."""
     return tx.run(_SWEEP, cutoff=tx.now - KEPT, size=size)
+
+
+def sweep_all(database: Database, tenant: str, size: int = 500) -> int:
+    """Forget every answer of a tenant that is older than a day, in small batches that nobody has to wait for; how many."""
+    swept = 0
+    while database.read(tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEPT)):  # to look costs no writer anything
+        swept += database.write(tenant, lambda tx: sweep(tx, size), frees=True)
+    return swept

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import getpass
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import metadata
 from typing import Any
 
-from retain.errors import Invalid
+from retain.access import audit
+from retain.access.attended import Act, attended, recorded
+from retain.access.principal import PERMISSIONS, Principal
+from retain.errors import Full, Invalid, ReadOnly
+from retain.kinds.kind import Who
 from retain.memory import Memory
 from retain.settings import Settings
 
@@ -54,6 +61,29 @@ def moment(given: str | None, name: str, *, days: bool = False) -> datetime | No
     except ValueError:
         raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
     return found.astimezone() if days and len(given) == len("2026-01-31") else found
+
+
+def operator(tenant: str) -> Principal:
+    """Whoever works at the command line, as the audit log calls them; who can open the database may do anything."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # nobody that this machine knows
+        name = str(os.getuid())
+    return Principal(tenant, PERMISSIONS, f"cli:{name}")
+
+
+def on_record(memory: Memory, tenant: str, what: str, **named: Any) -> Memory:
+    """The memory, with what is done to it next on record."""
+    who = Who(tenant, source="admin")
+    return Memory(attended(memory.home, who, operator(tenant), Act(what, named)), memory.migrations)
+
+
+def put_on_record(memory: Memory, tenants: Iterable[str], what: str, subject: str = "") -> None:
+    """Put on record what changes nothing or was already done; not where nothing can be written, and in no new tenant."""
+    who, known = operator("").name, memory.tenants() if recorded(memory.settings, what) else []
+    for tenant in {*tenants} & {*known}:
+        with suppress(ReadOnly, Full):
+            memory.database.write(tenant, lambda tx: audit.add(tx, who, what, subject))
 
 
 EVERY = {"--all-tenants": {"action": "store_true", "help": "of every tenant, not only the one of --tenant or the settings"}}

@@ -6,13 +6,10 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retain.access.attended import Act, attended
 from retain.access.keys import Keys, chosen
-from retain.access.principal import PERMISSIONS, Principal
 from retain.errors import Invalid
-from retain.faces.command import Arguments, open_memory
+from retain.faces.command import Arguments, on_record, open_memory
 from retain.faces.render import as_json, plain, show
-from retain.kinds.kind import Who
 from retain.memory import Memory
 
 GROUP = "Keys for the server: who may come in, and what they may do there."
@@ -84,8 +81,7 @@ def revoke(arguments: Arguments) -> int:
 
 def _attended(memory: Memory, tenant: str, what: str, named: dict[str, Any]) -> Keys:
     """The keys of a tenant, with what is done to them on record."""
-    somebody = Principal(tenant, PERMISSIONS, "command line")
-    return Keys(attended(memory.home, Who(tenant, source="admin"), somebody, Act(what, named)).database)
+    return Keys(on_record(memory, tenant, what, **named).database)
 
 
 def _tenant(arguments: Arguments, memory: Memory) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.errors import Invalid
-from retain.faces import chat, context, doctor, keys, knowledge, mcp, run, search, serve, work
-from retain.faces.command import EVERY, Arguments, Command, open_memory, tenants
+from retain.faces import audit, chat, context, doctor, keys, knowledge, mcp, run, search, serve, work
+from retain.faces.command import EVERY, Arguments, Command, on_record, open_memory, put_on_record, tenants
 from retain.faces.render import progress, show, table
 from retain.faces.status import status as status_of
 from retain.memory import Memory
@@ -84,6 +84,8 @@ def export(arguments: Arguments) -> int:
     """Write an export; a file appears only when it is whole."""
     with open_memory(arguments) as memory, progress("exporting") as bar:
         chosen: dict[str, Any] = {"tenants": tenants(arguments, memory), "user": arguments.user, "progress": bar}
+        about = "" if arguments.user is None else f"users {arguments.user}"
+        put_on_record(memory, chosen["tenants"] or memory.tenants(), "export", about)
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
@@ -95,7 +97,7 @@ def export(arguments: Arguments) -> int:
 def import_(arguments: Arguments) -> int:
     """Read an export."""
     with open_memory(arguments, create=True) as memory, progress("importing") as bar, _readable(arguments.file) as file:
-        done = memory.import_(file, progress=bar)
+        done = on_record(memory, memory.settings.tenant, "import").import_(file, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -114,7 +116,11 @@ def purge(arguments: Arguments) -> int:
         if arguments.days is None and not memory.settings.retention_days:
             print("No --days and no retention_days: only expired state and unused contents are removed.", file=sys.stderr)
         chosen = tenants(arguments, memory)
-        done = memory.purge(days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar)
+        # A full disk takes no row before it has room for one.
+        purging = memory if arguments.emergency else on_record(memory, memory.settings.tenant, "purge")
+        done = purging.purge(days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar)
+        if arguments.emergency:
+            put_on_record(memory, chosen or memory.tenants(), "purge", "emergency")
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -126,7 +132,7 @@ def erase(arguments: Arguments) -> int:
     with open_memory(arguments) as memory:
         tenant = arguments.tenant or memory.settings.tenant
         _ask(arguments, f"This removes everything of user {arguments.user} of tenant {tenant} for good.")
-        receipt = memory.erase(arguments.user, tenant=tenant)
+        receipt = on_record(memory, tenant, "users_erase", user=arguments.user).erase(arguments.user, tenant=tenant)
     show(receipt, json_wanted=arguments.json)
     return 0
 
@@ -213,6 +219,7 @@ COMMANDS = (
     Command("keys create", keys.create, keys.CREATE, keys.CREATE_EXAMPLE, ("tenant", "user", "agent"),
             keys.CREATE_ARGUMENTS),
     Command("keys list", keys.list_, keys.LIST, keys.LIST_EXAMPLE, ("tenant",), keys.LIST_ARGUMENTS),
+    Command("audit", audit.audit, audit.ABOUT, audit.EXAMPLE, ("tenant",), audit.ARGUMENTS),
     Command("keys revoke", keys.revoke, keys.REVOKE, keys.REVOKE_EXAMPLE, ("tenant",), keys.REVOKE_ARGUMENTS),
     Command("config show", config_show, "Every setting, its value and where it came from.", "retain config show",
             ("tenant", "user", "agent")),

@@ -34,6 +34,7 @@ _COLUMNS = {
     "Passage": ("seq", "title", "page", "text"),
     "Key": ("id", "name", "permissions", "user", "agent", "expires_at", "last_used_at", "revoked_at"),
     "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
+    "Deed": ("number", "at", "who", "what", "subject", "secrets", "request_id"),
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
 _SHORT = 100

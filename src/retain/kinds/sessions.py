@@ -83,7 +83,7 @@ class Sessions(Kind):
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
         new = ids.uuid7() if id is None else canonical.key(id, "id")
-        values = self._values(label, {} if attributes is None else attributes)
+        values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
 
         def work(tx: Transaction) -> Session:
             if not self._insert(tx, new, user, agent, values):

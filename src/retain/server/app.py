@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from retain.faces.command import version
 from retain.memory import Memory
 from retain.server import (
+    admin,
     background,
     chat,
     conversations,
@@ -63,6 +64,7 @@ def create_app(memory: Memory) -> FastAPI:
     live.add(app, door)
     docs.add(app, door)
     keys.add(app, door)
+    admin.add(app, door)
     chat.add(app, door)
     conversations.add(app, door)
     if mcp:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retain import clock
+from retain.access import once
 from retain.errors import NotFound
 from retain.kinds.kind import Home
 from retain.storage import leases
@@ -68,6 +69,7 @@ class Worker:
         for tenant in known if tenants is None else tenants:
             if time.monotonic() >= self._swept.get(tenant, 0.0):
                 leases.sweep(self._home.database, tenant)
+                once.sweep_all(self._home.database, tenant)
                 self._swept[tenant] = time.monotonic() + _SWEEP_SECONDS
             for job in self._jobs:
                 done[job.name] += self._one(job, tenant, progress)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from retain import clock
+from retain.access import once
 from retain.errors import Full, Invalid, NotFound
 from retain.kinds import findable
 from retain.search.index import Index
@@ -72,6 +73,7 @@ def purge(
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
+        once.sweep_all(database, tenant)
     contents = sum(blobs.collect(tenant) for tenant in due)
     return Purged(done["messages"], done["state"], database.compact(), contents)
 
