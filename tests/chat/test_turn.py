@@ -337,6 +337,30 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
     assert order._lines == {}
 
 
+def test_a_retry_that_comes_while_the_first_try_runs(chat: Any) -> None:
+    """Who lost the connection and asks again waits for the answer, and pays for no second one."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def slow(asked: Asked) -> str:
+        begun.set()
+        gate.wait(10)
+        return "In Turin."
+
+    talk = chat(slow)
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda: answers.append(talk.say(key="k"))) for _ in range(2)]
+    threads[0].start()
+    threads[1].start()
+    assert begun.wait(60)
+    until(partial(waiting, talk, 2))
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert [answer.again for answer in answers] == [False, True]
+    assert len(talk.model.asked) == 1
+    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+
+
 def test_a_session_that_is_never_free_is_busy(chat: Any) -> None:
     """Nothing is kept of who gave up waiting, and the next one is not held up by it."""
     talk = chat("Yes.", chat_seconds=1)
@@ -346,7 +370,8 @@ def test_a_session_that_is_never_free_is_busy(chat: Any) -> None:
         talk.say()
     assert talk.said() == []
     leases.release(talk.memory.database, lease)
-    assert talk.say().text == "Yes."
+    with order.alone(talk.memory.database, "acme", talk.session, 10):
+        assert leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 1) is None
 
 
 def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:

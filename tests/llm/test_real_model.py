@@ -13,6 +13,8 @@ from typing import Literal
 import pytest
 
 from retain import Memory
+from retain.chat import turn
+from retain.chat.event import Event
 from retain.errors import ModelUnavailable
 from retain.models import Model, Models
 from retain.settings import Settings
@@ -96,3 +98,18 @@ def test_it_folds_a_conversation(settings: Settings, tmp_path: Path) -> None:
         ]
         assert len(facts) >= 3, summary.text
         assert len(me.messages.window(session.id, last=50)) == len(TALK)
+
+
+def test_it_chats_with_memory(settings: Settings, tmp_path: Path) -> None:
+    """A1: context, a stream of text, a saved turn; and what was said in another session is remembered."""
+    events: list[Event] = []
+    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        me.agents.add("scout", prompt="Answer in one short sentence, from what you remember.", tools=["none"])
+        me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
+        session = me.sessions.add("trip")
+        done = turn.run(memory, me, session.id, "Where does Mary live?", key="k", emit=events.append)
+        assert "Turin" in done.text
+        assert "".join(event.data["delta"] for event in events if event.what == "text").strip() == done.text
+        assert turn.run(memory, me, session.id, "Where does Mary live?", key="k").again
+        assert [message.role for message in me.messages.list(session.id)] == ["user", "assistant"]

@@ -99,9 +99,10 @@ def begin(
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
     with order.alone(memory.database, scope.who.tenant, found.id, memory.settings.chat_seconds):
+        before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
         asked = scope.messages.append(found.id, "user", said, key=_key(key, "asked"))
-        again = asked.seq <= found.last_seq
+        again = asked.seq <= before
         later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
         yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at)

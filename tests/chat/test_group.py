@@ -1,0 +1,113 @@
+"""A group conversation: an order, private memories, and one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retain import Memory
+from retain.chat import group
+from retain.chat.event import Event
+from retain.errors import Invalid, ModelUnavailable, TooLarge
+from retain.models import Models
+from retain.testing import Asked, ScriptedModel
+from tests.conftest import SETTINGS
+
+
+def opened(url: str, model: ScriptedModel) -> Memory:
+    settings = replace(SETTINGS)
+    return Memory.open(url, settings=settings, models=Models(settings, main=model))
+
+
+def named(asked: Asked) -> str:
+    """The agent who is asked, by its prompt."""
+    return asked.system.split()[2].rstrip(".")
+
+
+def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
+    """A6, J5: in the given order; the system text names the others; nobody sees another's entries."""
+    model = ScriptedModel(lambda asked: f"{named(asked)} agrees.")
+    events: list[Event] = []
+    with opened(url, model) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        session = me.sessions.add().id
+        memory.scope("acme", "ada", "scout").entries.add("Ada likes tea.", kind="core")
+        memory.scope("acme", "ada", "critic").entries.add("Ada is wrong about tea.", kind="core")
+        answers = group.run(memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append)
+        said = [(message.role, message.author, message.text) for message in me.messages.list(session)]
+    assert said == [
+        ("user", None, "Shall we?"),
+        ("assistant", "scout", "scout agrees."),
+        ("assistant", "critic", "critic agrees."),
+    ]
+    assert [(answer.agent, answer.text, answer.asked_seq) for answer in answers] == [
+        ("scout", "scout agrees.", 1),
+        ("critic", "critic agrees.", 1),
+    ]
+    scout, critic = model.asked
+    assert "You are in a group conversation. The other participants: critic." in scout.system
+    assert "The other participants: scout." in critic.system
+    assert ("Ada likes tea." in scout.system, "Ada is wrong" in scout.system) == (True, False)
+    assert ("Ada likes tea." in critic.system, "Ada is wrong" in critic.system) == (False, True)
+    assert [message["content"] for message in critic.messages][-2:] == ["ada: Shall we?", "scout: scout agrees."]
+    assert [(event.what, event.agent) for event in events if event.what in ("start", "message", "done")] == [
+        ("start", "scout"),
+        ("message", "scout"),
+        ("start", "critic"),
+        ("message", "critic"),
+        ("done", None),
+    ]
+
+
+def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: str) -> None:
+    """A6: and what the others said is not said twice."""
+    down = True
+
+    def say(asked: Asked) -> str:
+        if named(asked) == "critic" and down:
+            raise ModelUnavailable(model="m", problem="it is down")
+        return f"{named(asked)} agrees."
+
+    model = ScriptedModel(say)
+    events: list[Event] = []
+    names = ["scout", "critic", "third"]
+    with opened(url, model) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        session = me.sessions.add().id
+        first = group.run(memory, me, session, "Shall we?", names, key="k", emit=events.append)
+        assert [bool(answer.error) for answer in first] == [False, True, False]
+        assert "it is down" in first[1].error
+        assert [event.agent for event in events if event.what == "error"] == ["critic"]
+        down = False
+        second = group.run(memory, me, session, "Shall we?", names, key="k")
+        assert [answer.again for answer in second] == [True, False, True]
+        assert [message.author for message in me.messages.list(session)] == [None, "scout", "third", "critic"]
+    assert len(model.asked) == 4
+
+
+def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
+    events: list[Event] = []
+    with opened(url, ScriptedModel(ModelUnavailable(model="m", problem="it is down"))) as memory:
+        me = memory.scope("acme", "ada", "scout")
+        session = me.sessions.add().id
+        with pytest.raises(ModelUnavailable):
+            group.run(memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append)
+        assert [message.role for message in me.messages.list(session)] == ["user"]
+    assert [event.what for event in events] == ["start", "error", "start", "error", "done"]
+
+
+@pytest.mark.parametrize(
+    ("agents", "error"),
+    [([], Invalid), ("scout", Invalid), (["a", "a"], Invalid), ([""], Invalid), ([str(n) for n in range(17)], TooLarge)],
+)
+def test_who_may_speak_is_checked(open_memory: Callable[..., Memory], agents: Any, error: type[Exception]) -> None:
+    """P16."""
+    memory = open_memory()
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.add().id
+    with pytest.raises(error):
+        group.run(memory, me, session, "Shall we?", agents)
+    assert len(me.messages.list(session)) == 0
