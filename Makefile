@@ -4,6 +4,8 @@ PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
 RUN = $(UV) run --frozen --quiet
 DATABASE ?= sqlite:///retain.db
+HOST ?= 127.0.0.1
+PORT ?= 7700
 DATA ?= ../shared/bench
 
 .PHONY: serve test check generate chaos test-llm bench bench-recall learn setup test-tools clean help
@@ -11,15 +13,8 @@ DATA ?= ../shared/bench
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-serve: setup ## Open the embedded database, bring it up to date, check it, and say what is next
-	@$(RUN) retain migrate up --database $(DATABASE)
-	@$(RUN) retain verify --database $(DATABASE)
-	@$(RUN) retain status --database $(DATABASE)
-	@echo 'The database is ready. This version has no server yet; talk to it from Python (README.md) or from here:'
-	@echo
-	@echo '    .venv/bin/retain sessions add hello --user ada --agent scout --database $(DATABASE)'
-	@echo '    .venv/bin/retain messages append hello user "Remember me." --database $(DATABASE)'
-	@echo '    .venv/bin/retain messages window hello --database $(DATABASE)'
+serve: setup ## The server on the embedded database: HOST, PORT and DATABASE say otherwise
+	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
 test: setup test-tools ## The whole test suite, on SQLite and two PostgreSQL servers
 	$(RUN) pytest -n 3 $(ARGS)
@@ -58,7 +53,7 @@ setup: .cache/ready
 	@mkdir -p .cache && touch .cache/ready
 
 test-tools: ## What the tests need besides Python packages
-	@bash scripts/test_tools.sh
+	@UV=$(UV) bash scripts/test_tools.sh
 
 clean: ## Forget everything that was set up or built
 	rm -rf .venv .cache dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

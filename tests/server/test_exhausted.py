@@ -1,0 +1,64 @@
+"""More clients than connections to the database: bounded answers, nothing left behind, and a quick recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import psycopg
+
+from retain import Memory
+from retain.access.keys import Keys
+from tests.conftest import SETTINGS
+from tests.server.running import running
+
+CLIENTS, ABORTED = 200, 200
+WAIT_SECONDS = 1.0
+
+
+async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
+    """Append to a session over a new connection; the status. Without `wait`, go away at once."""
+    reader, writer = await asyncio.open_connection(*address)
+    body = b'{"role":"user","content":"hello"}'
+    head = f"POST /api/messages/s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
+    writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    await writer.drain()
+    status = int((await reader.readline()).split()[1]) if wait else 0
+    writer.close()
+    return status
+
+
+def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None:
+    """F8: a pool of 4 that is stuck, 200 clients that wait and 200 that do not; then it is no longer stuck."""
+    settings = replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=WAIT_SECONDS, max_in_flight=500, work_inside=False)
+    with Memory.open(postgres_url, settings=settings) as memory, psycopg.connect(postgres_url) as other:
+        memory.scope("acme", "ada", "scout").sessions.add("s")
+        _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
+        with running(memory) as (server, address):
+            assert asyncio.run(ask(address, key)) == 201
+            other.execute("select 1 from retain.sessions for update")
+
+            async def crowd() -> list[int]:
+                waiting = [asyncio.create_task(ask(address, key)) for _ in range(CLIENTS)]
+                await asyncio.gather(*[ask(address, key, wait=False) for _ in range(ABORTED)])
+                while sum(task.done() for task in waiting) < CLIENTS - 4:  # these are answered while all is stuck
+                    await asyncio.sleep(0.02)
+                other.rollback()
+                return await asyncio.gather(*waiting)
+
+            found = asyncio.run(crowd())
+            assert len(found) == CLIENTS
+            assert set(found) <= {201, 503}
+            assert found.count(503) >= CLIENTS - 4
+            assert asyncio.run(ask(address, key)) == 201
+            guard = server._app.state.guard
+            deadline = time.monotonic() + 10
+            while guard.in_flight and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert guard.in_flight == 0
+            sql = """select state, count(*) from pg_stat_activity
+                     where datname = current_database() and pid <> pg_backend_pid() group by state"""
+            states: dict[str, int] = dict(other.execute(sql).fetchall())
+            assert set(states) <= {"idle"}, states
+            assert sum(states.values()) <= 4
