@@ -21,7 +21,8 @@ def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answ
     if asked is None:
         raise NotFound(what="turn", id=key)
     turn = _saved(scope, session, _key(key, f"said {agent}"))
-    return None if turn is None else _answer(scope, Begun(scope, found, key, "", asked, (), True, False), agent, turn, None)
+    begun = Begun(scope, found, key, message="", seq=asked, images=(), again=True, overtaken=False)
+    return None if turn is None else _answer(scope, begun, agent, turn, None)
 
 
 def running(scope: Scope, session: str) -> bool:

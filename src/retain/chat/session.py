@@ -24,10 +24,10 @@ def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT) -> tuple[S
     if id is None:
         mine = of_agent(scope, scope.who.agent or agent)
         try:
-            mine.sessions.active()
+            return mine, mine.sessions.active()
         except NotFound:
             _require(mine)
-        return mine, mine.sessions.resume()
+            return mine, mine.sessions.resume()
     try:
         session = scope.sessions.get(id)
     except NotFound:

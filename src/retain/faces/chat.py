@@ -17,7 +17,7 @@ from retain.errors import Invalid, NotFound, RetainError
 from retain.faces import context
 from retain.faces.command import Arguments, open_memory, whose
 from retain.faces.partner import Here, There
-from retain.faces.render import plain, show
+from retain.faces.render import plain
 from retain.settings import Settings
 
 ABOUT = "Talk with an agent that remembers; lines from a pipe are answered one by one."
@@ -31,7 +31,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--url": {"metavar": "URL", "help": "a retain server; its key is taken from RETAIN_KEY"},
 }
 HELP = """/new           start a new conversation
-/sessions      the conversations there are
+/sessions      the conversations there are, with how many messages
 /go ID         go on in one of them
 /why           what the last answer was given to go by
 /quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
@@ -131,7 +131,11 @@ class _Terminal:
             self._partner.new()
             self._greet()
         elif word == "/sessions":
-            show(self._partner.scope.sessions.list(limit=_SESSIONS), json_wanted=False)
+            for session in self._partner.scope.sessions.list(limit=_SESSIONS):
+                here = "*" if session.id == self._partner.session.id else " "
+                print(
+                    plain(f"{here} {session.id}  {session.updated_at:%Y-%m-%d %H:%M}  {session.count:>4}  {session.label}")
+                )
         elif word == "/go" and rest.strip():
             self._partner.go(rest.strip())
             self._greet()

@@ -22,7 +22,7 @@ from retain.access.principal import Permission, Principal
 from retain.chat import group, images, saved, turn, wire
 from retain.chat.event import Answer, Event
 from retain.chat.session import AGENT, USER, enter, of_agent
-from retain.errors import Invalid, RetainError
+from retain.errors import Invalid, Overloaded, RetainError
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life, problem
@@ -39,7 +39,6 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 }
 _LOOK_SECONDS = 0.25
 _FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that it is over
-_CUT_OFF = "The turn was cut off, and nobody is at it."
 
 
 def add(app: FastAPI, door: Door) -> None:
@@ -203,20 +202,21 @@ async def _elsewhere(scope: Scope, session: str, key: str, agents: Sequence[str]
         running = saved.running(scope, session)  # asked first: what ends in between is found saved
         return running, saved.find(scope, session, key, agent)
 
-    for agent in agents:
-        while True:
-            running, found = await run_in_threadpool(look, agent)
-            if found is not None or not running:
-                break
-            await asyncio.sleep(_LOOK_SECONDS)
-            if time.monotonic() >= beat:
-                beat = time.monotonic() + BEAT_SECONDS
-                yield BEAT
-        after += 1
-        if found is not None:
+    try:
+        for agent in agents:
+            while True:
+                running, found = await run_in_threadpool(look, agent)
+                if found is not None or not running:
+                    break
+                await asyncio.sleep(_LOOK_SECONDS)
+                if time.monotonic() >= beat:
+                    beat = time.monotonic() + BEAT_SECONDS
+                    yield BEAT
+            if found is None:
+                raise Overloaded(problem="the turn was cut off, and nobody is at it", seconds=problem.RETRY_SECONDS)
+            after += 1
             yield written(after, "message", wire.reply(found))
-        else:
-            detail = f"{_CUT_OFF} {wire.kept(key)}"
-            told = {"type": "CutOff", "detail": detail, "status": 503, "session_id": session, "key": key}
-            yield written(after, "error", {"agent_id": agent, **told})
+    except RetainError as error:
+        after += 1
+        yield written(after, "error", wire.failure(error, session, key))
     yield written(after + 1, "done", {})
