@@ -14,7 +14,6 @@ from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -42,6 +41,7 @@ from retain.faces.command import version
 from retain.memory import Memory
 from retain.server import mcp_prompts as prompts
 from retain.server import mcp_resources as resources
+from retain.server import mcp_stdio
 from retain.server.mcp_guest import Guest
 from retain.server.mcp_tools import Tools, result, unknown
 from retain.server.mcp_ways import Verbs
@@ -141,9 +141,7 @@ def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest]) ->
 
 async def over_stdio(guest: Guest, profile: Profile) -> None:
     """Serve one guest over standard input and output, until the input ends."""
-    server = make(guest.memory, profile, lambda _: guest)
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    await mcp_stdio.serve(make(guest.memory, profile, lambda _: guest))
 
 
 async def _ask(ctx: Context, ask: Callable[..., T], *given: Any, uri: str | None = None) -> T:
