@@ -1,0 +1,119 @@
+"""What is done is on record with the change itself, whatever the verb, and costs the verbs nothing to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.access import audit
+from retain.access.attended import ADDED, Act, attend, attended, recorded
+from retain.access.audit import Deed
+from retain.access.once import Answer
+from retain.access.principal import PERMISSIONS, Principal
+from retain.errors import Conflict, Invalid, NotFound
+from retain.faces.render import as_json
+
+ME = Principal("acme", PERMISSIONS, "ci (k1)")
+
+
+def render(found: Any) -> Answer:
+    """As a face would."""
+    return Answer(200, json.dumps(as_json(found)), getattr(found, "version", None))
+
+
+def do(memory: Memory, what: str, call: Callable[[Scope], Any], /, **named: Any) -> Answer:
+    """Do one thing in Ada's scope, attended."""
+    who = memory.scope("acme", "ada", "scout").who
+    return attend(memory.home, who, ME, Act(what, named, request_id="r1"), lambda home: call(Scope(home, who)), render)
+
+
+def deeds(memory: Memory) -> list[Deed]:
+    """The log, the oldest first."""
+    return audit.listed(memory.database, "acme").items[::-1]
+
+
+def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
+    do(memory, "state_set", lambda me: me.state.set("theme", "dark"), key="theme", value="dark")
+    do(memory, "notes_append", lambda me: me.notes.append("- tea"), text="- tea")
+    entry = json.loads(do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea."), content="…").body)
+    do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]), id=entry["id"])
+    found = deeds(memory)
+    assert [(deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found] == [
+        (1, "ci (k1)", "state_set", "state user:ada theme", "r1"),
+        (2, "ci (k1)", "notes_append", "notes ada scout", "r1"),
+        (3, "ci (k1)", "entries_add", f"entries {entry['id']}", "r1"),
+        (4, "ci (k1)", "entries_remove", f"entries {entry['id']}", "r1"),
+    ]
+    assert "tea" not in json.dumps(as_json(found))
+
+
+def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
+    """The hashes of before and after chain the changes of a thing, so that one that went round the log shows."""
+    for value in (1, 2, 3):
+        do(memory, "state_set", partial(lambda value, me: me.state.set("n", value), value), key="n")
+    do(memory, "state_remove", lambda me: me.state.remove("n"), key="n")
+    first, second, third, last = deeds(memory)
+    assert first.before is None
+    assert (second.before, third.before, last.before) == (first.after, second.after, third.after)
+    assert len({first.after, second.after, third.after}) == 3
+    assert last.after is None
+    do(memory, "agents_add", lambda me: me.agents.add("scout"), name="scout")
+    do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"), name="scout")
+    made, edited = deeds(memory)[-2:]
+    assert edited.before == made.after != edited.after
+    memory.scope("acme").agents.edit("scout", prompt="by a back door")
+    do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"), name="scout")
+    assert deeds(memory)[-1].before != edited.after
+
+
+def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Memory) -> None:
+    for call in (lambda me: me.entries.remove("nobody"), lambda me: me.state.set("", 1)):
+        with pytest.raises((NotFound, Invalid)):
+            do(memory, "entries_remove", call, id="nobody")
+    with pytest.raises(Conflict):
+        do(memory, "state_set", lambda me: me.state.set("k", 1, if_version=7), key="k")
+    assert deeds(memory) == []
+
+
+def test_what_is_only_added_is_on_record_where_everything_is(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory()
+    assert not any(recorded(memory.settings, what) for what in ADDED)
+    assert not recorded(memory.settings, "notes_read", reads=True)
+    session = memory.scope("acme", "ada", "scout").sessions.add()
+    do(memory, "messages_append", lambda me: me.messages.append(session.id, "user", "hello"), session=session.id)
+    assert deeds(memory) == []
+    every, none = open_memory(audit="all"), open_memory(audit="off")
+    do(none, "state_set", lambda me: me.state.set("k", 1), key="k")
+    do(every, "messages_append", lambda me: me.messages.append(session.id, "user", "hello"), session=session.id)
+    assert [(deed.what, deed.subject) for deed in deeds(memory)] == [("messages_append", f"messages {session.id}")]
+
+
+def test_a_secret_that_was_found_is_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(secrets="flag")
+    secret = "gh" + "p_" + "a1" * 18
+    do(memory, "state_set", lambda me: me.state.set("k", [secret, secret]), key="k")
+    do(memory, "state_set", lambda me: me.state.set("k", "nothing"), key="k")
+    assert [deed.secrets for deed in deeds(memory)] == [2, 0]
+
+
+def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: Memory) -> None:
+    home = attended(memory.home, memory.scope("acme").who, ME, Act("import"))
+    for tenant in ("acme", "acme", "other"):
+        home.database.write(tenant, lambda tx: tx.run("delete from state where tenant = :tenant"))
+    assert [deed.what for deed in deeds(memory)] == ["import"]
+    assert len(audit.listed(memory.database, "other")) == 1
+    assert home.database.name == memory.database.name
+
+
+def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
+    do(memory, "state_set", lambda me: me.state.set("theme", "CANARY"), key="theme")
+    who = memory.scope("acme").who
+    erasing = Memory(attended(memory.home, who, ME, Act("users_erase", {"user": "ada"})), memory.migrations)
+    erasing.erase("ada", tenant="acme")
+    assert [(deed.what, deed.subject) for deed in deeds(memory)][1:] == [("users_erase", "users ada")]
+    assert all(finding.ok for finding in memory.verify())
