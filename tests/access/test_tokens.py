@@ -236,7 +236,8 @@ def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: Tokens
 
 def test_the_tenant_is_the_claim_that_the_settings_name(settings: Settings) -> None:
     named = Tokens(replace(settings, jwt_tenant="https://example.org/org"))
-    assert named.check(signed(**{"https://example.org/org": "theirs"})).principal.tenant == "theirs"
+    said: dict[str, Any] = {"https://example.org/org": "theirs"}
+    assert named.check(signed(**said)).principal.tenant == "theirs"
     with pytest.raises(Unauthorized):
         named.check(signed())
 
