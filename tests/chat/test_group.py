@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from retain import Memory
+from retain import Memory, Scope
 from retain.chat import group
 from retain.chat.event import Event
 from retain.errors import Invalid, ModelUnavailable, TooLarge
@@ -99,15 +98,17 @@ def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
     assert [event.what for event in events] == ["start", "error", "start", "error", "done"]
 
 
-@pytest.mark.parametrize(
-    ("agents", "error"),
-    [([], Invalid), ("scout", Invalid), (["a", "a"], Invalid), ([""], Invalid), ([str(n) for n in range(17)], TooLarge)],
-)
-def test_who_may_speak_is_checked(open_memory: Callable[..., Memory], agents: Any, error: type[Exception]) -> None:
+def test_who_may_speak_is_checked(memory: Memory, me: Scope) -> None:
     """P16."""
-    memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
     session = me.sessions.add().id
-    with pytest.raises(error):
-        group.run(memory, me, session, "Shall we?", agents)
+    wrong: list[tuple[Any, type[Exception]]] = [
+        ([], Invalid),
+        ("scout", Invalid),
+        (["a", "a"], Invalid),
+        ([""], Invalid),
+        ([str(number) for number in range(17)], TooLarge),
+    ]
+    for agents, error in wrong:
+        with pytest.raises(error):
+            group.run(memory, me, session, "Shall we?", agents)
     assert len(me.messages.list(session)) == 0

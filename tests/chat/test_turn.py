@@ -292,27 +292,28 @@ def test_an_image_is_shown_once_and_kept(chat: Any) -> None:
     assert len(talk.me.refs.list(session=talk.session)) == 1
 
 
-@pytest.mark.parametrize(
-    ("image", "error"),
-    [
-        (b"GIF8nothing", Invalid),
-        (b"", Invalid),
-        ("http://169.254.169.254/latest", Invalid),
-        ("file:///etc/passwd", Invalid),
-        ("data:image/png;base64,!!!", Invalid),
-        ("data:image/png;base64,PHNjcmlwdD4=", Invalid),
-        (b"\x89PNG\r\n\x1a\n" + b"0" * (8 << 20), TooLarge),
-        (7, Invalid),
-    ],
-)
-def test_what_is_no_image_is_refused(memory: Memory, me: Scope, image: Any, error: type[Exception]) -> None:
-    """P16, S6: told by its first bytes; no address is ever followed."""
+NO_IMAGES: list[tuple[Any, type[Exception]]] = [
+    (b"GIF8nothing", Invalid),
+    (b"", Invalid),
+    ("http://169.254.169.254/latest", Invalid),
+    ("file:///etc/passwd", Invalid),
+    ("data:image/png;base64,!!!", Invalid),
+    ("data:image/png;base64,PHNjcmlwdD4=", Invalid),
+    (b"\x89PNG\r\n\x1a\n" + b"0" * (8 << 20), TooLarge),
+    (7, Invalid),
+]
+
+
+def test_what_is_no_image_is_refused(memory: Memory, me: Scope) -> None:
+    """P16, S6: told by its first bytes; no address is ever followed; nothing is kept."""
     session = me.sessions.add().id
-    with pytest.raises(error):
-        turn.run(memory, me, session, "What is this?", images=[image])
+    for image, error in NO_IMAGES:
+        with pytest.raises(error):
+            turn.run(memory, me, session, "What is this?", images=[image])
     with pytest.raises(TooLarge):
         turn.run(memory, me, session, "What is this?", images=[PIXEL] * 9)
     assert len(me.messages.list(session)) == 0
+    assert len(me.refs.list()) == 0
 
 
 def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
@@ -421,6 +422,8 @@ def until(true: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
+PROCESSES = ["sqlite", "modern"]
+"""A process takes seconds to start; one server is like the other here."""
 CHILD = """
 import sys
 from retain import Memory
@@ -437,6 +440,7 @@ def child(url: str, service: FakeService, session: str, key: str, message: str) 
     return subprocess.Popen([sys.executable, "-c", CHILD, url, service.url, session, key, message])
 
 
+@pytest.mark.parametrize("engine", PROCESSES, indirect=True)
 def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scope) -> None:
     """P1: kill -9 while the model writes; the message is there, and the same key in another process completes the turn."""
     session = me.sessions.add().id
@@ -462,6 +466,7 @@ def expire(memory: Memory, session: str) -> None:
     memory.database.write("acme", lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"))
 
 
+@pytest.mark.parametrize("engine", PROCESSES, indirect=True)
 def test_turns_of_one_session_are_ordered_between_processes(url: str, memory: Memory, me: Scope) -> None:
     """A1: a lease that the other process waits for."""
     session = me.sessions.add().id
