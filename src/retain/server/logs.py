@@ -36,6 +36,7 @@ _MOST_OF_A_TEXT = 2000
 _REQUESTS = "retain.requests"
 _json = json.JSONEncoder(default=lambda value: safe(str(value))).encode
 _NAMES = {number: name.upper() for name, number in _LEVELS.items()}
+_EMPTY = {**logging.makeLogRecord({"name": _REQUESTS, "msg": "request", "module": "watch"}).__dict__, "args": None}
 _log = logging.getLogger(_REQUESTS)
 
 
@@ -167,17 +168,6 @@ class Writer(logging.Handler):
             return json.dumps({"level": "error", "event": f"a line of the log failed: {type(error).__name__}"})
 
 
-class _Record(logging.LogRecord):
-    """The record of a request, without what nobody asks of it."""
-
-    name, msg, args, stack_info, exc_text = _REQUESTS, "request", None, None, None
-    pathname, lineno, module, funcName = __file__, 0, "watch", "tell"  # noqa: N815 - the library's name
-    thread = threadName = process = processName = taskName = None  # noqa: N815
-
-    def __init__(self) -> None:
-        """Nothing."""
-
-
 class _AlreadyTold(logging.Filter):
     """The web server reports again, without the request's id, what was on record for a request."""
 
@@ -211,7 +201,8 @@ def request(level: int, fields: Mapping[str, Any], error: BaseException | None =
     """Put a request on record; the library's own way to make a record takes longer than all else here."""
     if not _log.isEnabledFor(level):
         return
-    record = _Record()
-    record.__dict__ |= {"levelno": level, "levelname": _NAMES[level], "created": time.time(), FIELDS: fields}
-    record.exc_info = None if error is None else (type(error), error, error.__traceback__)
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    told = {"levelno": level, "levelname": _NAMES[level], "created": time.time(), FIELDS: fields}
+    told["exc_info"] = None if error is None else (type(error), error, error.__traceback__)
+    record.__dict__ = _EMPTY | told
     _log.handle(record)
