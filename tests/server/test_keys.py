@@ -1,0 +1,94 @@
+"""Keys over HTTP: made by who may as much, for the own tenant, shown once, on record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from tests.server.conftest import HERE, URL, Calling
+from tests.storage.behind import raw
+
+
+def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, url: str) -> None:
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    said = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
+    made = http.post("/api/keys", json=said)
+    assert made.status_code == 201
+    assert made.headers["cache-control"] == "no-store"
+    body = made.json()
+    text = body.pop("key")
+    assert (body["name"], body["permissions"], body["user"]) == ("ci", ["read", "write"], "ada")
+    guest = TestClient(app, URL, headers={"X-API-Key": text}, client=HERE)
+    assert guest.get("/api/me").json()["name"] == f"ci ({body['id']})"
+    assert guest.get("/api/keys").status_code == 403
+    listed = http.get("/api/keys")
+    assert [key["name"] for key in listed.json()["data"]] == ["a test", "ci"]
+    assert text.rpartition("_")[2] not in listed.text
+    gone = http.delete(f"/api/keys/{body['id']}")
+    assert gone.json()["revoked_at"]
+    assert guest.get("/api/me").status_code == 401
+    with raw(url) as database:
+        rows = [tuple(row) for row in database.all("select * from audit")]
+    assert text.rpartition("_")[2] not in repr(rows)
+    assert repr(rows).count(f"keys {body['id']}") == 2, "made, and revoked"
+
+
+def test_the_first_key_that_is_made_over_http_closes_the_door(calling: Calling, engine: str) -> None:
+    if engine != "sqlite":
+        pytest.skip("only a file is open")
+    here = calling(None)
+    text = here.post("/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}).json()["key"]
+    assert here.get("/api/me").status_code == 401
+    assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
+
+
+def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
+    http = calling("acme", ["admin", "read"])
+    assert http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code == 201
+    found = http.post("/api/keys", json={"name": "x", "permissions": ["read", "delete"]})
+    assert (found.status_code, "delete" in found.json()["detail"]) == (403, True)
+    assert len(http.get("/api/keys").json()["data"]) == 2
+
+
+def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
+    for bound in ({"user": "ada"}, {"agent": "scout"}):
+        http = calling("acme", **bound)
+        assert http.get("/api/keys").status_code == 403
+        assert http.post("/api/keys", json={"name": "x", "permissions": ["read"]}).status_code == 403
+        assert http.delete("/api/keys/x").status_code == 403
+
+
+def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -> None:
+    """P11."""
+    theirs, text = Keys(memory.database).create("theirs", "their name", ["read"])
+    http = calling("acme")
+    foreign, nobodys = (http.delete(f"/api/keys/{id}") for id in (theirs.id, "a" * 16))
+    assert foreign.status_code == nobodys.status_code == 404
+    assert foreign.json()["detail"].replace(theirs.id, "") == nobodys.json()["detail"].replace("a" * 16, "")
+    assert "their name" not in http.get("/api/keys").text
+    assert Keys(memory.database).check(text).principal.tenant == "theirs"
+
+
+def test_a_bad_request_makes_no_key(http: TestClient) -> None:
+    for said in (
+        {},
+        {"name": "x"},
+        {"name": "x", "permissions": []},
+        {"name": "x", "permissions": ["root"]},
+        {"name": "x", "permissions": "read"},
+        {"name": "", "permissions": ["read"]},
+        {"name": "x", "permissions": ["read"], "tenant": "other"},
+        {"name": "x", "permissions": ["read"], "expires_at": "2001-01-01T00:00:00Z"},
+        {"name": "x", "permissions": ["read"], "expires_at": "2999-01-01T00:00:00"},
+        {"name": "x", "permissions": ["read"], "expires_at": "soon"},
+    ):
+        assert http.post("/api/keys", json=said).status_code == 422, said
+    assert http.get("/api/keys", params={"limit": "0"}).status_code == 422
+    assert http.get("/api/keys", params={"after": "x"}).status_code == 422
+    assert len(http.get("/api/keys").json()["data"]) == 1
