@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
@@ -47,17 +47,34 @@ def add(app: FastAPI, door: Door) -> None:
     app.state.runs = runs = Runs(settings.chat_at_once)
     life.during(app, lambda: runs.during(app.state.stopping, settings.stop_seconds * _FINISHING))
     chat = Chat(door, runs)
-    shared: dict[str, Any] = {"tags": ["chat"], "responses": {**_STREAMED, **problems(*STATUSES)}}
+    streamed = {**_STREAMED, **problems(*STATUSES)}
     for path, does, model in (
         ("/api/chat", chat.say, Reply | Replies),
         ("/agent/run", chat.run, Reply),
         ("/agent/vision", chat.see, Reply),
     ):
         name = path.removeprefix("/api").strip("/").replace("/", "_")
-        how: dict[str, Any] = {"name": name, "operation_id": name, "openapi_extra": {"x-retain-permission": "write"}}
-        app.add_api_route(path, does, methods=["POST"], response_model=model, **how, **shared)
-    how = {"name": "chat_events", "operation_id": "chat_events", "openapi_extra": {"x-retain-permission": "read"}}
-    app.add_api_route("/api/chat/turns/{key:path}/events", chat.events, response_class=Response, **how, **shared)
+        how = documented(name, does, "write", **{"Idempotency-Key": "The turn's key."})
+        app.add_api_route(path, does, methods=["POST"], response_model=model, responses=streamed, **how)
+    how = documented("chat_events", chat.events, "read")
+    app.add_api_route("/api/chat/turns/{key:path}/events", chat.events, response_class=Response, responses=streamed, **how)
+
+
+def documented(name: str, does: Callable[..., Any], needs: Permission, **more: str) -> dict[str, Any]:
+    """How a route of a chat is described."""
+    headers = {"X-Retain-User": "Whose memory is meant.", "X-Retain-Agent": "Which agent's memory is meant.", **more}
+    said = [
+        {"name": header, "in": "header", "required": False, "description": about, "schema": {"type": "string"}}
+        for header, about in headers.items()
+    ]
+    extra = {"parameters": said, "x-retain-permission": needs}
+    return {
+        "name": name,
+        "operation_id": name,
+        "tags": ["chat"],
+        "summary": (does.__doc__ or "").split("\n")[0],
+        "openapi_extra": extra,
+    }
 
 
 async def admitted(

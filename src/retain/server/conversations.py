@@ -13,7 +13,7 @@ from retain.chat.session import enter
 from retain.errors import Invalid
 from retain.kinds.kind import Page
 from retain.memory import Scope
-from retain.server.chat import STATUSES, admitted
+from retain.server.chat import STATUSES, admitted, documented
 from retain.server.door import Door
 from retain.server.problem import request_id
 from retain.server.reply import (
@@ -45,11 +45,8 @@ def add(app: FastAPI, door: Door) -> None:
         ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
     )
     for method, path, does, model, needs in routes:
-        name = f"chat_{does.__name__}"
-        how: dict[str, Any] = {"name": name, "operation_id": name, "openapi_extra": {"x-retain-permission": needs}}
-        app.add_api_route(
-            path, does, methods=[method], tags=["chat"], response_model=model, responses=problems(*STATUSES), **how
-        )
+        how = documented(f"chat_{does.__name__}", does, needs)
+        app.add_api_route(path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how)
 
 
 class Conversations:
