@@ -52,6 +52,11 @@ def create_app(memory: Memory) -> FastAPI:
         description=ABOUT,
         openapi_url=None,  # ours need a key, and load nothing from elsewhere
         lifespan=life,
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+        },  # ours say more, and no addresses with content in them
     )
     app.state.memory = memory
     app.state.door = door = Door(memory)
