@@ -45,9 +45,14 @@ def test_a_server_that_stops_is_not_ready(app: FastAPI, calling: Calling) -> Non
 
 
 def test_whoever_asks_at_once_is_one_question(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[int] = []
     health = Health(memory)
-    monkeypatch.setattr(health, "_ask", lambda: asked.append(1) or "")
+
+    def ask() -> str:
+        asked.append(1)
+        return ""
+
+    monkeypatch.setattr(health, "_ask", ask)
 
     async def many() -> list[str]:
         return await asyncio.gather(*(health.trouble() for _ in range(20)))

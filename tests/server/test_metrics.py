@@ -118,7 +118,12 @@ def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memo
 def test_counts_are_not_taken_by_each_scrape(operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     counts = memory.counts
-    monkeypatch.setattr(memory, "counts", lambda: taken.append(1) or counts())
+
+    def noted() -> dict[str, int]:
+        taken.append(1)
+        return counts()
+
+    monkeypatch.setattr(memory, "counts", noted)
     for _ in range(5):
         scraped(operator)
     assert len(taken) == 1

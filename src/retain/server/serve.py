@@ -88,11 +88,13 @@ def _address(listener: socket.socket) -> str:
 
 
 def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
-    logs.configure(memory.settings)
+    log = logs.configure(memory.settings)
     try:
         server(memory, ready, parent).run(sockets=[listener])
     except SystemExit as error:  # it could not start, and has said why
         return error.code if isinstance(error.code, int) else 1
+    finally:
+        log.flush()  # a worker ends without what an interpreter does at its end
     return 0
 
 
