@@ -70,6 +70,7 @@ class Workers:
             if self._asked:
                 self._due.clear()
                 self._tell(signal.SIGTERM if self._asked == 1 else signal.SIGKILL)
+                self._status = self._status if self._asked == 1 else 128 + signal.SIGKILL
             while self._due and min(self._due) <= time.monotonic():
                 self._due.remove(min(self._due))
                 self._start()

@@ -1,0 +1,115 @@
+"""Several processes under one parent: all ready, one that dies replaced, all stopped, none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+SCRIPT = """
+import os, select, signal, sys, time
+from retain.errors import Unreachable
+from retain.server.workers import Workers
+
+def work(ready, parent):
+    if sys.argv[1] == "fails" and os.path.exists(sys.argv[2]):
+        raise Unreachable(problem="nobody is there")
+    open(sys.argv[2], "w").close()
+    told = []
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    ready()
+    while not told or sys.argv[1] == "stubborn":
+        if select.select([parent], [], [], 0.02)[0]:
+            return 0
+    return 0
+
+sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None).run())
+"""
+
+
+@contextmanager
+def parent(how: str, mark: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", SCRIPT, how, str(mark)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def children(process: subprocess.Popen[str]) -> set[int]:
+    return {child.pid for child in psutil.Process(process.pid).children() if child.status() != psutil.STATUS_ZOMBIE}
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def gone(pids: set[int]) -> bool:
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline()
+
+
+def test_one_that_dies_is_replaced_and_all_are_stopped(tmp_path: object) -> None:
+    with parent("works", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        first = children(process)
+        assert len(first) == 3
+        os.kill(min(first), signal.SIGKILL)
+        until(lambda: len(children(process)) == 3 and children(process) != first)
+        every = first | children(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert gone(every)
+        assert process.stdout
+        assert process.stdout.read() == "", "it is ready once"
+
+
+def test_ctrl_c_reaches_the_whole_group_and_counts_once(tmp_path: object) -> None:
+    with parent("works", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        every = children(process)
+        for pid in (*every, process.pid):
+            os.kill(pid, signal.SIGINT)
+        assert process.wait(20) == 0
+        assert gone(every)
+
+
+def test_none_outlives_its_parent(tmp_path: object) -> None:
+    with parent("stubborn", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        every = children(process)
+        process.kill()
+        process.wait()
+        until(lambda: gone(every))
+
+
+def test_a_second_signal_ends_those_that_do_not_stop(tmp_path: object) -> None:
+    with parent("stubborn", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        every = children(process)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGKILL
+        assert gone(every)
+
+
+def test_one_that_cannot_start_ends_all_with_its_status(tmp_path: object) -> None:
+    with parent("fails", f"{tmp_path}/mark") as process:
+        assert process.wait(20) == 5
+        assert process.stderr
+        assert "nobody is there" in process.stderr.read()
