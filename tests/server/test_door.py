@@ -410,3 +410,18 @@ def test_what_nobody_asked_for_by_name_is_not_open(small: Memory) -> None:
     app = create_app(small)
     silent = {path for _, path, needs in routes(app) if needs is None}
     assert silent <= {"/docs", "/openapi.json", "/metrics", "/api/me", "/api/status"}, silent
+
+
+def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: what is kept has a bound, and nobody gets another's."""
+    monkeypatch.setattr(doors, "MOST_SCOPES", 3)
+    door = Door(small)
+    _, text = door.keys.create("acme", "x", ["read"])
+    principal = let_in(door, headers={"X-API-Key": text})
+    for number in range(10):
+        headers = {"X-Retain-User": f"user {number % 4} é", "X-Retain-Agent": "scout"}
+        for source in ("user", "agent"):
+            who = door.scope(connection(headers), principal, None, None, source).who  # type: ignore[arg-type]
+            assert (who.tenant, who.user, who.agent, who.source) == ("acme", f"user {number % 4} é", "scout", source)
+            assert len(door._scopes) <= 3
+    assert door.scope(connection(headers), principal, "named", None).who.user == "named", "a parameter goes before a header"

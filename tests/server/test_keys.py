@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
+from retain.server.app import create_app
+from tests.conftest import SETTINGS
 from tests.server.conftest import HERE, URL, Calling
 from tests.storage.behind import raw
 
@@ -39,13 +40,12 @@ def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, u
     assert repr(rows).count(f"keys {body['id']}") == 2, "made, and revoked"
 
 
-def test_the_first_key_that_is_made_over_http_closes_the_door(calling: Calling, engine: str) -> None:
-    if engine != "sqlite":
-        pytest.skip("only a file is open")
-    here = calling(None)
-    text = here.post("/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}).json()["key"]
-    assert here.get("/api/me").status_code == 401
-    assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
+def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        here = TestClient(create_app(memory), URL, client=HERE)
+        text = here.post("/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}).json()["key"]
+        assert here.get("/api/me").status_code == 401
+        assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
 
 
 def test_nobody_gives_what_they_have_not(calling: Calling) -> None:

@@ -14,6 +14,7 @@ import logging
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
@@ -27,16 +28,19 @@ from retain.memory import Memory, Scope
 from retain.settings import Settings
 from retain.storage.connect import embedded
 
-USER, AGENT = "x-retain-user", "x-retain-agent"
+USER, AGENT = b"x-retain-user", b"x-retain-agent"
 SECONDS = 5.0
 """How long a credential that was good is good without being looked at again."""
 KEYLESS_SECONDS = 1.0
 """How long a database without keys is taken for one, before it is asked again."""
 USED_SECONDS = 60.0
 MOST_KNOWN = 10_000
+MOST_SCOPES = 1024
+MOST_SCOPES = 2048
+"""A scope has no state of its own, and making one takes longer than finding it."""
 MOST_BYTES = 8192
 _AFTER_SECONDS = 0.5
-_FORWARDED = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+_FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"))
 _IN_ADDRESS = re.compile(rb"(?:rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}|(?:^|&)(?:access_token|api_key|x-api-key)=)")
 _log = logging.getLogger("retain.door")
 
@@ -53,9 +57,12 @@ class Door:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
+        self._scope = lru_cache(MOST_SCOPES)(memory.scope)  # a scope knows only whose it is, and takes a while to make
         self.keys = Keys(memory.database)
         self._tokens = tokens.of(memory.settings)
+        self._local = local(memory.settings.tenant)
         self._known: dict[bytes, _Known] = {}
+        self._scopes: dict[tuple[str, str | None, str | None, Source], Scope] = {}
         self._changes = 0
         self._keyless_until = float("-inf")
         self._keyed = not may_be_open(memory.settings)
@@ -93,7 +100,13 @@ class Door:
         """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers."""
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
-        return self.memory.scope(*principal.whose(user, agent), source=source)
+        whose = (*principal.whose(user, agent), source)
+        found = self._scopes.get(whose)
+        if found is None or found._home is not self.memory.home:
+            if len(self._scopes) >= MOST_SCOPES:
+                self._scopes.clear()
+            found = self._scopes[whose] = self.memory.scope(*whose[:3], source=source)
+        return found
 
     def forget(self) -> None:
         """Look at every credential again: a key was made or revoked here."""
@@ -130,7 +143,7 @@ class Door:
                 self._keyed = await run_in_threadpool(self.keys.any)
                 self._keyless_until = moment + KEYLESS_SECONDS
             if not self._keyed:
-                return local(self.memory.settings.tenant)
+                return self._local
         raise Unauthorized(problem="none was sent")
 
     def _note(self, admitted: Admitted) -> None:
@@ -164,6 +177,7 @@ def refuse_open(memory: Memory) -> None:
     raise SettingsError(where="host", problem=problem)
 
 
+@lru_cache(1024)
 def loopback(host: str) -> bool:
     """Whether an address is this machine's own, which no other can reach."""
     if host == "localhost":
@@ -181,7 +195,7 @@ def _is_here(request: HTTPConnection) -> bool:
     client = request.scope.get("client")
     if client is None or not loopback(client[0]):
         return False
-    return not any(name in _FORWARDED for name, _ in request.scope["headers"])
+    return _FORWARDED.isdisjoint([name for name, _ in request.scope["headers"]])
 
 
 def _credential(request: HTTPConnection) -> bytes | None:
@@ -205,7 +219,9 @@ def _credential(request: HTTPConnection) -> bytes | None:
     return found
 
 
-def _header(request: HTTPConnection, name: str) -> str | None:
+def _header(request: HTTPConnection, name: bytes) -> str | None:
     """A header as text: names are written in UTF-8, which headers are not by themselves."""
-    found = request.headers.get(name)
-    return None if found is None else found.encode("latin-1").decode("utf-8", "replace")
+    for given, value in request.scope["headers"]:
+        if given == name:
+            return bytes(value).decode("utf-8", "replace")
+    return None
