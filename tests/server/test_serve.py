@@ -73,7 +73,9 @@ def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None
     with Process(f"sqlite:///{tmp_path}/a.db", stop_seconds=60, request_seconds=50) as process:
         assert process.address[1] > 0
         assert b"retain" in process.ask("GET", "/")[1]
-        with socket.create_connection(process.address) as unfinished:
+        with socket.create_connection(process.address) as unfinished, socket.create_connection(process.address) as stream:
+            stream.sendall(b"GET /api/notes/stream?user=ada&agent=scout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert stream.recv(65536).startswith(b"HTTP/1.1 200 ")
             unfinished.sendall(b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
             unfinished.sendall(b"Content-Length: 100\r\n\r\n{")
             assert process.ask("GET", "/readyz")[0] == 200
@@ -85,8 +87,19 @@ def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None
             assert "stopping" in found[1]["detail"]
             assert process.ask("GET", "/healthz")[0] == 200
             assert process.ask("GET", "/readyz")[0] == 503
+            stream.settimeout(20)
+            read(stream, b"0\r\n\r\n")  # a stream ends as one that is whole
             assert process.process.poll() is None
             assert process.stop(timeout=5) == 128 + signal.SIGTERM
+
+
+def read(connection: socket.socket, end: bytes) -> None:
+    """Read until this comes."""
+    found = b""
+    while not found.endswith(end):
+        block = connection.recv(65536)
+        assert block, found
+        found += block
 
 
 class Writer(threading.Thread):
