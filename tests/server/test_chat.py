@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import threading
 import time
 import uuid
@@ -22,11 +21,12 @@ from retain.errors import ModelUnavailable
 from retain.server import running
 from retain.server.stream import BEAT
 from retain.testing import FakeService, ScriptedModel, calling
+from tests.chaos.sizes import FULL
 from tests.server.talking import WAIT, Halting, Served, Told, events, serve, stream
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
 IMAGE = "data:image/gif;base64," + base64.b64encode(PIXEL).decode()
-ABORTED = 2000 if os.environ.get("RETAIN_FULL") or os.environ.get("FULL") else 40
+ABORTED = 2000 if FULL else 40
 Start = Callable[..., Served]
 
 

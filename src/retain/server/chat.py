@@ -27,7 +27,6 @@ from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life, problem
 from retain.server.door import Door
-from retain.server.operation import ONCE
 from retain.server.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, VisionRequest
 from retain.server.routes import problems
 from retain.server.running import Runs, Say
@@ -37,6 +36,7 @@ STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 502, 503
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The answer, or the events of the turn", "content": {MEDIA: {"schema": {"type": "string"}}}}
 }
+_ONCE = "idempotency-key"
 _LOOK_SECONDS = 0.25
 _FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that it is over
 
@@ -175,7 +175,7 @@ class Chat:
 
 def _key(request: Request, said: str | None) -> str:
     """The turn's key: the body's or the header's, or a new one."""
-    header = request.headers.get(ONCE)
+    header = request.headers.get(_ONCE)
     if said is not None and header is not None and said != header:
         raise Invalid(field="key", problem="is not the same as the header Idempotency-Key: send one of them")
     found = said if said is not None else header
