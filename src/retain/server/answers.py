@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from retain import clock
 from retain.access.once import Answer
 from retain.canonical import quote
 from retain.faces.render import as_json
 from retain.kinds.kind import Page
 from retain.talk.message import Message
 
-JSON = "application/json"
-IF_NONE_MATCH = "if-none-match"
+_JSON = b"application/json"
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -40,31 +40,57 @@ def written(found: Any) -> str:
 
 
 def _message(one: Message) -> str:
-    author = "null" if one.author is None else quote(one.author)
-    at = one.created_at.isoformat().replace("+00:00", "Z")
+    kept = vars(one)
+    author, at = kept["author"], kept.get("_at")
+    made = clock.from_datetime(one.created_at, "created_at") if at is None else at
     return (
-        f'{{"session":{quote(one.session)},"seq":{one.seq},"role":"{one.role}","author":{author},"tokens":{one.tokens},'
-        f'"tokens_in":{_number(one.tokens_in)},"tokens_out":{_number(one.tokens_out)},"cost":{_number(one.cost)},'
-        f'"created_at":"{at}","content":{one.raw}}}'
+        f'{{"session":{_quoted(kept["session"])},"seq":{kept["seq"]},"role":"{kept["role"]}",'
+        f'"author":{"null" if author is None else _quoted(author)},"tokens":{kept["tokens"]},'
+        f'"tokens_in":{_number(kept["tokens_in"])},"tokens_out":{_number(kept["tokens_out"])},'
+        f'"cost":{_number(kept["cost"])},"created_at":"{_second(made // clock.SECOND)}{_fraction(made % clock.SECOND)}",'
+        f'"content":{kept["raw"]}}}'
     )
+
+
+@lru_cache(1024)
+def _quoted(name: str) -> str:
+    return quote(name)
+
+
+@lru_cache(1024)
+def _second(seconds: int) -> str:
+    return clock.to_datetime(seconds * clock.SECOND).isoformat().removesuffix("+00:00")
+
+
+def _fraction(micros: int) -> str:
+    return f".{micros:06d}Z" if micros else "Z"
 
 
 def _number(given: float | None) -> str:
     return "null" if given is None else repr(given)
 
 
-def response(answer: Answer, asked: Headers | None = None) -> Response:
-    """An answer as a response; 304 where who asked for something has it already."""
-    headers = {}
+class Written(Response):
+    """JSON that is written already, with its headers: the framework's way to make one takes longer than writing it."""
+
+    def __init__(self, body: bytes, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self.status_code, self.body, self.background = status, body, None
+        self.raw_headers = [(b"content-length", str(len(body)).encode()), (b"content-type", _JSON), *headers]
+
+
+def response(answer: Answer, known: str | None = None) -> Response:
+    """An answer as a response; 304 where who asks knows it already, by its ETag."""
+    headers: list[tuple[bytes, bytes]] = []
     if answer.version is not None:
-        headers["ETag"] = tag = f'"{answer.version}"'
-        if asked is not None and (known := asked.get(IF_NONE_MATCH)) and _has(known, tag):
-            return Response(status_code=304, headers=headers)
+        tag = f'"{answer.version}"'
+        if known is not None and _has(known, tag):
+            return Response(status_code=304, headers={"ETag": tag})
+        headers.append((b"etag", tag.encode()))
     if answer.replayed:
-        headers["Idempotent-Replayed"] = "true"
+        headers.append((b"idempotent-replayed", b"true"))
     if answer.status == 204:
-        return Response(status_code=204, headers=headers)
-    return Response(encoded(answer.body), answer.status, headers, JSON)
+        return Response(status_code=204, headers={name.decode(): value.decode() for name, value in headers})
+    return Written(encoded(answer.body), answer.status, headers)
 
 
 def encoded(body: str) -> bytes:

@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import Field, create_model
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from retain import canonical
@@ -24,6 +23,7 @@ from retain.server.operation import Call, Operation
 from retain.server.routes import add_way
 from retain.server.shapes import LENIENT, whose
 from retain.server.stream import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
+from retain.server.threads import in_thread
 
 STREAM = Way("notes", "stream", "GET /notes/stream", "curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'")
 LAST_EVENT = "last-event-id"
@@ -54,7 +54,7 @@ async def _changes(app: FastAPI, operation: Operation, call: Call) -> Response:
         return await operation.run(call)
     look = partial(call.scope.notes.changes, **{**call.named, "wait": 0.0})
     deadline, pause = time.monotonic() + wait, SOON
-    while not (found := await run_in_threadpool(look)):
+    while not (found := await in_thread(look)):
         left = deadline - time.monotonic()
         if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
             break
@@ -71,7 +71,7 @@ async def _stream(app: FastAPI, call: Call) -> Response:
             raise Invalid(field="Last-Event-ID", problem="must be the id of an event of this stream")
         after = int(last)
     look = call.scope.notes.changes
-    first = await run_in_threadpool(look, after=after)  # what is wrong with the request is said before anything is streamed
+    first = await in_thread(look, after=after)  # what is wrong with the request is said before anything is streamed
     return EventStream(_events(app, look, after, first))
 
 
@@ -93,7 +93,7 @@ async def _events(
         await _rest(app, pause)
         pause = min(pause * _SLOWER, LATER)
         try:
-            found = await run_in_threadpool(look, after=after)
+            found = await in_thread(look, after=after)
         except RetainError:
             return  # who listens comes again, and hears what is wrong if it still is
 

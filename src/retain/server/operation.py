@@ -17,7 +17,6 @@ from urllib.parse import parse_qsl
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Send
@@ -35,9 +34,10 @@ from retain.server import problem
 from retain.server.answers import rendered, response
 from retain.server.door import Door
 from retain.server.shapes import Whose, messages
+from retain.server.threads import in_thread
 
-ONCE, IF_MATCH, IF_NONE_MATCH = "idempotency-key", "if-match", "if-none-match"
-JSON = "application/json"
+ONCE, IF_MATCH, IF_NONE_MATCH = b"idempotency-key", b"if-match", b"if-none-match"
+JSON = b"application/json"
 _ETAG = re.compile(r'(?:W/)?"(\d{1,15})"')
 _MOST_PARAMETERS = 100
 _whose = Whose.__pydantic_validator__.validate_python
@@ -52,6 +52,8 @@ class Call:
     principal: Principal
     scope: Scope
     named: dict[str, Any]
+    headers: Mapping[bytes, bytes]
+    """As they were sent; looked up a few times for each request, which the framework's take long for."""
     body: bytes = b""
     conditional: bool = False
     """Whether a header said which version is meant."""
@@ -97,15 +99,16 @@ class Operation:
         """Understand a request, and do what it asks for."""
         principal = await self.door.admit(request, self._needs)
         query, body, do = parameters(request, self._lists), b"", self.do
+        headers: dict[bytes, bytes] = dict(request.scope["headers"])
         whose: Any = None
         if self.in_query:
             said = self._said(query)
-        elif self._as_it_is and not is_json(request):
+        elif self._as_it_is and not is_json(headers):
             validate, do = self._as_it_is
             said = validate(query)
         else:
             whose = _whose(query) if query else Whose
-            body = await read(request)
+            body = await read(request, headers)
             said = self._said(parsed(body))
         named = {name: getattr(said, name) for name in said.model_fields_set}
         if whose is None:
@@ -113,7 +116,7 @@ class Operation:
         else:
             user, agent = (whose.user, whose.agent) if query else (None, None)
         named.update(request.scope["path_params"])
-        call = Call(request, principal, self.door.scope(request, principal, user, agent), named, body)
+        call = Call(request, principal, self.door.scope(request, principal, user, agent), named, headers, body)
         self._heed(call)
         try:
             return await do(call)
@@ -124,14 +127,14 @@ class Operation:
 
     async def run(self, call: Call) -> Response:
         """Do the verb, in a thread, and answer with what it returns."""
-        answer = await run_in_threadpool(self.done, call)
-        return response(answer, call.request.headers if self.way.method == "GET" else None)
+        answer = await in_thread(self.done, call)
+        return response(answer, call.headers.get(IF_NONE_MATCH, b"").decode("latin-1") if self.way.method == "GET" else None)
 
     def done(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> Answer:
         """The verb's answer, given once where the request has a key; on record, where such things are."""
         way, named, scope = self.way, call.named, call.scope
         verb = verb or (lambda scope: getattr(getattr(scope, way.kind) if way.kind else scope, way.verb)(**named))
-        once = self._of(call) if self._once and ONCE in call.request.headers else None
+        once = self._of(call) if self._once and ONCE in call.headers else None
         if once is None and not self._recorded:
             return self.rendered(verb(scope))
         act = Act(way.name, named, once, problem.request_id(call.request))
@@ -149,24 +152,25 @@ class Operation:
         """The request as one that is answered once: the same key means the same request, of the same memory."""
         scope, who = call.request.scope, call.scope.who
         asked = (scope.get("raw_path") or scope["path"], scope["query_string"], call.body, who.user or "", who.agent or "")
-        return Once.of(call.principal.name, self.way.name, call.request.headers[ONCE], *asked, user=who.user)
+        return Once.of(call.principal.name, self.way.name, call.headers[ONCE].decode("latin-1"), *asked, user=who.user)
 
     def _heed(self, call: Call) -> None:
         """Take what the headers say of versions and retries for the verb's own parameters."""
-        headers, named = call.request.headers, call.named
+        headers, named = call.headers, call.named
         if self._messages and "messages" in named:
             named["messages"] = messages(named["messages"])
         if self._keyed and (once := headers.get(ONCE)) and named.get("key") is None:
-            named["key"] = once
+            named["key"] = once.decode("latin-1")
         if self.way.method == "GET":
             return
-        if match := headers.get(IF_MATCH):
+        if IF_MATCH in headers:
+            match = headers[IF_MATCH].decode("latin-1")
             found = _ETAG.fullmatch(match.strip())
             if not self._versioned or not found:
                 means = 'must be an ETag as it was sent, such as "3"' if self._versioned else "means nothing here"
                 raise Invalid(field="If-Match", problem=f"{means}, not {match!r}" if self._versioned else means)
             named["if_version"], call.conditional = int(found[1]), True
-        elif self._versioned and headers.get(IF_NONE_MATCH, "").strip() == "*":
+        elif self._versioned and headers.get(IF_NONE_MATCH, b"").strip() == b"*":
             named["if_version"], call.conditional = 0, True
 
 
@@ -216,11 +220,18 @@ def parameters(request: Request, lists: frozenset[str] = frozenset()) -> Mapping
     return found
 
 
-async def read(request: Request) -> bytes:
+async def read(request: Request, headers: Mapping[bytes, bytes]) -> bytes:
     """The body of a request, if it is JSON; what is not is refused before it is read."""
-    if not is_json(request):
-        raise HTTPException(415, f"the body is to be JSON, sent with the header `Content-Type: {JSON}`")
-    return await request.body()
+    if not is_json(headers):
+        raise HTTPException(415, f"the body is to be JSON, sent with the header `Content-Type: {JSON.decode()}`")
+    pieces: list[bytes] = []
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def parsed(body: bytes) -> Any:
@@ -240,10 +251,9 @@ def parsed(body: bytes) -> Any:
     return found
 
 
-def is_json(request: Request) -> bool:
+def is_json(headers: Mapping[bytes, bytes]) -> bool:
     """Whether a request brings JSON, or no body at all."""
-    headers = request.headers
-    media = headers.get("content-type")
+    media = headers.get(b"content-type")
     if media is None:
-        return headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
-    return media == JSON or media.partition(";")[0].strip().lower() == JSON
+        return headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+    return media == JSON or media.partition(b";")[0].strip().lower() == JSON

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from retain.context.assemble import Context
@@ -20,6 +19,7 @@ from retain.server.door import Door
 from retain.server.operation import Call
 from retain.server.routes import add_way
 from retain.server.shapes import STRICT, Used, asked, method_of
+from retain.server.threads import in_thread
 
 _Left = tuple[str, str, int, str]
 
@@ -81,7 +81,7 @@ def add(app: FastAPI, door: Door) -> None:
         def verb(scope: Scope) -> Turn:
             return scope.save_turn(**call.named, context=context)
 
-        return response(await run_in_threadpool(operation.done, call, verb))
+        return response(await in_thread(operation.done, call, verb))
 
     operation.do = keep
 
@@ -103,4 +103,4 @@ async def _context(call: Call) -> Response:
             answer["whole"] = found.as_json()
         return rendered(answer)
 
-    return response(await run_in_threadpool(assembled))
+    return response(await in_thread(assembled))
