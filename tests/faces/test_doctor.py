@@ -102,18 +102,16 @@ def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
     assert "***" in found["model"][0]["found"]
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engine: str) -> None:
-    if engine != "sqlite":
-        pytest.skip("the models are the same on every engine")
     given = {"model": "small", "base_url": "http://127.0.0.1:9/v1", "model_retries": 0, "model_seconds": 20}
     assert look(**given)[0] == 0
     status, found = look("--models", **given)
     assert (status, found["model"][0]["state"]) == (1, "problem")
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_what_listens_on_the_port(look: Doctor, engine: str) -> None:
-    if engine != "sqlite":
-        pytest.skip("a port is the same on every engine")
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
         "not ready": (503, "application/problem+json", b"{}"),
@@ -150,9 +148,8 @@ def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) 
     assert found["keys"][0]["state"] == "ok"
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_disk_that_is_nearly_full(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if engine != "sqlite":
-        pytest.skip("the server's disk is not ours to see")
     monkeypatch.setattr(doctor, "MUCH_TOO_LITTLE", 1 << 60)
     status, found = look()
     assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (1, "problem", True)

@@ -40,6 +40,12 @@ class Log:
         return [line for line in self.lines if line["event"] == "request"]
 
 
+@pytest.fixture
+def engine() -> str:
+    """One is enough: nothing of this knows what the engine is."""
+    return "sqlite"
+
+
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     root, handlers, level = logging.getLogger(), list(logging.getLogger().handlers), logging.getLogger().level

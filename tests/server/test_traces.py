@@ -24,6 +24,12 @@ SECRET = "my sister lives in Graz"
 _exporter = InMemorySpanExporter()
 
 
+@pytest.fixture
+def engine() -> str:
+    """One is enough: nothing of this knows what the engine is."""
+    return "sqlite"
+
+
 @pytest.fixture(autouse=True)
 def _sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An SDK for these tests alone: what is collected globally can be set once in a process."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from retain.errors import ModelError, SettingsError
 from retain.faces.command import version
 from retain.memory import TABLES, Memory
+from retain.storage.verify import count
 from retain.work.embed import lag
 
 
@@ -32,9 +33,7 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
     release = version().removeprefix("retain ")
     if tenant is None:
         return Status(release, memory.database.name, schema, len(tenants), memory.counts(), embedder, behind)
-    found = memory.database.read(tenant, lambda tx: [tx.one(table.count()) or (0,) for table in TABLES], slow=True)
-    rows = {table.name: int(row[0]) for table, row in zip(TABLES, found, strict=True)}
-    return Status(release, "", schema, 1, rows, embedder, behind)
+    return Status(release, "", schema, 1, count(memory.database, TABLES, tenants), embedder, behind)
 
 
 def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, int]]:
