@@ -425,38 +425,44 @@ def until(true: Callable[[], bool]) -> None:
 PROCESSES = ["sqlite", "modern"]
 """A process takes seconds to start; one server is like the other here."""
 CHILD = """
-import sys
+import sys, time
 from retain import Memory
 from retain.chat import turn
+from retain.models import Models
 from retain.settings import Settings
-url, service, session, key, message = sys.argv[1:]
-settings = Settings(model="m", base_url=service, api_key="key-of-a-test", sqlite_ballast_mib=0, model_retries=0)
-memory = Memory.open(url, settings=settings)
+from retain.testing import ScriptedModel
+url, session, key, message, how = sys.argv[1:]
+
+def say(asked):
+    print("asked", flush=True)
+    time.sleep(600 if how == "hang" else 0)
+    return f"About {asked.prompt}"
+
+settings = Settings(sqlite_ballast_mib=0)
+memory = Memory.open(url, settings=settings, models=Models(settings, main=ScriptedModel(say)))
 turn.run(memory, memory.scope("acme", "ada", "scout"), session, message, key=key)
 """
 
 
-def child(url: str, service: FakeService, session: str, key: str, message: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", CHILD, url, service.url, session, key, message])
+def child(url: str, session: str, key: str, message: str, how: str = "answer") -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", CHILD, url, session, key, message, how], stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
 def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scope) -> None:
     """P1: kill -9 while the model writes; the message is there, and the same key in another process completes the turn."""
     session = me.sessions.add().id
-    with FakeService("In Turin.") as service:
-        service.misbehave("hang", times=1)
-        running = child(url, service, session, "k", "Where?")
-        until(lambda: len(service.requests) == 1)
+    with child(url, session, "k", "Where?", "hang") as running:
+        assert running.stdout
+        assert running.stdout.readline() == b"asked\n"
         running.send_signal(signal.SIGKILL)
-        running.wait()
-        assert [message.text for message in me.messages.list(session)] == ["Where?"]
-        expire(memory, session)
-        again = child(url, service, session, "k", "Where?")
-        assert again.wait(60) == 0
+    assert [message.text for message in me.messages.list(session)] == ["Where?"]
+    expire(memory, session)
+    with child(url, session, "k", "Where?") as again:
+        assert again.wait(120) == 0
     assert [(message.role, message.text) for message in me.messages.list(session)] == [
         ("user", "Where?"),
-        ("assistant", "In Turin."),
+        ("assistant", "About Where?"),
     ]
     assert problems(memory) == []
 
@@ -470,9 +476,8 @@ def expire(memory: Memory, session: str) -> None:
 def test_turns_of_one_session_are_ordered_between_processes(url: str, memory: Memory, me: Scope) -> None:
     """A1: a lease that the other process waits for."""
     session = me.sessions.add().id
-    with FakeService(lambda asked: f"About {asked.prompt}") as service:
-        running = [child(url, service, session, f"k{n}", f"m{n}") for n in range(2)]
-        assert [process.wait(60) for process in running] == [0, 0]
+    with child(url, session, "k0", "m0") as one, child(url, session, "k1", "m1") as other:
+        assert [process.wait(120) for process in (one, other)] == [0, 0]
     said = [(message.role, message.text) for message in me.messages.list(session)]
     assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
     assert [text for _, text in said[1::2]] == [f"About {text}" for _, text in said[::2]]
