@@ -421,7 +421,7 @@ def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory,
     for number in range(10):
         headers = {"X-Retain-User": f"user {number % 4} é", "X-Retain-Agent": "scout"}
         for source in ("user", "agent"):
-            who = door.scope(connection(headers), principal, None, None, source).who  # type: ignore[arg-type]
+            who = door.scope(connection(headers), principal, None, None, source).who
             assert (who.tenant, who.user, who.agent, who.source) == ("acme", f"user {number % 4} é", "scout", source)
             assert len(door._scopes) <= 3
     assert door.scope(connection(headers), principal, "named", None).who.user == "named", "a parameter goes before a header"
