@@ -242,7 +242,7 @@ def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> C
             status = cli.main([*words, *whose])
             out.flush()
         assert status == 0, words
-        return json.loads(out.buffer.getvalue())  # type: ignore[attr-defined]
+        return json.loads(out.buffer.getvalue())
 
     return call
 

@@ -132,7 +132,8 @@ def test_the_examples_work() -> None:
             told = app.openapi()["paths"][path][method.lower()]
             if name in ENDLESS or told["tags"][0] not in MEMORY:
                 continue
-            query, asked = {}, path
+            query: dict[str, Any] = {}
+            asked = path
             for one in told.get("parameters", ()):
                 shown = (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0]
                 asked = asked.replace(f"{{{one['name']}}}", quote(str(shown), safe="")) if one["in"] == "path" else asked

@@ -375,7 +375,7 @@ def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Callin
 def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> None:
     app = create_app(memory)
 
-    async def broken(request: Any) -> None:
+    async def broken(request: Any) -> Any:
         raise RuntimeError("a secret")
 
     app.add_route("/broken", broken)
