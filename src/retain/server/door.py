@@ -35,7 +35,6 @@ KEYLESS_SECONDS = 1.0
 """How long a database without keys is taken for one, before it is asked again."""
 USED_SECONDS = 60.0
 MOST_KNOWN = 10_000
-MOST_SCOPES = 1024
 MOST_SCOPES = 2048
 """A scope has no state of its own, and making one takes longer than finding it."""
 MOST_BYTES = 8192
@@ -57,7 +56,6 @@ class Door:
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
-        self._scope = lru_cache(MOST_SCOPES)(memory.scope)  # a scope knows only whose it is, and takes a while to make
         self.keys = Keys(memory.database)
         self._tokens = tokens.of(memory.settings)
         self._local = local(memory.settings.tenant)
