@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from retain import Memory, errors
+from retain.server.app import create_app
 from retain.settings import NAMES
+from tests.serving import serving
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -58,11 +60,18 @@ def test_the_readme_example_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(code) == 1
-    subprocess.run([sys.executable, "-c", code[0]], check=True, cwd=tmp_path)
+    embedded, over_http = code
+    subprocess.run([sys.executable, "-c", embedded], check=True, cwd=tmp_path)
     with Memory.open(f"sqlite:///{tmp_path}/agent.db") as memory:
         me = memory.scope(user="ada", agent="scout")
-        assert [message.seq for message in me.messages.window(me.sessions.active().id)] == [1, 2]
+        session = me.sessions.active().id
+        assert [message.seq for message in me.messages.window(session)] == [1, 2]
+        me.messages.append(session, "user", "My sister Clara moved to Lisbon.")
+        with serving(create_app(memory)) as url:
+            here = over_http.replace("http://127.0.0.1:7700", url)
+            assert here != over_http
+            found = subprocess.run([sys.executable, "-c", here], check=True, cwd=tmp_path, capture_output=True, text=True)
+        assert found.stdout == "My sister Clara moved to Lisbon.\n"
 
 
 def test_the_readme_shows_the_two_commands() -> None:
