@@ -195,9 +195,7 @@ def rest(memory: Memory) -> Call:
         if "lines" in said:
             said["lines"] = "{}-{}".format(*said["lines"])
         in_query = way.method in ("GET", "DELETE")
-        found = http.request(
-            way.method, path, params=_flags(said) if in_query else {}, **({} if in_query else {"json": said})
-        )
+        found = http.request(way.method, path, params=_flags(said) if in_query else {}, json=None if in_query else said)
         assert found.status_code < 300, found.text
         if found.status_code == 204:
             return None
