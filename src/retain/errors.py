@@ -162,7 +162,7 @@ class KeyReused(Conflict):
 
 
 class ModelError(RetainError):
-    """The model {model!r} failed: {problem}. Nothing was changed."""
+    """The model {model!r} failed: {problem}. It changed nothing."""
 
     status = 502
     exit_code = 7
@@ -175,13 +175,13 @@ class NoModel(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model {model!r} does not answer: {problem}. Nothing was changed; it can be tried again."""
+    """The model {model!r} does not answer: {problem}. It changed nothing; it can be tried again."""
 
     status = 503
 
 
 class BadAnswer(ModelError):
-    """The model {model!r} gave an answer that cannot be used: {problem}. Nothing was changed."""
+    """The model {model!r} gave an answer that cannot be used: {problem}. It changed nothing."""
 
 
 class PartlyAnswered(ModelError):

@@ -212,7 +212,7 @@ def test_an_answer_with_anything_wrong_changes_nothing(opened: Open, now: Now, a
     before = remembered(memory)
     with pytest.raises(BadAnswer) as error:
         me.consolidations.propose()
-    assert str(error.value).endswith("Nothing was changed.")
+    assert str(error.value).endswith("It changed nothing.")
     assert remembered(memory) == before != []
 
 

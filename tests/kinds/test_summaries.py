@@ -210,7 +210,7 @@ def test_an_answer_that_is_no_summary_changes_nothing(open_memory: Open, name: s
     me = with_model(open_memory(summary_enabled=True), model).scope("acme", "ada", "scout")
     talk(me, 41)
     before = state(me)
-    with pytest.raises(BadAnswer, match="Nothing was changed"):
+    with pytest.raises(BadAnswer, match="It changed nothing"):
         me.summaries.fold("s")
     assert state(me) == before
     assert me.summaries.fold("s").covers_to == 29

@@ -120,7 +120,7 @@ def test_what_is_not(text: str, problem: str, previous: str) -> None:
     with pytest.raises(BadAnswer) as caught:
         accept(answer(text), previous, RECORD, 800, "m")
     assert caught.value.problem == problem
-    assert str(caught.value) == f"The model 'm' gave an answer that cannot be used: {problem}. Nothing was changed."
+    assert str(caught.value) == f"The model 'm' gave an answer that cannot be used: {problem}. It changed nothing."
 
 
 def test_an_answer_that_does_not_end_is_not_believed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from retain.chat.event import Answer
-from retain.chat.turn import Begun, _answer, _key, _saved
+from retain.chat.turn import Begun, key_of, saved, told
 from retain.errors import NotFound
 from retain.memory import Scope
 from retain.storage import leases
@@ -16,13 +16,13 @@ def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answ
     found = scope.sessions.get(session)
     agent = agent or scope.who.agent or found.agent
     scope = Scope(scope._home, replace(scope.who, user=found.user, agent=agent))
-    step = _key(key, "asked")
+    step = key_of(key, "asked")
     asked = scope._home.database.read(scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step))
     if asked is None:
         raise NotFound(what="turn", id=key)
-    turn = _saved(scope, session, _key(key, f"said {agent}"))
+    turn = saved(scope, session, key_of(key, f"said {agent}"))
     begun = Begun(scope, found, key, message="", seq=asked, images=(), again=True, overtaken=False)
-    return None if turn is None else _answer(scope, begun, agent, turn, None)
+    return None if turn is None else told(scope, begun, agent, turn, None)
 
 
 def running(scope: Scope, session: str) -> bool:

@@ -101,7 +101,7 @@ def begin(
     with order.alone(memory.database, scope.who.tenant, found.id, memory.settings.chat_seconds):
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
-        asked = scope.messages.append(found.id, "user", said, key=_key(key, "asked"))
+        asked = scope.messages.append(found.id, "user", said, key=key_of(key, "asked"))
         again = asked.seq <= before
         later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
@@ -111,18 +111,18 @@ def begin(
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
     """What one agent answers to the message, saved; or what it had answered."""
     scope, session = Scope(begun.scope._home, replace(begun.scope.who, agent=agent)), begun.session.id
-    key = _key(begun.key, f"said {agent}")
+    key = key_of(begun.key, f"said {agent}")
     emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
-    turn, spoken = _saved(scope, session, key) if begun.again else None, None
+    turn, spoken = saved(scope, session, key) if begun.again else None, None
     if turn is None:
         spoken = _spoken(memory, scope, begun, others, emit)
         try:
             turn = scope.save_turn(session, spoken.messages, usage=spoken.usage, key=key, context=spoken.context)
         except KeyReused:  # somebody was quicker, after this process had been too slow to keep its lease
-            turn, spoken = _saved(scope, session, key), None
+            turn, spoken = saved(scope, session, key), None
             if turn is None:
                 raise
-    made = _answer(scope, begun, agent, turn, spoken)
+    made = told(scope, begun, agent, turn, spoken)
     emit(Event("message", agent, made.as_json()))
     return made
 
@@ -237,7 +237,7 @@ class _Talk:
         return {**said, **{name: value for name, value in spent.items() if name != "latency_ms"}}
 
 
-def _answer(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
+def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
     """What a turn comes to: as it was just spoken, or as it is stored."""
     made = Answer(begun.session.id, agent, begun.key, turn.id, first_seq=turn.first_seq, last_seq=turn.last_seq)
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
@@ -280,7 +280,8 @@ def _agent(scope: Scope) -> Agent | None:
         return None
 
 
-def _saved(scope: Scope, session: str, key: str) -> Turn | None:
+def saved(scope: Scope, session: str, key: str) -> Turn | None:
+    """The turn that a step with this key saved, if it did."""
     return scope._home.database.read(scope.who.tenant, lambda tx: scope.turns.of_key(tx, session, key))
 
 
@@ -305,7 +306,7 @@ def _mapping(message: Content) -> Mapping[str, Any]:
     return value
 
 
-def _key(key: str, of: str) -> str:
+def key_of(key: str, of: str) -> str:
     """The idempotency key of one step of a turn."""
     return f"chat {hashlib.sha256(f'{key} {of}'.encode()).hexdigest()[:40]}"
 
