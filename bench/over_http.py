@@ -1,0 +1,244 @@
+"""Over HTTP: what does a durable append, or a window of a long session, cost against a route that does nothing at all?
+
+The clients are 64 connections from a process of their own. Every request has a key, and all that a server does for a request
+is on: the guard, the log, the metrics; only the limit of requests per second is off. All servers stay up, and take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import psutil
+
+from bench import served
+from bench.harness import RATIO_COLUMNS, TEXT, WHO, Plan, Series, Table, Target, duration, rate, versus
+from bench.load import Clients, Job, Outcome, written
+from retain import Memory, NewMessage, Settings
+
+CLIENTS = 64
+LONG = "long"
+COLUMNS = (*RATIO_COLUMNS, "slowest 1 %", "ratio", "target", "", "errors")
+BODY = {"role": "user", "content": TEXT}
+MEBIBYTE = 1 << 20
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Both engines, then a chat, too much, and for long."""
+    with Clients() as clients:
+        yield calls(plan, clients, "SQLite", f"sqlite:///{plan.place()}/http.db")
+        yield calls(plan, clients, "PostgreSQL", plan.postgres("http"))
+        yield chat(plan, clients)
+        yield overload(plan, clients)
+        yield memory(plan, clients)
+
+
+def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
+    """Appends and windows against nothing."""
+    key = fill(plan, database)
+    folder = plan.place()
+    with served.empty(folder / "empty.log") as bare, served.retain(database, folder / "retain.log") as full:
+        jobs = {
+            "empty": Job(bare.address, [written("GET", "/")]),
+            "append": Job(full.address, appends(key)),
+            "window": Job(full.address, [written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))]),
+        }
+        took = take_turns(clients, plan.much(15, 5), plan.much(4, 2), jobs)
+    return Table(
+        f"{CLIENTS} clients over HTTP, {engine}",
+        "Requests a second, against an empty FastAPI route under the same uvicorn; a key on every request, a session for "
+        "each writer, every append durable before it is answered. The clients, the server and the database share the cores.",
+        COLUMNS,
+        [row("append of one message", took, "append"), row("the last 50 of 100,000 messages", took, "window")],
+    )
+
+
+def take_turns(clients: Clients, rounds: int, seconds: float, jobs: Mapping[str, Job]) -> dict[str, list[Outcome]]:
+    """The outcomes of each job in each round; who begins changes from round to round. The first round warms up."""
+    names = list(jobs)
+    took: dict[str, list[Outcome]] = {name: [] for name in names}
+    for turn in range(rounds + 1):
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            outcome = clients.run(replace(jobs[name], seconds=seconds))
+            if turn:
+                took[name].append(outcome)
+    return took
+
+
+def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
+    """A row of COLUMNS."""
+
+    def series(name: str, figure: Callable[[Outcome], float]) -> Series:
+        return [figure(outcome) for outcome in took[name]]
+
+    def good(outcome: Outcome) -> float:
+        return outcome.good
+
+    def slow(outcome: Outcome) -> float:
+        return outcome.slowest(0.99)
+
+    fast = versus(what, series(name, good), series("empty", good), Target(at_least=0.4), show=rate)
+    late = versus(what, series(name, slow), series("empty", slow), Target(at_most=10))
+    return [*fast, f"{late[1]} / {late[2]}", late[3], late[5], late[6], str(sum(o.errors for o in took[name]))]
+
+
+def chat(plan: Plan, clients: Clients) -> Table:
+    """One turn after another, by one client and by eight, with a model that has its answer ready."""
+    database = f"sqlite:///{plan.place()}/chat.db"
+    key = served.key(database, WHO[0])
+    rows = []
+    with served.scripted(database, plan.place() / "chat.log") as server:
+        for number in (1, 8):
+            said = [
+                written(
+                    "POST",
+                    "/api/chat",
+                    {"message": "When does my train leave?", "session_id": f"{number} {n}"},
+                    **headers(key),
+                )
+                for n in range(number)
+            ]
+            outcome = clients.run(Job(server.address, said, number, plan.much(20, 5)))
+            middle = outcome.slowest(0.5)
+            target = Target(at_most=30) if number == 1 else None
+            rows.append(
+                [
+                    f"{number} at once",
+                    duration(middle),
+                    duration(outcome.slowest(0.99)),
+                    f"{target} ms" if target else "",
+                    target.verdict(middle * 1000) if target else "",
+                    rate(outcome.good),
+                    str(outcome.errors),
+                ]
+            )
+    return Table(
+        "A turn of a chat, SQLite",
+        "Everything but the model: the message kept, the context made, the answer kept, over HTTP and under the session's "
+        "lease. The sessions grow as they do in life.",
+        ("clients", "half under", "99 % under", "target", "", "turns", "errors"),
+        rows,
+    )
+
+
+def overload(plan: Plan, clients: Clients) -> Table:
+    """Four times as many clients as are let in; then as many as before."""
+    database = f"sqlite:///{plan.place()}/overload.db"
+    key = fill(plan, database, long=False)
+    most = 256  # max_in_flight, as it comes
+    rows = []
+    seconds = plan.much(10, 4)
+    with served.retain(database, plan.place() / "overload.log") as server:
+        job = Job(server.address, appends(key), most, seconds)
+        clients.run(job)
+        for patient in (True, False):
+            before = clients.run(job)
+            during = clients.run(replace(job, clients=4 * most, patient=patient))
+            began = time.monotonic()
+            recovered = None
+            while recovered is None and time.monotonic() - began < 10:
+                after = clients.run(replace(job, seconds=0.5))
+                if after.good >= 0.9 * before.good and not after.errors:
+                    recovered = time.monotonic() - began
+            share = during.good / before.good
+            target = Target(at_least=0.8)
+            other = {status: number for status, number in during.statuses.items() if status not in (200, 201, 429, 503)}
+            rows.append(
+                [
+                    "who wait as they are told" if patient else "who come back at once",
+                    rate(before.good),
+                    rate(during.good),
+                    f"{share:.2f}",
+                    str(target),
+                    target.verdict(share),
+                    rate((during.statuses[429] + during.statuses[503]) / during.seconds),
+                    str(during.without),
+                    str(sum(other.values())),
+                    f"{recovered:.1f} s" if recovered else "over 10 s",
+                    Target(at_most=5).verdict(recovered or 10),
+                ]
+            )
+    return Table(
+        "Four times as many clients as are let in, SQLite",
+        f"{most} clients at the limit, then {4 * most}: good answers a second, refusals (503) a second, how many of "
+        "them did not say when to come back, anything else, and how soon after it is as fast as before.",
+        (
+            "clients",
+            "at the limit",
+            "over it",
+            "ratio",
+            "target",
+            "",
+            "refused",
+            "no Retry-After",
+            "else",
+            "recovered",
+            "in 5 s",
+        ),
+        rows,
+    )
+
+
+def memory(plan: Plan, clients: Clients) -> Table:
+    """What the process holds while it appends, reads and is refused things; `make soak` is the long one."""
+    database = f"sqlite:///{plan.place()}/memory.db"
+    key = fill(plan, database)
+    rows = []
+    steps, seconds = plan.much(6, 3), plan.much(30, 5)
+    reads = written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))
+    wrong = written("POST", "/api/messages/none", BODY, **headers(key))
+    with served.retain(database, plan.place() / "memory.log") as server:
+        process = psutil.Process(server.process.pid)
+        job = Job(server.address, [part for append in appends(key) for part in (append, reads, wrong)], seconds=seconds)
+        clients.run(job)
+        first = process.memory_info().rss
+        for step in range(1, steps + 1):
+            outcome = clients.run(job)
+            held = process.memory_info().rss
+            growth = held / first
+            target = Target(at_most=1.05)
+            rows.append(
+                [
+                    f"{step * seconds} s",
+                    rate(outcome.statuses.total() / outcome.seconds),
+                    f"{held / MEBIBYTE:.0f} MiB",
+                    f"{growth:.3f}",
+                    str(target),
+                    target.verdict(growth),
+                    str(process.num_threads()),
+                    str(process.num_fds()),
+                ]
+            )
+    return Table(
+        "What the process holds, SQLite",
+        f"{CLIENTS} clients that append, read and ask for what is not there; against the end of the first {seconds} s.",
+        ("after", "answers", "memory", "ratio", "target", "", "threads", "files"),
+        rows,
+    )
+
+
+def fill(plan: Plan, database: str, *, long: bool = True) -> str:
+    """A session for each client, and one that is long; the key of their tenant."""
+    key = served.key(database, WHO[0])
+    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        me = memory.scope(*WHO)
+        for number in range(CLIENTS):
+            me.sessions.add(f"s{number}")
+        me.sessions.add(LONG)
+        if long:
+            plan.say("writing 100,000 messages")
+            for _ in range(100):
+                me.messages.extend(LONG, [NewMessage("user", TEXT)] * 1000)
+    return key
+
+
+def appends(key: str) -> list[str]:
+    """A request for each client's session."""
+    return [written("POST", f"/api/messages/s{number}", BODY, **headers(key)) for number in range(CLIENTS)]
+
+
+def headers(key: str) -> dict[str, str]:
+    """Who asks, and for whom."""
+    return {"Authorization": f"Bearer {key}", "X_Retain_User": WHO[1], "X_Retain_Agent": WHO[2]}

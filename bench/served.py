@@ -1,0 +1,108 @@
+"""The servers that are measured, each a process: `retain serve`, one with a model that answers at once, an empty one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from retain import Memory, Settings
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.models import Models
+from retain.testing import ScriptedModel
+
+COMMAND = str(Path(sys.executable).with_name("retain"))
+
+
+class Served(AbstractContextManager["Served"]):
+    """A server as a process; its address."""
+
+    def __init__(self, command: list[str], log: Path, **settings: Any) -> None:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
+        env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
+        with log.open("w") as errors:  # the log of a server that nobody reads costs what it costs
+            self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server did not start: {log.read_text()}")
+        self.url: str = json.loads(line)["url"]
+        split = urlsplit(self.url)
+        self.address = (split.hostname or "", split.port or 0)
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        self.process.kill()
+        assert self.process.stdout
+        self.process.stdout.close()
+
+
+def retain(database: str, log: Path, *flags: str, **settings: Any) -> Served:
+    """`retain serve` on a database."""
+    command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
+    return Served(command, log, **{"rate_per_second": 0, "sqlite_ballast_mib": 0, **settings})
+
+
+def empty(log: Path) -> Served:
+    """A route that does nothing, under the same library with the same options."""
+    return Served([sys.executable, "-m", "bench.served", "empty"], log)
+
+
+def scripted(database: str, log: Path, **settings: Any) -> Served:
+    """Retain with a model that has its answer ready."""
+    command = [sys.executable, "-m", "bench.served", "scripted", database]
+    return Served(command, log, **{"rate_per_second": 0, "sqlite_ballast_mib": 0, **settings})
+
+
+def key(database: str, tenant: str) -> str:
+    """A key of a tenant that may do everything."""
+    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        return Keys(memory.database).create(tenant, "a benchmark", PERMISSIONS)[1]
+
+
+def main() -> None:
+    """Serve, until told to stop."""
+    import uvicorn
+    from fastapi import FastAPI
+
+    from retain.server import logs
+    from retain.server.serve import KEEP_ALIVE_SECONDS, listen, server
+
+    with listen("127.0.0.1", 0) as listener:
+        host, port = listener.getsockname()
+
+        def ready() -> None:
+            print(json.dumps({"url": f"http://{host}:{port}"}), flush=True)
+
+        if sys.argv[1] == "empty":
+            app = FastAPI()
+
+            @app.get("/")
+            async def nothing() -> dict[str, str]:
+                return {}
+
+            config = uvicorn.Config(
+                app, ws="none", log_config=None, access_log=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS
+            )
+            threading.Timer(0.5, ready).start()  # the socket listens already: whoever comes early waits
+            uvicorn.Server(config).run(sockets=[listener])
+            return
+        settings = Settings.load(database=sys.argv[2]).serving()
+        model = ScriptedModel("The train leaves at seven past nine, from platform four.")
+        with Memory.open(settings=settings, models=Models(settings, main=model)) as memory:
+            logs.configure(settings)
+            server(memory, ready).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
