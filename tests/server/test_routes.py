@@ -251,6 +251,19 @@ def test_a_document_comes_as_a_file(http: TestClient) -> None:
     refused(http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}), 422, "title")
 
 
+@pytest.mark.parametrize("lines", [1_000, 100_000])
+@pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/knowledge?title=Log"])
+def test_another_content_under_the_same_key_is_refused(here: TestClient, path: str, lines: int) -> None:
+    """C8: what makes a request the same is its content and its type, however large; no content is dropped in silence."""
+    once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
+    first, other = b"one more line\n" * lines, b"two more line\n" * lines
+    made = here.post(path, content=first, headers=once)
+    again = here.post(path, content=first, headers=once)
+    assert (again.status_code, again.text, again.headers["idempotent-replayed"]) == (made.status_code, made.text, "true")
+    refused(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
+    refused(here.post(path, content=first, headers={**once, "Content-Type": "text/markdown"}), 422)
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 DEEP = b'{"value": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
