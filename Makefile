@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 
-.PHONY: serve test check generate chaos test-llm bench bench-recall learn setup test-tools clean help
+.PHONY: serve test check generate chaos test-llm bench soak bench-recall learn setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ test-llm: setup ## The tests with a real language model (first fetches 1.1 GB an
 
 bench: setup test-tools ## Measure side by side, print ratios
 	$(RUN) --group bench python -m bench $(ARGS)
+
+soak: setup ## A server under mixed load: five minutes, or ARGS=3600 seconds; is what it holds flat?
+	$(RUN) python -m bench.soak $(ARGS)
 
 learn: setup ## Learn the weights of search again: DATA=a folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)

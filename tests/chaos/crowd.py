@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from retain import Scope
-from retain.errors import InDoubt, StorageError
+from retain.errors import InDoubt, Overloaded, StorageError
 from tests.chaos.history import History
 from tests.chaos.writer import SESSION
 
@@ -77,7 +77,7 @@ class Crowd:
                 if key is None:
                     return
                 self._history.surprise(f"{payload} has a key and was left in doubt")
-            except StorageError as error:
+            except (StorageError, Overloaded) as error:  # the latter from a server
                 self._history.answer(payload, "info" if key else "fail")
                 self._history.errors.append(type(error).__name__)
                 if key is None:
@@ -97,7 +97,7 @@ class Crowd:
             asked = time.monotonic()
             try:
                 found = self._me.messages.window(SESSION, last=None if turn % 10 == 0 else 50)
-            except StorageError as error:
+            except (StorageError, Overloaded) as error:
                 self._history.errors.append(type(error).__name__)
                 continue
             except Exception as error:

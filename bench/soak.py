@@ -1,0 +1,108 @@
+"""`make soak ARGS=3600`: a server under mixed load for so many seconds; is what it holds flat, and the database whole?
+
+Reads, appends, searches, contexts, turns of a chat and MCP, from a crowd that never stops. What the process holds is looked
+at twenty times; the first fifth is for warming up. The exit status is 1 where it grew, or where anything was not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from bench import served
+from bench.harness import WHO
+from bench.load import Clients, Job, Outcome, written
+from bench.over_http import BODY, MEBIBYTE, headers
+from retain import Memory, Settings
+
+CLIENTS = 16
+LOOKS = 20
+WARM = LOOKS // 5
+MOST = 1.1
+"""So many times what it held when it was warm is flat: allocators round up."""
+STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>10}  {}"
+
+
+def requests(key: str) -> list[str]:
+    """One round of everything, for each client."""
+    said = headers(key)
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    both = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-06-18"}
+    found = []
+    for number in range(CLIENTS):
+        session = f"s{number}"
+        found += [
+            written("POST", f"/api/messages/{session}", BODY, **said),
+            written("GET", f"/api/messages/{session}/window?last=50", **said),
+            written("POST", "/api/search", {"query": "train to Bern"}, **said),
+            written("POST", "/api/context", {"session": session, "message": "Which platform?"}, **said),
+            written("GET", "/api/sessions?limit=20", **said),
+            written("POST", "/api/chat", {"message": "When does it leave?", "session_id": session}, **said),
+            written("POST", "/mcp", {**rpc, "params": {"name": "list_state", "arguments": {}}}, **said, **both),
+        ]
+    return found
+
+
+def soak(seconds: float, database: str, folder: Path) -> bool:
+    """Whether all was well."""
+    key = served.key(database, WHO[0])
+    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        me = memory.scope(*WHO)
+        for number in range(CLIENTS):
+            me.sessions.add(f"s{number}")
+    print(STEP.format("after", "answers", "memory", "threads", "files", "slowest 1%", "statuses"))
+    held: list[tuple[int, int, int]] = []
+    statuses: Counter[int] = Counter()
+    with served.scripted(database, folder / "log", chat_at_once=CLIENTS) as server, Clients() as clients:
+        process = psutil.Process(server.process.pid)
+        job = Job(server.address, requests(key), CLIENTS, seconds / LOOKS)
+        for look in range(1, LOOKS + 1):
+            outcome = clients.run(job)
+            held.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
+            statuses += outcome.statuses
+            print(_line(look * seconds / LOOKS, outcome, held[-1]), flush=True)
+    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        wrong = [str(finding) for finding in memory.verify() if not finding.ok]
+    bad = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
+    grown = _grown(held)
+    for name, found in (("verify", wrong), ("bad answers", bad), ("grown", grown)):
+        print(f"{name}: {found or 'none'}")
+    return not (wrong or bad or grown)
+
+
+def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
+    rate, memory = f"{outcome.good:,.0f}/s", f"{held[0] / MEBIBYTE:.1f} MiB"
+    said = dict(sorted(outcome.statuses.items()))
+    return STEP.format(f"{after:.0f} s", rate, memory, held[1], held[2], f"{outcome.slowest(0.99) * 1000:.0f} ms", said)
+
+
+def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
+    """What is more at the end than when it was warm: the last fifth against the second."""
+    found = []
+    for place, name in enumerate(("memory", "threads", "files")):
+        warm, end = (statistics.median(look[place] for look in looks) for looks in (held[WARM : 2 * WARM], held[-WARM:]))
+        if end > warm * MOST + (0 if name == "memory" else 8):
+            found.append(f"{name} {warm:,.0f} to {end:,.0f}")
+    return found
+
+
+def main() -> int:
+    """Soak."""
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description="A server under mixed load: is it flat?")
+    parser.add_argument("seconds", type=float, nargs="?", default=300.0)
+    parser.add_argument("--database", help="an empty one; a file of its own where not given")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="retain-soak-") as folder:
+        database = chosen.database or f"sqlite:///{folder}/soak.db"
+        return 0 if soak(chosen.seconds, database, Path(folder)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""A server that is killed or told to stop under its clients: what it acknowledged is there once, retries finish the rest."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from retain import Client, Memory
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.storage.database import Transaction
+from retain.testing import FakeService
+from tests.chaos import sizes
+from tests.chaos.crowd import Crowd
+from tests.chaos.history import History, messages_of
+from tests.chaos.writer import SESSION, WHO
+from tests.conftest import SETTINGS, new_database
+from tests.server.running import Process
+
+STOP_SECONDS = 8.0
+CLIENTS = 64
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of the engine that the test names, with a session in it."""
+    made = new_database(request.param) if request.param != "sqlite" else iter([f"sqlite:///{tmp_path}/agent.db"])
+    url = next(made)
+    with Memory.open(url, settings=SETTINGS) as memory:
+        memory.scope(*WHO).sessions.add(SESSION)
+    yield url
+    list(made)
+
+
+class Server:
+    """`retain serve`, again and again on one port, which clients know."""
+
+    def __init__(self, database: str, workers: int = 1, **settings: Any) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._database, self._workers = database, workers
+        self._settings = {
+            "rate_per_second": 0,
+            "tenant": WHO[0],
+            "stop_seconds": STOP_SECONDS,
+            "sqlite_ballast_mib": 0,
+            **settings,
+        }
+        with Memory.open(database, settings=SETTINGS) as memory:
+            self.key = Keys(memory.database).create(WHO[0], "a test", PERMISSIONS)[1]
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.__exit__(None, None, None)
+
+    def start(self) -> None:
+        """Serve; the port may be free a moment later only."""
+        flags = ("--port", str(self.port), "--workers", str(self._workers))
+        self.process = Process(self._database, *flags, **self._settings)
+        self.process.key = self.key
+
+    def kill(self) -> None:
+        """Kill -9 of every process, the parent first: it would replace the others."""
+        parent = psutil.Process(self.process.process.pid)
+        every = [parent, *parent.children()]
+        for process in every:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(every, 20)
+        self.process.__exit__(None, None, None)
+
+    def stop(self) -> None:
+        """SIGTERM; it ends in time and says nothing of failures."""
+        began = time.monotonic()
+        assert self.process.stop(timeout=STOP_SECONDS + 20) == 0
+        assert time.monotonic() - began < STOP_SECONDS + 2, "P11: it took too long to stop"
+        assert not any("Traceback" in line for line in self.process.errors), "".join(self.process.errors)
+        self.process.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str)
+def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) -> None:
+    """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any moment, a new server, and so on."""
+    history, chance = History(), random.Random()
+    with Server(database, workers) as server, Client(server.url, server.key) as client:
+        crowd = Crowd(client.scope(*WHO[1:]), history, writers=CLIENTS, readers=2)
+        with crowd:
+            for number in range(sizes.HTTP_KILLS):
+                crowd.wait_for(CLIENTS)
+                time.sleep(chance.uniform(0, 0.1))
+                server.kill() if number % 2 == 0 else server.stop()
+                server.start()
+            crowd.wait_for(CLIENTS)
+    with Memory.open(database, settings=SETTINGS) as memory:
+        assert history.of("info") == [], "a keyed retry ends every doubt"
+        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert history.errors, "no client ever met a server that was gone: this proves nothing"
+
+
+@pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
+def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
+    """F10: appends that wait for the database while the server is told to stop are done, and their answers arrive."""
+    held, leave = threading.Event(), threading.Event()
+
+    def hold(tx: Transaction) -> None:
+        tx.run("update sessions set label = label where tenant = :tenant")
+        held.set()
+        assert leave.wait(30)
+
+    with Memory.open(database, settings=SETTINGS) as memory, Server(database, postgres_pool=CLIENTS) as server:
+        holder = threading.Thread(target=memory.database.write, args=(WHO[0], hold))
+        holder.start()
+        assert held.wait(30)
+
+        def append(number: int) -> int:
+            return sent(server, "/api/messages/" + SESSION, {"role": "user", "content": f"{number}"})[0]
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            waiting = [pool.submit(append, number) for number in range(16)]
+            until(lambda: in_flight(server) > 16, "all to be in flight")
+            stopping = pool.submit(server.stop)
+            until(lambda: server.process.ask("GET", "/readyz")[0] == 503, "the server to stop taking work")
+            leave.set()
+            assert [answer.result() for answer in waiting] == [201] * 16
+            stopping.result()
+        holder.join()
+        assert sorted(text for _, text in messages_of(memory.scope(*WHO), SESSION)) == sorted(map(str, range(16)))
+
+
+@pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
+def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
+    """P1, F1: kill -9 while the model thinks; the same key completes the turn; sent again, it changes nothing."""
+    said = {"message": "Where to?", "session_id": SESSION, "agent_id": WHO[2], "key": "k"}
+    with FakeService("To Lisbon.") as service:
+        service.misbehave("hang", 1)
+        model: dict[str, Any] = {"model": "openai:fake", "base_url": service.url, "api_key": "none", "model_retries": 0}
+        with Server(database, **model) as server, ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(sent, server, "/api/chat", said)
+            until(lambda: bool(service.requests), "the model to be asked")
+            server.kill()
+            with pytest.raises((OSError, http.client.HTTPException)):
+                asking.result()
+            with Memory.open(database, settings=SETTINGS) as memory:  # its lease would run out, a little later
+                memory.database.write(WHO[0], lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"))
+            server.start()
+            first, again = sent(server, "/api/chat", said), sent(server, "/api/chat", said)
+    assert [first[0], again[0]] == [200, 200]
+    assert first[1]["message"] == again[1]["message"]
+    with Memory.open(database, settings=SETTINGS) as memory:
+        kept = [(message.role, message.text) for message in memory.scope(*WHO).messages.window(SESSION)]
+        assert kept == [("user", "Where to?"), ("assistant", "To Lisbon.")]
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert len(service.requests) == 2
+
+
+def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
+    """The status and the JSON of one answer, over a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {server.key}"}
+        connection.request("POST", f"{path}?user={WHO[1]}&agent={WHO[2]}", json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def in_flight(server: Server) -> int:
+    """How many requests the server says that it works on."""
+    _, text = server.process.ask("GET", "/metrics")
+    line = next(line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight"))
+    return int(float(line.split()[-1]))
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Wait for something that is about to be so."""
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline, f"waited a minute for {what}"
+        time.sleep(0.02)
