@@ -26,6 +26,7 @@
         ├── Full              the disk is nearly full                     507
         ├── ReadOnly
         ├── Unreachable       no such server, no such file, connection lost
+        │   └── NoServer      … for a client: no retain server answers
         ├── InDoubt           cut off while committing
         ├── ReadTooLong       a reader was stopped so that the log can shrink
         ├── Corrupt           damaged pages                               500
@@ -61,6 +62,11 @@ class RetainError(Exception):
             return self.__dict__["details"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+    @property
+    def public(self) -> str:
+        """What whoever calls over a network is told of it."""
+        return str(self)
 
     def again(self) -> RetainError:
         """The same error as a new object, for another thread to raise."""
@@ -202,6 +208,15 @@ class StorageError(RetainError):
     status = 503
     exit_code = 5
 
+    @property
+    def public(self) -> str:
+        """The same without where the database is and what it said: that is the operator's business, and in the log."""
+        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
+        if "{path}" in template:
+            return "The database cannot be used. The server's log says why."
+        said = template.replace(": {problem}", "").format(**self.details)
+        return f"{said} The server's log says why." if "{problem}" in template else said
+
 
 class Busy(StorageError):
     """The database is busy: {problem}. Try again."""
@@ -223,6 +238,10 @@ class ReadOnly(StorageError):
 
 class Unreachable(StorageError):
     """The database cannot be reached: {problem}."""
+
+
+class NoServer(Unreachable):
+    """The server at {url} does not answer: {problem}. Check the address, and that `retain serve` runs there."""
 
 
 class InDoubt(StorageError):

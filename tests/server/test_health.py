@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from fastapi import FastAPI
 
-from retain import Memory
-from retain.server.health import Health
+from retain import Memory, Settings
+from retain.errors import Unreachable
+from retain.server.health import READY_SECONDS, Health
 from tests.server.conftest import Calling
 
 
@@ -30,6 +31,32 @@ def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory)
     assert answer.json()["detail"] == "The database cannot be reached."
     assert answer.headers["retry-after"] == "1"
     assert memory.database.name not in answer.text
+
+
+def test_the_log_says_once_why_the_database_is_away(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the answer comes after those who asked had been told that it takes too long."""
+    health = Health(memory)
+
+    def away(*given: object) -> None:
+        raise Unreachable(problem="port 5432: connection refused\nand more")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(memory.database, "read", away)
+        for _ in range(3):
+            assert health._ask() == "The database cannot be reached."
+    assert [one.getMessage() for one in caplog.records] == [
+        "the database cannot be used: Unreachable: port 5432: connection refused"
+    ]
+    assert health._ask() == ""
+    monkeypatch.setattr(memory.database, "read", away)
+    health._ask()
+    assert len(caplog.records) == 2
+
+
+def test_the_database_is_asked_for_less_long_than_whoever_asks_waits() -> None:
+    assert Settings().serving().postgres_wait_seconds < READY_SECONDS
 
 
 def test_a_schema_of_another_version(app: FastAPI, calling: Calling, memory: Memory) -> None:

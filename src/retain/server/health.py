@@ -11,16 +11,17 @@ import time
 
 from fastapi import FastAPI, Request, Response
 
-from retain.errors import RetainError
+from retain.errors import StorageError
 from retain.memory import Memory
 from retain.server import problem
 from retain.storage.database import EVERY_TENANT
 
-READY_SECONDS = 2.0
-"""So long the database may take to answer."""
+READY_SECONDS = 3.0
+"""So long the database may take to answer: a little longer than a server waits for it, so that there is a reason to tell."""
 KEEP_SECONDS = 1.0
 """So long an answer is good: anybody may ask, and the database must not notice."""
 _ALIVE = Response('{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"})
+_AWAY = "The database cannot be reached."
 _log = logging.getLogger("retain.health")
 
 
@@ -32,7 +33,7 @@ class Health:
         self._asking: asyncio.Task[str] | None = None
         self._found = ""
         self._good_until = 0.0
-        self._told = ""
+        self._told = self._reason = ""
 
     async def trouble(self) -> str:
         """What is in the way of working, '' if nothing is; whoever asks at the same time gets the same answer."""
@@ -54,12 +55,20 @@ class Health:
         try:
             self._memory.database.read(EVERY_TENANT, lambda tx: tx.now)
             found, wanted = self._memory.database.version(), self._memory.migrations[-1].number
-        except RetainError:
-            return "The database cannot be reached."
+        except StorageError as error:
+            self._why(f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}")
+            return _AWAY
         except Exception as error:
             _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
-            return "The database cannot be reached."
+            return _AWAY
+        self._reason = ""
         return "" if found == wanted else "The database does not have the schema of this version: migrate it."
+
+    def _why(self, reason: str) -> None:
+        """Say once why it is so: also after those who asked were told that it takes too long."""
+        if reason != self._reason:
+            self._reason = reason
+            _log.warning("the database cannot be used: %s", reason)
 
 
 def add(app: FastAPI) -> None:

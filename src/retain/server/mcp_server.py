@@ -41,7 +41,7 @@ from retain.faces.command import version
 from retain.memory import Memory
 from retain.server import mcp_prompts as prompts
 from retain.server import mcp_resources as resources
-from retain.server import mcp_stdio
+from retain.server import mcp_stdio, problem
 from retain.server.mcp_guest import Guest
 from retain.server.mcp_tools import Tools, result, unknown
 from retain.server.mcp_ways import Verbs
@@ -149,7 +149,7 @@ async def _ask(ctx: Context, ask: Callable[..., T], *given: Any, uri: str | None
     try:
         return await anyio.to_thread.run_sync(ask, *given)
     except RetainError as error:
-        raise MCPError(_code(error, ctx, uri), str(error), None if uri is None else {"uri": uri}) from None
+        raise MCPError(_code(error, ctx, uri), problem.told(error), None if uri is None else {"uri": uri}) from None
 
 
 def _code(error: RetainError, ctx: Context, uri: str | None) -> int:

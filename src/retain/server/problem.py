@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
-from retain.errors import RetainError
+from retain.errors import Busy, Corrupt, Full, ReadOnly, RetainError, StorageError, Unreachable
+from retain.server.logs import FIELDS
 
 MEDIA = "application/problem+json"
 _TITLES = {
@@ -43,6 +45,8 @@ _DETAILS = {
 RETRY_SECONDS = 1
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MOST_TOLD = 5
+_PLAIN = (Busy, Corrupt, Full, ReadOnly, Unreachable)  # others may quote what was to be stored
+_log = logging.getLogger("retain.storage")
 EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
 """What a request may end with that is nobody's mistake but the caller's, or the moment's."""
 
@@ -95,7 +99,21 @@ def of_error(error: RetainError, request_id: str) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="retain"'
     more = {"field": error.details["field"]} if "field" in error.details else {}
     kind = _CAMEL.sub("-", type(error).__name__).lower()
-    return answer(error.status, str(error), request_id, type=kind, headers=headers, **more)
+    return answer(error.status, told(error, request_id), request_id, type=kind, headers=headers, **more)
+
+
+def told(error: RetainError, request_id: str | None = None) -> str:
+    """What a caller is told of an error; why the database failed is for the log alone."""
+    if isinstance(error, StorageError):
+        fields = {"error": type(error).__name__, "reason": reason(error), "request_id": request_id or None}
+        _log.warning("the database failed", extra={FIELDS: fields})
+    return error.public
+
+
+def reason(error: StorageError) -> str | None:
+    """Why the database failed, in its own words, where these have nothing of what is stored."""
+    said = str(error.details.get("problem", "")).partition("\n")[0]
+    return said if said and isinstance(error, _PLAIN) else None
 
 
 def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
