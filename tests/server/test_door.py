@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,6 +43,20 @@ def small(tmp_path: Path) -> Iterator[Memory]:
     """A database that is one file, where one engine is enough."""
     with Memory.open(f"sqlite:///{tmp_path}/small.db", settings=replace(SETTINGS, sqlite_durability="normal")) as memory:
         yield memory
+
+
+@pytest.fixture
+def knocking(small: Memory) -> Iterator[Calling]:
+    """Clients with keys of that database, each made as it is asked for."""
+    app = create_app(small)
+    with TestClient(app, URL, client=HERE):  # one life for all of them
+
+        def client(permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any) -> TestClient:
+            _, text = Keys(small.database).create(tenant, "a test", permissions, **bound)
+            app.state.door.forget()
+            return TestClient(app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False)
+
+        yield client
 
 
 def plain(found: Any) -> tuple[int, str]:
@@ -425,3 +439,43 @@ def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory,
             assert (who.tenant, who.user, who.agent, who.source) == ("acme", f"user {number % 4} é", "scout", source)
             assert len(door._scopes) <= 3
     assert door.scope(connection(headers), principal, "named", None).who.user == "named", "a parameter goes before a header"
+
+
+# -- keys that are one user's or one agent's -------------------------------------------------------------------------
+
+
+def test_a_bound_key_changes_nothing_that_the_tenant_shares(knocking: Calling) -> None:
+    """P11: neither over REST nor as a tool, and neither in a body nor in a query."""
+    boss = knocking()
+    assert boss.post("/api/agents", json={"name": "planner", "prompt": "as it was"}).status_code == 201
+    assert boss.put("/api/state/k", json={"value": 1, "area": "tenant"}).status_code == 200
+    for bound in ({"user": "ada"}, {"agent": "scout"}):
+        http = knocking(**bound)
+        for method, path, body in (
+            ("POST", "/api/agents", {"name": "mine"}),
+            ("PATCH", "/api/agents/planner", {"prompt": "another"}),
+            ("DELETE", "/api/agents/planner", None),
+            ("PUT", "/api/state/k", {"value": 2, "area": "tenant"}),
+            ("DELETE", "/api/state/k?area=tenant", None),
+        ):
+            refused = http.request(method, path, json=body)
+            assert (refused.status_code, "one user or one agent" in refused.json()["detail"]) == (403, True), path
+        for name, arguments in (
+            ("agents_edit", {"name": "planner", "prompt": "another"}),
+            ("state_set", {"key": "k", "value": 2, "area": "tenant"}),
+        ):
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+            accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+            told = http.post("/mcp/all", json=call, headers=accept).json()["result"]
+            assert told["isError"], name
+            assert "one user or one agent" in told["content"][0]["text"]
+        assert http.get("/api/agents/planner").json()["prompt"] == "as it was"
+        assert http.put("/api/state/k", params={"user": "ada"}, json={"value": 2}).status_code == 200
+    assert boss.get("/api/state/k?area=tenant").json()["value"] == 1
+
+
+def test_what_is_about_everybody_is_not_for_a_bound_admin(small: Memory, knocking: Calling) -> None:
+    for bound in ({"user": "ada"}, {"agent": "scout"}):
+        for path in ("/api/status", "/metrics", "/api/audit", "/api/keys"):
+            assert knocking(tenant=small.settings.tenant, **bound).get(path).status_code == 403, path
+    assert knocking(tenant=small.settings.tenant).get("/api/status").status_code == 200

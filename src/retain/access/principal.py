@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from retain.errors import Forbidden
 
@@ -24,6 +25,8 @@ class Principal:
     name: str
     user: str | None = None
     agent: str | None = None
+    until: int | None = None
+    """When the key ends that let them in, by the database's clock; a token's end is its issuer's affair."""
 
     def require(self, permission: Permission) -> None:
         """Go on only if this is allowed."""
@@ -31,6 +34,17 @@ class Principal:
             raise Forbidden(
                 problem=f"this key may not {permission}, only {', '.join(sorted(self.permissions)) or 'nothing'}"
             )
+
+    def require_all(self, does: str) -> None:
+        """Go on only if this is about the whole tenant, as what is to be done is."""
+        if self.user is not None or self.agent is not None:
+            raise Forbidden(problem=f"a key that is for one user or one agent alone may not {does}")
+
+    def require_for(self, permission: Permission, kind: str, named: Mapping[str, Any]) -> None:
+        """Go on only if a verb may be used on what it names: what the tenant shares is not for one user to change."""
+        self.require(permission)
+        if permission != "read" and (kind == "agents" or (kind == "state" and named.get("area") == "tenant")):
+            self.require_all("change what the whole tenant shares")
 
     def whose(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
         """The tenant, user and agent that are meant; a principal that is one user's may name no other."""

@@ -72,6 +72,12 @@ class Door:
         principal.require(permission)
         return principal
 
+    async def admin(self, request: HTTPConnection, does: str) -> Principal:
+        """The principal of a request, if it may do something that is about the whole tenant."""
+        principal = await self.admit(request, "admin")
+        principal.require_all(does)
+        return principal
+
     async def who(self, request: HTTPConnection) -> Principal:
         """The principal of a request, whatever it may do; kept with the request, for the log."""
         principal = await self._principal(request)

@@ -142,6 +142,7 @@ class Verbs:
         way = verb.way
         guest.principal.require(way.needs)
         named = verb.named(arguments)
+        guest.principal.require_for(way.needs, way.kind, named)
         scope = guest.scope(named.pop("user", None), named.pop("agent", None))
         if way.needs != "read":
             scope = guest.acting(scope, Act(way.name, named, request_id=guest.request_id))

@@ -116,6 +116,7 @@ class Operation:
         else:
             user, agent = (whose.user, whose.agent) if query else (None, None)
         named.update(request.scope["path_params"])
+        principal.require_for(self._needs, self.way.kind, named)
         call = Call(request, principal, self.door.scope(request, principal, user, agent), named, headers, body)
         self._heed(call)
         try:

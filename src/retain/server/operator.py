@@ -20,7 +20,7 @@ def is_operator(door: Door, principal: Principal) -> bool:
 
 async def operator(door: Door, request: HTTPConnection) -> Principal:
     """The principal of a request, if it is an operator's."""
-    principal = await door.admit(request, "admin")
+    principal = await door.admin(request, "see what is about the whole server")
     if not is_operator(door, principal):
         raise Forbidden(problem="this is for admins of the server's own tenant")
     return principal

@@ -1,0 +1,34 @@
+"""What a credential allows, and on what: a key of one user or one agent changes nothing that the tenant shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retain.access.principal import PERMISSIONS, Principal
+from retain.errors import Forbidden
+from retain.faces.ways import SCOPE_WAYS, WAYS, Way
+
+SHARED = {"agents_add", "agents_edit", "agents_remove"}
+"""Always the whole tenant's; and state, where its area is."""
+BOUND: tuple[dict[str, str], ...] = ({"user": "ada"}, {"agent": "scout"}, {"user": "ada", "agent": "scout"})
+
+
+@pytest.mark.parametrize("way", [*WAYS, *SCOPE_WAYS], ids=lambda way: way.name)
+def test_who_may_do_what_to_what_is_shared(way: Way) -> None:
+    """P11: every verb, by somebody who is bound and somebody who is not, on the tenant's own and on anything else."""
+    for bound in ({}, *BOUND):
+        who = Principal("acme", PERMISSIONS, "x", **bound)
+        for named in ({}, {"area": "user"}, {"area": "session:tenant"}, {"area": "tenant"}):
+            shared = way.name in SHARED or (way.name in ("state_set", "state_remove") and named.get("area") == "tenant")
+            assert allowed(who, way, named) is not (shared and bool(bound)), (bound, named)
+    assert not allowed(Principal("acme", PERMISSIONS - {way.needs}, "x"), way, {})
+
+
+def allowed(who: Principal, way: Way, named: dict[str, Any]) -> bool:
+    try:
+        who.require_for(way.needs, way.kind, named)
+    except Forbidden:
+        return False
+    return True
