@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -84,13 +86,23 @@ def add_way(
     """
     method = method or method_of(way, _KINDS)
     result = result or get_type_hints(method).get("return")
-    said = said or asked(way, method, list(in_path(way)), in_query=way.method in ("GET", "DELETE"))
-    status = _status(way, result)
-    app.state.operations[way.name] = operation = Operation(door, way, method, said, status)
+    said = said or asked(way, method, tuple(in_path(way)), in_query=way.method in ("GET", "DELETE"))
+    app.state.operations[way.name] = operation = Operation(door, way, method, said, _status(way, result))
+    route = copy.copy(_route(way, method, said, result, events))
+    route.app, route.openapi_extra = operation, dict(route.openapi_extra or {})
+    app.router.routes.append(route)
+    app.state.index.add(route)
+    return operation
+
+
+@functools.lru_cache(256)  # what is documented is the same in every app, and takes most of the time that making one takes
+def _route(way: Way, method: Callable[..., Any], said: type[BaseModel], result: Any, events: str) -> APIRoute:
+    """A way as the framework documents it."""
     raw = events or (OCTETS if result is bytes else "")
-    app.router.add_api_route(
+    status = _status(way, result)
+    return OperationRoute(
         way.route,
-        _endpoint(way, operation, said),
+        _endpoint(way, said),
         methods=[way.method],
         name=way.name,
         operation_id=way.name,
@@ -103,12 +115,7 @@ def add_way(
         response_class=Response if raw else JSONResponse,
         responses=_responses(way, method, result, raw),
         openapi_extra=_extra(way, method),
-        route_class_override=OperationRoute,
     )
-    route = app.router.routes[-1]
-    assert isinstance(route, APIRoute)
-    app.state.index.add(route)
-    return operation
 
 
 def in_path(way: Way) -> dict[str, type]:
@@ -154,7 +161,7 @@ def _vagueness(way: Way) -> tuple[int, int]:
     return (2 if ":path" in last else 1 if "{" in last else 0), -way.route.count("/")
 
 
-def _endpoint(way: Way, operation: Operation, said: type[BaseModel]) -> Callable[..., Any]:
+def _endpoint(way: Way, said: type[BaseModel]) -> Callable[..., Any]:
     """A function with the signature that the framework documents; the operation is what answers."""
 
     async def endpoint(**given: Any) -> None:
@@ -164,13 +171,13 @@ def _endpoint(way: Way, operation: Operation, said: type[BaseModel]) -> Callable
     for name, kind in in_path(way).items():
         example = EXAMPLES.get(f"{way.kind}.{name}", EXAMPLES.get(name))
         made.append((name, Annotated[kind, Path(description=word(way.kind, name), examples=[example])]))  # type: ignore[arg-type]
-    made.append(("said", Annotated[said, Query() if operation.in_query else Body()]))  # type: ignore[arg-type]
-    if not operation.in_query:
+    in_query = way.method in ("GET", "DELETE")
+    made.append(("said", Annotated[said, Query() if in_query else Body()]))  # type: ignore[arg-type]
+    if not in_query:
         made.append(("whose", Annotated[Whose, Query()]))  # type: ignore[arg-type]
     parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in made]
     endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     endpoint.__name__ = way.name
-    endpoint.operation = operation  # type: ignore[attr-defined]
     return endpoint
 
 
@@ -198,7 +205,7 @@ def _extra(way: Way, method: Callable[..., Any]) -> dict[str, Any]:
         "X-Retain-User": "Whose memory is meant.",
         "X-Retain-Agent": "Which agent's memory is meant.",
         **({"If-Match": "Only if it is at this version."} if "if_version" in known else {}),
-        **({"Idempotency-Key": "A retry with the same key changes nothing."} if way.method == "POST" else {}),
+        **({"Idempotency-Key": "A retry with the same key changes nothing."} if way.needs != "read" else {}),
     }
     said = [
         {"name": name, "in": "header", "required": False, "description": about, "schema": {"type": "string"}}

@@ -130,8 +130,9 @@ def method_of(way: Way, kinds: Mapping[str, type]) -> Callable[..., Any]:
     return found
 
 
+@functools.cache
 def asked(
-    way: Way, method: Callable[..., Any], leave: Sequence[str], *, in_query: bool, name: str = "Request"
+    way: Way, method: Callable[..., Any], leave: tuple[str, ...], *, in_query: bool, name: str = "Request"
 ) -> type[BaseModel]:
     """What a request may say besides what it is to `leave`: in its query, or in its body."""
     hints = get_type_hints(method)
