@@ -55,6 +55,7 @@ class Call:
     headers: Mapping[bytes, bytes]
     """As they were sent; looked up a few times for each request, which the framework's take long for."""
     body: bytes = b""
+    """As it was sent; of a content that is taken as it is, the type and the hash."""
     conditional: bool = False
     """Whether a header said which version is meant."""
 
@@ -74,7 +75,7 @@ class Operation:
         self._lists = lists_of(said) if self.in_query else frozenset()
         known = inspect.signature(method).parameters
         self._keyed = "key" in known and ("expected_last_seq" in known or way.verb == "save_turn")
-        self._once = way.method == "POST" and way.needs != "read" and not self._keyed
+        self._once = way.needs != "read" and not self._keyed
         self._versioned = "if_version" in known
         self._messages = "messages" in known
         self._recorded = recorded(door.memory.settings, way.name, reads=way.needs == "read")
@@ -152,7 +153,9 @@ class Operation:
     def _of(self, call: Call) -> Once:
         """The request as one that is answered once: the same key means the same request, of the same memory."""
         scope, who = call.request.scope, call.scope.who
-        asked = (scope.get("raw_path") or scope["path"], scope["query_string"], call.body, who.user or "", who.agent or "")
+        asked = [scope.get("raw_path") or scope["path"], scope["query_string"], call.body, who.user or "", who.agent or ""]
+        if call.conditional:
+            asked.append(str(call.named["if_version"]))
         return Once.of(call.principal.name, self.way.name, call.headers[ONCE].decode("latin-1"), *asked, user=who.user)
 
     def _heed(self, call: Call) -> None:
@@ -177,10 +180,6 @@ class Operation:
 
 class OperationRoute(APIRoute):
     """A route that the framework documents, and an operation answers."""
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
-        self.app = endpoint.operation  # type: ignore[attr-defined]
 
     def matches(self, scope: Asgi) -> Any:
         """Whether a request is for this route; a number that is none is not."""
