@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -69,6 +70,19 @@ def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
     memory.scope("acme").agents.edit("scout", prompt="by a back door")
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"), name="scout")
     assert deeds(memory)[-1].before != edited.after
+
+
+def test_what_many_do_at_once_to_one_thing_is_one_chain(memory: Memory) -> None:
+    """Also where the first of them makes it, so that there is no row yet that the others could wait for."""
+
+    def set_it(n: int) -> None:
+        do(memory, "state_set", lambda me: me.state.set("n", n), key="n")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(set_it, range(24)))
+    found = deeds(memory)
+    assert [deed.before for deed in found] == [None, *(deed.after for deed in found[:-1])]
+    assert memory.database.read("acme", audit.broken) == []
 
 
 def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Memory) -> None:

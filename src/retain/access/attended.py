@@ -98,14 +98,14 @@ class Attended:
         def both(tx: Transaction) -> tuple[T, bool, Answer | None]:
             if once:
                 once.claim(tx)
-            before = self._hash(tx, self._named(None))
+            before = self._before(tx)
             found = work(tx)
             meant = self._meant(found)
             if found is None and self._kind in _MAIN and not removes:  # nothing was done yet: the verb tries again
                 if once:
                     once.release(tx)
                 return found, False, None
-            answer = self._render(meant) if self._render and self._act.what not in LATER else None
+            answer = self._render(meant) if once and self._render and self._act.what not in LATER else None
             if once and answer:
                 once.settle(tx, answer)
             if self._on_record:
@@ -157,19 +157,31 @@ class Attended:
             named["area"] = f"user:{self._who.user}"
         return named
 
+    def _before(self, tx: Transaction) -> str | None:
+        """The hash of the row that is about to change, while nobody else on record can change or make it."""
+        named = self._named(None)
+        table = self._table(named) if self._on_record else None
+        if table is None:
+            return None
+        tx.alone(" ".join([table.name, *(str(named[column]) for column in table.key)]))
+        return self._hash(tx, named)
+
     def _hash(self, tx: Transaction, named: Mapping[str, Any]) -> str | None:
         """The hash of the row that is named, None where there is none or it is not one row."""
-        table: Table | None = _MAIN.get(self._kind)
-        if not self._on_record or table is None or not all(_is_name(named.get(column)) for column in table.key):
-            return None
-        return fingerprint(tx, table, {column: named[column] for column in table.key})
+        table = self._table(named)
+        return None if table is None else fingerprint(tx, table, {column: named[column] for column in table.key})
+
+    def _table(self, named: Mapping[str, Any]) -> Table | None:
+        """Where the row is that is named, None where it is not one row."""
+        table = _MAIN.get(self._kind)
+        return table if table and all(_is_name(named.get(column)) for column in table.key) else None
 
     def _subject(self, named: Mapping[str, Any]) -> str:
         """What it is done to, for people: the kind and the name of the thing."""
         if self._act.subject:
             return self._act.subject
-        table = _MAIN.get(self._kind)
-        columns = table.key if table and all(_is_name(named.get(column)) for column in table.key) else ()
+        table = self._table(named)
+        columns = table.key if table else ()
         names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
         return " ".join([self._kind, *map(str, names)])
 

@@ -44,6 +44,10 @@ class Transaction(Protocol):
         """Keep the rows that a `select` finds from other writers until the commit, where one writer is not the rule."""
         ...
 
+    def alone(self, name: str) -> None:
+        """Wait for others of the tenant who said this name until their commit: for what may have no row to lock yet."""
+        ...
+
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """The same statement once for each mapping of values."""
         ...

@@ -81,6 +81,9 @@ class PostgresTransaction:
     def lock(self, sql: str, **values: Any) -> None:
         self._execute(sql + " for no key update", values)
 
+    def alone(self, name: str) -> None:
+        self._execute("select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))", {"name": name})
+
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         whose = {"tenant": self.tenant, "now": self.now}
         self._cursor.executemany(_translate(sql), [{**row, **whose} for row in rows])

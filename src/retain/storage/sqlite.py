@@ -69,6 +69,9 @@ class SqliteTransaction:
     def lock(self, sql: str, **values: Any) -> None:
         """Nothing to do: who writes is alone."""
 
+    def alone(self, name: str) -> None:
+        """Nothing to do, for the same reason."""
+
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         whose = {"tenant": self.tenant, "now": self.now}
         self.connection.executemany(_ready.get(sql) or _check(sql), [{**row, **whose} for row in rows])

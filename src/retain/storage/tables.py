@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from retain.storage.database import Transaction
 
@@ -53,7 +54,7 @@ class Table:
         key = " and ".join(f"{name} = :{name}" for name in self.key)
         return f"select * from {self.name} where tenant = :tenant and {key}"
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """The columns that, with the tenant, name a row."""
         return tuple(name.strip() for name in self.order.split(","))
