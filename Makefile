@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 
-.PHONY: serve test check generate chaos test-llm bench soak bench-recall learn setup test-tools clean help
+.PHONY: serve test check generate chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,10 @@ generate: setup ## Write the generated files again
 
 chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
+
+attack: setup test-tools ## Every malicious input at every place, then sqlmap and bandit (about half an hour)
+	ATTACK=full $(RUN) pytest -n 2 --timeout 1800 tests/security $(ARGS)
+	$(RUN) python scripts/attack.py
 
 test-llm: setup ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)

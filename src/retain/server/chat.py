@@ -82,6 +82,8 @@ async def admitted(
 ) -> tuple[Principal, Scope]:
     """Who asks, and whose memory is meant; whoever sits at this machine need not say who they are."""
     principal = await door.admit(request, permission)
+    if request.method == "POST" and request.query_params:
+        raise Invalid(field=next(iter(request.query_params)), problem="is not known in the address here; say it in the body")
     scope = door.scope(request, principal, user, agent)
     if scope.who.user is None and principal.name == "local":
         scope = door.scope(request, principal, door.memory.settings.user or USER, agent)
@@ -120,10 +122,12 @@ class Chat:
         session = await run_in_threadpool(_going_on, scope, said.session_id)
         after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 10 else 0
         run = self._runs.get((principal.tenant, session.user, session.id, key))
-        if run is not None:
+        if run is not None and not run.ended:
             return EventStream(run.events(after))
         agents = said.agents or [scope.who.agent or session.agent]
-        await run_in_threadpool(saved.find, scope, session.id, key, agents[0])  # or there is no such turn
+        await run_in_threadpool(saved.find, scope, session.id, key, agents[0])  # or there is no such turn, or no longer
+        if run is not None:
+            return EventStream(run.events(after))
         return EventStream(_elsewhere(scope, session.id, key, agents, after))
 
     async def _turn(

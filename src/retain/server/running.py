@@ -178,6 +178,12 @@ class Runs:
             self._sweep()
             return self._running.get(name) or self._over.get(name)
 
+    def forget(self, tenant: str, user: str) -> None:
+        """Keep nothing of what a user's turns said: the user was erased."""
+        with self._lock:
+            for name in [name for name in self._over if name[:2] == (tenant, user)]:
+                del self._over[name]
+
     @contextlib.asynccontextmanager
     async def during(self, stopping: asyncio.Event, seconds: float) -> AsyncIterator[None]:
         """As long as the server runs; once it is stopping, turns have so many seconds to finish."""

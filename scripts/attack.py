@@ -1,0 +1,107 @@
+"""Attack a server of our own with tools that others made: sqlmap over its parameters, bandit over the source.
+
+Neither is installed with the project; `uv tool run` fetches them into its own cache. Exit code 1 if anything is found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.serving import serving
+from tests.test_every_kind import populate
+
+from retain import Memory, Settings
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.server.app import create_app
+
+TARGETS: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
+    ("GET", "/api/state?prefix=a*&area=user&limit=5", None),
+    ("GET", "/api/entries?kind=core&search=a*&limit=5", None),
+    ("GET", "/api/knowledge/search?query=canary*&limit=5", None),
+    ("GET", "/api/interactions/totals?by=day&model=m*&route=r", None),
+    ("GET", "/api/audit?who=a*&what=state_set&limit=5", None),
+    ("GET", "/api/sessions/trip*", None),
+    ("GET", "/api/refs?type=note*&session=trip", None),
+    ("POST", "/api/search", {"query": "canary*"}),
+    ("POST", "/api/messages/trip", {"role": "user", "content": "hello*", "key": "k*"}),
+    ("POST", "/api/chat", {"message": "hello*", "key": "k*"}),
+)
+"""A route of every way that text takes to the database; a star is where something is tried."""
+FOUND = re.compile(r"is vulnerable|identified the following injection point", re.IGNORECASE)
+CLEAN = re.compile(r"do not appear to be injectable|does not seem to be injectable")
+SKIPPED = "B608,B104,B310"
+"""What has a reason beside it in the source, for ruff's copies of these rules; statements have tests/test_sql_gate.py."""
+SECONDS = 300
+
+
+def sqlmap(address: str, key: str, folder: str) -> list[str]:
+    """What is found, or what could not be tried."""
+    level = os.environ.get("LEVEL", "1")
+    trouble = []
+    for method, path, body in TARGETS:
+        command = [
+            _uv(),
+            "tool",
+            "run",
+            "sqlmap",
+            "-u",
+            f"{address}{path}",
+            "--method",
+            method,
+            "--batch",
+            "--flush-session",
+        ]
+        command += ["--level", level, "--risk", "2", "--threads", "1", "--output-dir", folder, "--disable-coloring"]
+        command += ["--smart"] if "--smart" in sys.argv else []
+        command += ["-H", f"Authorization: Bearer {key}", "-H", "X-Retain-User: ada", "--ignore-code", "*"]
+        if body is not None:
+            command += ["--data", json.dumps(body), "-H", "Content-Type: application/json"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False).stdout
+        except subprocess.TimeoutExpired:
+            done = "it took too long"
+        if FOUND.search(done) or not CLEAN.search(done):
+            trouble.append(f"{method} {path}\n{done[-2000:]}")
+        print(f"{'!!' if trouble and trouble[-1].startswith(f'{method} {path}') else 'ok'} {method} {path}", flush=True)
+    return trouble
+
+
+def bandit() -> list[str]:
+    """What bandit has to say, from medium on."""
+    command = [_uv(), "tool", "run", "bandit", "--quiet", "--recursive", "src", "-ll", "--skip", SKIPPED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return [done.stdout + done.stderr] if done.returncode else []
+
+
+def _uv() -> str:
+    return shutil.which("uv") or ".cache/uv/bin/uv"
+
+
+def main() -> int:
+    """Attack, and say what was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(database=f"sqlite:///{folder}/attacked.db", rate_per_second=0, sqlite_ballast_mib=0)
+        with Memory.open(settings=settings) as memory:
+            me = memory.scope(None, "ada", "scout")
+            populate(me)
+            me.sessions.add("trip")
+            _, key = Keys(memory.database).create(settings.tenant, "attacker", PERMISSIONS)
+            with serving(create_app(memory)) as address:
+                trouble = [*bandit(), *sqlmap(address, key, folder)]
+            trouble += [str(finding) for finding in memory.verify() if finding.problem]
+    print("\n".join(trouble) or "Nothing was found.")
+    return bool(trouble)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""The fixtures of the server's own tests, for those that attack it."""
+
+from __future__ import annotations
+
+from tests.server.conftest import app, calling, http
+
+__all__ = ["app", "calling", "http"]

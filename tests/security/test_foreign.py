@@ -1,0 +1,353 @@
+"""What is another's cannot be told from what is not there, where REST's own ways end: chat, MCP, streams, keys, admins.
+
+Every way of REST has its test in tests/server/test_foreign.py.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory, Scope
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.faces.ways import SCOPE_WAYS, WAYS
+from retain.server.examples import EXAMPLES
+from tests.server.conftest import Calling
+from tests.server.talking import Halting, Served, events, serve
+from tests.server.test_door import routes
+from tests.server.test_foreign import MARK, NOBODYS, filled, ids
+
+ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+WAIT = 20.0
+
+pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
+
+
+@pytest.fixture
+def theirs(memory: Memory) -> Scope:
+    """Something of every kind, in another tenant, of the same user and agent."""
+    return filled(memory.scope("theirs", "ada", "scout"))
+
+
+def exported(memory: Memory, user: str | None = None) -> bytes:
+    out = io.BytesIO()
+    memory.export(out, tenants=["theirs"], user=user)
+    return out.getvalue()
+
+
+def plain(found: Any, *names: str) -> tuple[Any, ...]:
+    """An answer without what differs by nature: the request's id, and the name that was asked for."""
+    text = found.text.replace(found.headers["x-request-id"], "REQUEST")
+    for name in names:
+        text = text.replace(name, "NAME")
+    kept = {name: value for name, value in found.headers.items() if name not in ("x-request-id", "content-length")}
+    return found.status_code, text, kept
+
+
+def ask(http: TestClient, path: str, method: str, **params: Any) -> Any:
+    """One message over MCP, and the answer."""
+    said = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return http.post(path, json=said, headers={**ACCEPT, **ADA})
+
+
+# -- nothing of theirs changes what we see -----------------------------------------------------------------------------
+
+
+def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
+    """Everything that can be asked for without naming anything."""
+    told = {}
+    for method, path, _ in routes(app):
+        if method == "GET" and "/x" not in path and path not in ("/api/notes/stream", "/metrics", "/openapi.json"):
+            told[path] = plain(http.get(path, headers=ADA))
+    told["POST /api/search"] = plain(http.post("/api/search", json={"query": MARK}, headers=ADA))
+    for path in ("/mcp", "/mcp/all"):
+        for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
+            told[f"{path} {method}"] = plain(ask(http, path, method))
+    for way in (*WAYS, *SCOPE_WAYS):
+        if way.needs == "read" and "{" not in way.route:
+            asked = _NEEDS.get(way.name, {})
+            told[f"tool {way.name}"] = plain(ask(http, "/mcp/all", "tools/call", name=way.name, arguments=asked))
+    return told
+
+
+_NEEDS: dict[str, dict[str, Any]] = {
+    "search": {"query": MARK},
+    "entries_search": {"query": MARK},
+    "refs_search": {"query": MARK},
+    "knowledge_search": {"query": MARK},
+    "notes_diff": {"version": 1},
+    "interactions_totals": {"by": "day"},
+    "turns_list": {"session": "x"},
+}
+"""What tools cannot do without."""
+
+
+def test_what_others_have_changes_no_answer(memory: Memory, calling: Calling, app: FastAPI) -> None:
+    """P11: lists, searches, counts, pages, what MCP offers and what an admin sees are the same before and after."""
+    http = calling("acme")
+    memory.scope("acme", "ada", "scout").notes.overwrite("ours")
+    before = seen(app, http)
+    assert len(before) > 60
+    filled(memory.scope("theirs", "ada", "scout"))
+    theirs = calling("theirs")
+    theirs.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
+    theirs.post("/api/entries", json={"content": MARK, "kind": "core"}, headers={**ADA, "Idempotency-Key": "k"})
+    theirs.post("/api/users/ada/export")
+    after = seen(app, http)
+    assert {name: told for name, told in after.items() if told != before[name]} == {}
+
+
+def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope) -> None:
+    """P11: their cursors, versions and ETags show and change nothing."""
+    http, other = calling("acme"), calling("theirs")
+    for path in ("agents", "sessions", "entries", "refs", "state", "knowledge", "interactions", "keys", "audit"):
+        page = other.get(f"/api/{path}", params={"limit": 1}, headers=ADA).json()
+        if page["next"]:
+            found = http.get(f"/api/{path}", params={"after": page["next"]}, headers=ADA)
+            assert (found.status_code, MARK in found.text) == (200, False), path
+            assert path == "keys" or found.json()["data"] == [], (path, found.text)
+    name = f"agent of {MARK}"
+    tag = other.get(f"/api/agents/{name}").headers["etag"]
+    for headers in ({"If-None-Match": tag}, {"If-None-Match": "*"}, {}):
+        assert plain(http.get(f"/api/agents/{name}", headers=headers), name) == plain(
+            http.get("/api/agents/no one"), "no one"
+        )
+    for method in ("PATCH", "DELETE"):
+        how: Any = {"headers": {"If-Match": tag}, "json": {"model": "m"}} if method == "PATCH" else {}
+        assert plain(http.request(method, f"/api/agents/{name}", **how), name) == plain(
+            http.request(method, "/api/agents/no one", **how), "no one"
+        )
+
+
+def test_a_key_of_a_retry_is_ones_own(memory: Memory, calling: Calling) -> None:
+    """P11, P2: the same Idempotency-Key of another tenant, or of another key, is another request."""
+    said: Any = {"json": {"content": MARK, "kind": "core"}, "headers": {**ADA, "Idempotency-Key": "the same"}}
+    first = calling("theirs").post("/api/entries", **said)
+    for http in (calling("acme"), calling("theirs", user="bob"), calling("theirs", user="ada")):
+        mine: Any = {**said, "headers": {"X-Retain-Agent": "scout", "Idempotency-Key": "the same", **_user(http)}}
+        for body in ({"content": MARK, "kind": "core"}, {"content": "other", "kind": "core"}):
+            found = http.post("/api/entries", **{**mine, "json": body})
+            if body["content"] == MARK:
+                assert (found.status_code, "idempotent-replayed" in found.headers) == (201, False)
+                assert found.json()["id"] != first.json()["id"]
+            else:
+                assert found.status_code == 422, "one's own key was used for something else"
+    assert memory.scope("acme").entries.list().items[0].content == MARK
+
+
+def _user(http: TestClient) -> dict[str, str]:
+    user = http.get("/api/me").json()["user"]
+    return {} if user else {"X-Retain-User": "ada"}
+
+
+# -- MCP ---------------------------------------------------------------------------------------------------------------
+
+NAMES = ("id", "session", "key", "name", "stored_id", "memory_key", "area")
+"""What tools call that which is another's."""
+
+
+def calls(found: dict[str, str], tools: list[Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Every tool that names something, with a name of theirs and with nobody's."""
+    kinds = {way.name: way.kind for way in (*WAYS, *SCOPE_WAYS)}
+    for tool in tools:
+        kind, shape = kinds.get(tool["name"], ""), tool["inputSchema"]
+        right = {name: EXAMPLES.get(f"{kind}.{name}", EXAMPLES.get(name, "x")) for name in shape.get("required", ())}
+        for name in NAMES:
+            if name not in shape["properties"]:
+                continue
+            if name == "session" or name == "stored_id":
+                both = found["messages"], NOBODYS["session"]
+            elif name == "name":
+                both = found["agents"], NOBODYS["name"]
+            elif name == "memory_key" or (name == "key" and kind == "refs"):
+                both = found["refs"], NOBODYS["key"]
+            elif name == "area":
+                both = f"session:{found['state']}", f"session:{NOBODYS['session']}"
+            elif name == "id":
+                both = (found[kind], NOBODYS["session"]) if kind == "sessions" else (found[kind], NOBODYS["id"])
+            else:
+                continue
+            yield f"{tool['name']} {name}", *({**right, name: one} for one in both)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
+def test_no_tool_tells_theirs_from_nothing(memory: Memory, calling: Calling, theirs: Scope, path: str) -> None:
+    """P11, S5, S8: every tool of both profiles, and resources, with every name of theirs: for a key of another tenant, and
+    for the key of another user.
+    """
+    found, before = ids(theirs), exported(memory, "ada")
+    users = ("sessions", "messages", "summaries", "refs", "state", "turns")
+    for http, tenant in ((calling("acme"), "acme"), (calling("theirs", user="bob"), "theirs")):
+        headers = {"X-Retain-User": "ada"} if tenant == "acme" else {"X-Retain-User": "bob"}
+        http.headers.update(headers)
+        tools = _tool(http, path, "tools/list")["tools"]
+        tried = 0
+        for what, foreign, nobodys in calls(found, tools):
+            name, _, field = what.partition(" ")
+            if tenant == "theirs" and not name.startswith(users) and name not in ("retrieve_memory", "context", "search"):
+                continue
+            if (name, field) in OWN:
+                continue
+            told = [
+                str(_tool(http, path, "tools/call", name=name, arguments=arguments)).replace(arguments[field], "NAME")
+                for arguments in (foreign, nobodys)
+            ]
+            told = [
+                text.replace(arguments[field].removeprefix("session:"), "NAME")
+                for text, arguments in zip(told, (foreign, nobodys), strict=True)
+            ]
+            assert _still(told[0]) == _still(told[1]), (tenant, what)
+            assert MARK not in told[0].replace(foreign[field], ""), what
+            tried += 1
+        assert tried >= (20 if path == "/mcp/all" else 1)
+        for uri, other in (
+            (f"retain://sessions/{found['messages']}", f"retain://sessions/{NOBODYS['session']}"),
+            (f"retain://refs/{found['refs']}", f"retain://refs/{NOBODYS['key']}"),
+        ):
+            both = [
+                http.post(path, json=_said("resources/read", uri=one), headers=ACCEPT)
+                .text.replace(one, "URI")
+                .replace(one.rpartition("/")[2], "NAME")
+                for one in (uri, other)
+            ]
+            assert both[0] == both[1]
+            assert '"error"' in both[0]
+        template = {"type": "ref/resource", "uri": "retain://refs/{key}"}
+        told = _tool(http, path, "completion/complete", ref=template, argument={"name": "key", "value": found["refs"][:3]})
+        assert told["completion"]["values"] == []
+    assert exported(memory, "ada") == before
+
+
+OWN = {("refs_add", "key"), ("sessions_add", "id"), ("agents_add", "name")}
+"""Names that the caller gives to something new."""
+
+
+def _said(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def _tool(http: TestClient, path: str, method: str, **params: Any) -> Any:
+    found = http.post(path, json=_said(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}).json()
+    return found.get("result", found)
+
+
+def _still(text: str) -> str:
+    """Without moments, and ids that are made anew."""
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|memory [0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{8}\b", "THEN", text)
+
+
+# -- chat and streams --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def talking(url: str, model: Halting) -> Iterator[tuple[Served, httpx2.Client, httpx2.Client]]:
+    """A server, and a client of each tenant."""
+    for served in serve(url, model):
+        _, key = Keys(served.memory.database).create("theirs", "theirs", PERMISSIONS)
+        with served.client() as ours, served.client(Authorization=f"Bearer {key}") as other:
+            yield served, ours, other
+
+
+def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
+    """P11, S9: not while it runs, not when it is over; the same session and key in another tenant are another turn."""
+    model = Halting(f"{MARK} is here and stays", "Ours is another one altogether")
+    session, key = str(uuid.uuid4()), "the same"
+    with talking(url, model) as (served, ours, other):
+        said = {"message": MARK, "session_id": session, "key": key}
+        answers: list[Any] = []
+        turn = threading.Thread(target=lambda: answers.append(other.post("/api/chat", json=said)))
+        turn.start()
+        assert model.halted.acquire(timeout=WAIT)
+        nobodys = str(uuid.uuid4())
+
+        def listen() -> None:
+            told = [
+                plain(ours.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one)
+                for one in (session, nobodys)
+            ]
+            assert told[0] == told[1]
+            assert told[0][0] == 404
+            assert ours.get(f"/api/chat/turns/{key}/events").status_code == 404
+            for path in (f"/api/chat/sessions/{session}", f"/api/chat/sessions/{session}/messages"):
+                assert plain(ours.get(path), session) == plain(ours.get(path.replace(session, nobodys)), nobodys)
+
+        listen()
+        model.going.set()
+        turn.join(WAIT)
+        assert answers[0].status_code == 200
+        listen()
+        mine = ours.post("/api/chat", json=said).json()
+        assert mine["message"].startswith("Ours")
+        heard = list(events(ours.get(f"/api/chat/turns/{key}/events", params={"session_id": session}).iter_lines()))
+        assert heard[-1].name == "done"
+        assert MARK not in str([event.data for event in heard])
+        assert len(served.memory.scope("theirs", "ada").messages.list(session)) == 2
+        _, bob = Keys(served.memory.database).create("theirs", "bob's", PERMISSIONS, user="bob")
+        with served.client(user=None, Authorization=f"Bearer {bob}") as bobs:
+            before = exported(served.memory)
+            told = [
+                plain(bobs.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one)
+                for one in (session, nobodys)
+            ]
+            assert told[0] == told[1]
+            found = bobs.post("/api/chat", json={"message": "let me in", "session_id": session})
+            assert plain(found, session) == plain(
+                bobs.post("/api/chat", json={"message": "let me in", "session_id": "nobody"}), "nobody"
+            )
+            assert bobs.get("/api/chat/sessions").json()["data"] == []
+            assert exported(served.memory) == before
+
+
+def test_a_stream_of_notes_tells_ones_own_alone(url: str) -> None:
+    """P11, N5: the same user and agent of another tenant write meanwhile."""
+    with talking(url, Halting("x")) as (_, ours, other):
+        whose = {"user": "ada", "agent": "scout"}
+        with ours.stream("GET", "/api/notes/stream", params=whose) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("retry")
+            assert other.put("/api/notes", params=whose, json={"text": MARK}).status_code == 200
+            assert ours.put("/api/notes", params=whose, json={"text": "ours"}).status_code == 200
+            first = next(events(lines))
+            assert first.data["version"] == 1
+            assert MARK not in str(first.data)
+        assert ours.get("/api/notes/changes", params={**whose, "after": 1}).json() == []
+
+
+# -- admins ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_admin_is_one_of_their_own_tenant(memory: Memory, calling: Calling, theirs: Scope) -> None:
+    """P11, D6: exports, erasure, keys and the audit log end where the tenant ends."""
+    other = calling("theirs")
+    other.put("/api/state/x", json={"value": MARK}, headers=ADA)
+    keys = [one["id"] for one in other.get("/api/keys").json()["data"]]
+    http = calling("acme")
+    before = exported(memory)
+    assert MARK not in http.post("/api/users/ada/export").text
+    assert set(http.post("/api/users/ada/erase").json()["removed"].values()) <= {0}
+    assert exported(memory) == before
+    nobodys = "a" * len(keys[0])
+    for key in keys:
+        assert plain(http.delete(f"/api/keys/{key}"), key) == plain(http.delete(f"/api/keys/{nobodys}"), nobodys)
+    assert other.get("/api/me").status_code == 200, "their key still works"
+    for asked in ({}, {"who": "a test"}, {"what": "state_set"}, {"after": other.get("/api/audit?limit=1").json()["next"]}):
+        found = http.get("/api/audit", params={name: value for name, value in asked.items() if value})
+        assert found.status_code == 200
+        assert "state" not in str([deed["subject"] for deed in found.json()["data"]])
+    assert http.get("/metrics").status_code == 403
+    assert MARK not in http.get("/api/status").text
+    made = http.post("/api/keys", json={"name": "x", "permissions": ["read"], "tenant": "theirs"})
+    assert made.status_code == 422

@@ -1,0 +1,217 @@
+"""Whatever is sent, wherever (reliability 4.6): a right answer or a problem that says what is wrong, and nothing half-done.
+
+A few of the list at every place in every run; ATTACK=full (`make attack`) sends all of it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.server.app import create_app
+from retain.server.examples import EXAMPLES
+from retain.settings import Settings
+from tests.security import inputs
+from tests.security.inputs import FULL
+from tests.server.conftest import HERE, URL
+from tests.server.test_openapi import operations
+from tests.test_every_kind import populate
+
+ENDLESS = "notes_stream"
+MANY = 1000 if FULL else 2
+SETTINGS = Settings(summary_model="extractive", rate_per_second=0, sqlite_ballast_mib=0)
+_ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+
+
+@dataclass
+class Sent:
+    """One request; what is wrong with it is put at one place of it."""
+
+    method: str
+    path: str
+    names: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    content: bytes | None = None
+
+    def with_(self, place: str, name: str, value: Any) -> Sent:
+        changed: Any = {place: {**(getattr(self, place) or {}), name: value}}
+        return replace(self, **changed)
+
+    def by(self, client: TestClient) -> Any:
+        path = self.path
+        for name, value in self.names.items():
+            path = path.replace(f"{{{name}}}", _quoted(value))
+        asked = "&".join(f"{quote(name)}={_quoted(value)}" for name, value in self.query.items())
+        headers: dict[str, str | bytes] = {
+            name: value.encode("utf-8", "surrogatepass") for name, value in self.headers.items()
+        }
+        body = self.content
+        if self.body is not None:
+            body = json.dumps(self.body).encode()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        return client.request(self.method, f"{path}?{asked}" if asked else path, content=body, headers=headers)  # type: ignore[arg-type]
+
+
+def _quoted(value: Any) -> str:
+    return quote(str(value).encode("utf-8", "surrogatepass"), safe="")
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[FastAPI]:
+    """An app over a memory that has something of everything; what holds for every memory holds for it in the end, too."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        me = memory.scope(None, "ada", "scout")
+        populate(me)
+        me.sessions.add("trip")
+        me.agents.add("scout", prompt="You scout ahead.")
+        me.notes.overwrite("# Preferences\n- coffee")
+        me.refs.add("{}", key=EXAMPLES["refs.key"])
+        me.messages.append("trip", "user", "Where do we go?")
+        yield create_app(memory)
+        assert not [finding for finding in memory.verify() if finding.problem]
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    _, key = Keys(app.state.memory.database).create("default", "a test", PERMISSIONS)
+    whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout", "Authorization": f"Bearer {key}"}
+    with TestClient(app, URL, client=HERE, headers=whose, raise_server_exceptions=False) as client:
+        yield client
+
+
+def example(told: dict[str, Any], method: str, path: str) -> Sent:
+    """A right request, as the documentation shows it."""
+    sent = Sent(method, path)
+    for one in told.get("parameters", ()):
+        shown = str((one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0])
+        if one["in"] == "path":
+            sent.names[one["name"]] = shown
+        elif one["in"] == "query" and one.get("required"):
+            sent.query[one["name"]] = shown
+    content = told.get("requestBody", {}).get("content", {}).get("application/json", {})
+    sent.body = content.get("example", {} if content else None)
+    return sent
+
+
+def wrong(app: FastAPI, name: str, method: str, path: str) -> Iterator[Sent]:
+    """The request with each of the list at each of its places; a few of them, always the same, unless all are wanted."""
+    document = app.openapi()
+    told = document["paths"][path][method.lower()]
+    right = example(told, method, path)
+    chance = random.Random(name)
+
+    def some(values: Sequence[Any]) -> Sequence[Any]:
+        return values if len(values) <= MANY else chance.sample(values, MANY)
+
+    for one in told.get("parameters", ()):
+        place = {"path": "names", "query": "query", "header": "headers"}[one["in"]]
+        texts = [text for text in inputs.TEXTS if place != "headers" or not {*text} & {*"\r\n\x00"}]
+        yield from (right.with_(place, one["name"], text) for text in some(texts))
+    yield right.with_("query", "unknown", "x")
+    if right.body is None:
+        return
+    shape = told["requestBody"]["content"]["application/json"]["schema"]
+    shape = document["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+    for field_ in shape.get("properties", ()):
+        yield from (right.with_("body", field_, text) for text in some(inputs.TEXTS))
+        yield from (right.with_("body", field_, value) for value in some(inputs.VALUES))
+    yield from (replace(right, body=None, content=body) for body in (inputs.BODIES if FULL else some(inputs.BODIES)))
+
+
+def exported(app: FastAPI) -> bytes:
+    out = io.BytesIO()
+    app.state.memory.export(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("name", "method", "path"), operations(), ids=lambda part: str(part))
+def test_every_operation_takes_what_is_right_and_refuses_the_rest_whole(
+    app: FastAPI, client: TestClient, name: str, method: str, path: str
+) -> None:
+    """4.6: never a 5xx, never a page, always a problem with an id; and what was refused has changed nothing."""
+    if name == ENDLESS:
+        for after in ("x", "-1", "nan", "9" * 5000):
+            assert client.get(path, params={"after": after}).status_code == 422
+        return
+    refused = []
+    for sent in wrong(app, name, method, path):
+        if check(sent, sent.by(client)) >= 400:
+            refused.append(sent)
+    before = exported(app)
+    for sent in refused:
+        assert sent.by(client).status_code >= 400, sent
+    assert exported(app) == before
+
+
+def check(sent: Sent, found: Any) -> int:
+    """What every answer has; its status."""
+    assert found.status_code < 500, (sent, found.text)
+    assert found.headers["x-content-type-options"] == "nosniff", sent
+    assert "text/html" not in found.headers.get("content-type", ""), sent
+    if found.status_code >= 400:
+        assert found.headers["content-type"] == "application/problem+json", sent
+        assert found.json()["request_id"] == found.headers["x-request-id"], sent
+    return int(found.status_code)
+
+
+# -- MCP ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(client: TestClient, path: str, method: str, **params: Any) -> Any:
+    """One message over MCP, and the answer."""
+    sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return client.post(path, content=sent, headers={**_ACCEPT, "Content-Type": "application/json"})
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
+def test_every_tool_takes_what_is_right_and_refuses_the_rest(client: TestClient, path: str) -> None:
+    """4.6: an answer or a mistake that a model can read; never the text of what nobody expected."""
+    tools = ask(client, path, "tools/list").json()["result"]["tools"]
+    assert len(tools) > 10
+    for tool in tools:
+        shape, chance = tool["inputSchema"], random.Random(tool["name"])
+        right = {name: EXAMPLES.get(name, "x") for name in shape.get("required", ())}
+        for field_ in shape["properties"]:
+            values = [*inputs.TEXTS, *inputs.VALUES]
+            for value in values if FULL else chance.sample(values, MANY):
+                found = ask(client, path, "tools/call", name=tool["name"], arguments={**right, field_: value})
+                assert found.status_code < 500, (tool["name"], field_, value, found.text)
+                assert "should not have" not in found.text, (tool["name"], field_, value)
+                assert "-32603" not in found.text, (tool["name"], field_, value, found.text)
+
+
+@pytest.mark.parametrize("method", ["resources/read", "prompts/get", "completion/complete", "resources/list", "tools/call"])
+def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> None:
+    for text in inputs.TEXTS:
+        for params in (
+            {"uri": text},
+            {"uri": f"retain://refs/{text}"},
+            {"uri": f"retain://notes/{text}/{text}"},
+            {"name": text, "arguments": {text: text}},
+            {"name": "recall", "arguments": {"question": text}},
+            {"cursor": text},
+            {"ref": {"type": "ref/resource", "uri": "retain://refs/{key}"}, "argument": {"name": "key", "value": text}},
+        ):
+            if not FULL and random.Random(f"{method} {text!r} {params!r}").random() > 0.1:
+                continue
+            found = ask(client, "/mcp", method, **params)
+            assert found.status_code < 500, (method, params, found.text)
+            assert "-32603" not in found.text, (method, params, found.text)
+    for body in inputs.BODIES:
+        found = client.post("/mcp", content=body, headers={**_ACCEPT, "Content-Type": "application/json"})
+        assert 400 <= found.status_code < 500, (body[:40], found.text)
