@@ -132,6 +132,10 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+one_engine = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+"""For what knows nothing of the engine that it stands on."""
+
+
 @pytest.fixture
 def url(engine: str, tmp_path: Path) -> Iterator[str]:
     """The address of an empty database on each engine in turn; on a server it is migrated."""

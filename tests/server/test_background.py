@@ -17,6 +17,7 @@ from retain.server.background import Background
 from retain.work.embed import lag
 from retain.work.job import Done
 from retain.work.loop import Worked
+from tests.conftest import one_engine
 from tests.server.conftest import Calling
 
 
@@ -59,6 +60,7 @@ def working(open_memory: Callable[..., Memory], rounds: Rounds) -> Iterator[Back
     made.stop()
 
 
+@one_engine
 def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Calling) -> None:
     """P12: within seconds by default, without a `retain work`."""
     memory = open_memory()
@@ -72,12 +74,14 @@ def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Cal
     assert found["legs"]["vectors"].startswith("ran")
 
 
+@one_engine
 def test_it_can_be_left_to_another_process(open_memory: Callable[..., Memory], calling: Calling) -> None:
     app = create_app(open_memory(work_inside=False))
     calling(over=app).get("/healthz")
     assert app.state.background._thread is None
 
 
+@one_engine
 def test_a_write_wakes_it_for_its_tenant_alone(working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.05)
     working.start()
@@ -89,6 +93,7 @@ def test_a_write_wakes_it_for_its_tenant_alone(working: Background, rounds: Roun
     assert len(rounds.asked) == 2  # and nothing is done without a reason
 
 
+@one_engine
 def test_failures_are_told_and_survived(
     working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,6 +113,7 @@ def test_failures_are_told_and_survived(
     assert working._failures == 0
 
 
+@one_engine
 def test_the_longer_a_round_takes_the_longer_it_rests(working: Background) -> None:
     """Requests come first."""
     assert 27 <= working._rest(0.1) <= 30
@@ -116,6 +122,7 @@ def test_the_longer_a_round_takes_the_longer_it_rests(working: Background) -> No
     assert working._rest(100.0) <= module.LONGEST_REST
 
 
+@one_engine
 def test_it_stops_in_the_middle_of_a_round(working: Background, rounds: Rounds) -> None:
     rounds.hang = threading.Event()
     working.start()

@@ -10,9 +10,11 @@ from fastapi import FastAPI
 from retain import Memory, Settings
 from retain.errors import Unreachable
 from retain.server.health import READY_SECONDS, Health
+from tests.conftest import one_engine
 from tests.server.conftest import Calling
 
 
+@one_engine
 def test_both_need_no_key_and_say_no_more_than_yes(calling: Calling, memory: Memory) -> None:
     """S6, CVE-2026-29787: no path, no address, no version."""
     stranger = calling(None)
@@ -65,12 +67,14 @@ def test_a_schema_of_another_version(app: FastAPI, calling: Calling, memory: Mem
     assert (answer.status_code, "migrate" in answer.json()["detail"]) == (503, True)
 
 
+@one_engine
 def test_a_server_that_stops_is_not_ready(app: FastAPI, calling: Calling) -> None:
     client = calling(None)
     app.state.stopping.set()
     assert client.get("/readyz").status_code == 503
 
 
+@one_engine
 def test_whoever_asks_at_once_is_one_question(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     health = Health(memory)

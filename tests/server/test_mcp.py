@@ -25,7 +25,7 @@ from retain.server.app import create_app
 from retain.server.mcp import METADATA
 from retain.server.mcp_server import Guest, Profile, make
 from retain.server.mcp_tools import Tools
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, one_engine
 from tests.server.conftest import Calling
 from tests.server.mcp_clients import LEGACY, MODERN, MODES, over_http, text
 from tests.serving import serving
@@ -316,6 +316,7 @@ INITIALIZE = {
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
+@one_engine
 def test_without_a_key_nothing_is_answered(calling: Calling, open_memory: Callable[..., Memory]) -> None:
     calling()
     refused = calling(None).post("/mcp", json=INITIALIZE, headers={**ACCEPT, "Mcp-Session-Id": "known"})
@@ -340,6 +341,7 @@ def test_where_a_token_is_to_be_had(tmp_path: Path) -> None:
     assert found["resource"] == "http://127.0.0.1:7700/mcp"
 
 
+@one_engine
 def test_nothing_is_kept_between_requests(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """B34: clients that come and go leave no session behind, and there is no stream to hold open."""
     managers: list[StreamableHTTPSessionManager] = []
@@ -361,6 +363,7 @@ def test_nothing_is_kept_between_requests(http: TestClient, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b"[" * 50_000, b'{"jsonrpc": "2.0", "id": 1, "method": 7}'])
+@one_engine
 def test_what_is_no_request_is_refused(http: TestClient, body: bytes) -> None:
     for revision in (MODERN, LEGACY):
         headers = {**ACCEPT, "Content-Type": "application/json", "MCP-Protocol-Version": revision}

@@ -23,6 +23,7 @@ from retain.server.metrics import METRICS, MOST_NAMES, Metrics
 from retain.server.tally import Tally
 from retain.work.job import Done
 from retain.work.loop import Worked
+from tests.conftest import one_engine
 from tests.server.conftest import Calling
 
 DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -45,6 +46,7 @@ def operator(calling: Calling, memory: Memory) -> TestClient:
     return calling(memory.settings.tenant)
 
 
+@one_engine
 def test_requests_by_template_and_status(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     for _ in range(3):
@@ -59,6 +61,7 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     assert not any("secret" in text for name, labels in found for _, text in labels)
 
 
+@one_engine
 def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     http.post("/api/messages/trip", json={"role": "user", "content": "hello"}, headers=ADA)
@@ -71,6 +74,7 @@ def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> No
     assert value(operator, "retain_operation_seconds_count", operation="messages.append") == 1
 
 
+@one_engine
 def test_models_tools_and_later_work(app: FastAPI, http: TestClient, operator: TestClient, memory: Memory) -> None:
     scope = memory.scope("acme", "ada", "scout")
     call = Call("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
@@ -95,6 +99,7 @@ def test_models_tools_and_later_work(app: FastAPI, http: TestClient, operator: T
     assert value(operator, "retain_work_failed_total", job="vectors") >= 1
 
 
+@one_engine
 def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> None:
     """P16."""
     mine = Metrics(memory)
@@ -115,6 +120,7 @@ def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memo
     assert named >= ({"log_bytes", "disk_free_bytes"} if engine == "sqlite" else {"pool_size", "pool_used", "pool_waiting"})
 
 
+@one_engine
 def test_counts_are_not_taken_by_each_scrape(operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     counts = memory.counts
@@ -129,6 +135,7 @@ def test_counts_are_not_taken_by_each_scrape(operator: TestClient, memory: Memor
     assert len(taken) == 1
 
 
+@one_engine
 def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
     """S6: another tenant's admin learns nothing of the whole database."""
     assert calling("acme").get("/metrics").status_code == 403
@@ -146,6 +153,7 @@ def test_every_name_is_documented_and_no_other() -> None:
     assert said - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
 
 
+@one_engine
 def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> None:
     """A process that is gone leaves its counts, but not what it was doing."""
     with metrics.share():
@@ -196,6 +204,7 @@ def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:
     assert counts["n"][()] == times["t"][()][1] == 8000
 
 
+@one_engine
 def test_a_histogram_adds_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):

@@ -13,6 +13,7 @@ from retain import Memory
 from retain.faces.ways import SCOPE_WAYS, WAYS
 from retain.server.answers import encoded, written
 from retain.server.app import create_app
+from tests.conftest import one_engine
 from tests.server.conftest import HERE, URL, Calling
 
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
@@ -53,6 +54,7 @@ def refused(response: Any, status: int, field: str | None = None, *words: str) -
 # -- what is answered -------------------------------------------------------------------------------------------------
 
 
+@one_engine
 def test_every_way_has_a_route(app: FastAPI) -> None:
     operations = {
         (method.upper(), path): told["operationId"]
@@ -64,6 +66,7 @@ def test_every_way_has_a_route(app: FastAPI) -> None:
         assert operations[way.method, path] == way.name
 
 
+@one_engine
 def test_what_is_made_is_201_what_is_removed_204_and_gone_404(http: TestClient) -> None:
     made = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
     assert (made.status_code, made.json()["label"]) == (201, "A trip")
@@ -73,6 +76,7 @@ def test_what_is_made_is_201_what_is_removed_204_and_gone_404(http: TestClient) 
     refused(http.get("/api/sessions/trip"), 404, None, "trip")
 
 
+@one_engine
 def test_lists_are_pages(http: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"})
     http.post("/api/messages/trip/batch", json={"messages": [{"role": "user", "content": f"{n}"} for n in range(5)]})
@@ -87,6 +91,7 @@ def test_lists_are_pages(http: TestClient) -> None:
     refused(http.get("/api/messages/trip?after=nonsense"), 422, "after", "cursor")
 
 
+@one_engine
 def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
     """The short way to write a message says what the long way would."""
     me = memory.scope("acme", "ada", "scout")
@@ -99,6 +104,7 @@ def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
         assert json.loads(encoded(written(found))) == as_json(found)
 
 
+@one_engine
 def test_an_id_with_slashes_is_one_part_of_the_address(http: TestClient) -> None:
     """A name that looks like the rest of an address is a name: sent as %2F it can be mistaken for nothing else."""
     for id in ("a/b", "a/b/window", "a", "x/1", "ü?#&", "100%"):
@@ -144,6 +150,7 @@ def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
 # -- versions and retries ---------------------------------------------------------------------------------------------
 
 
+@one_engine
 def test_a_version_is_an_etag(http: TestClient) -> None:
     """K1: 412 where a header is not met, 409 where a parameter is not, 304 where there is nothing new."""
     first = http.put("/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"})
@@ -214,6 +221,7 @@ def test_a_content_goes_in_and_out_byte_for_byte(http: TestClient, size: int) ->
     refused(http.get("/api/refs/other/content"), 404)
 
 
+@one_engine
 def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClient) -> None:
     """R2, over HTTP: as JSON, and as it is."""
     http.post("/api/sessions", json={"id": "trip"})
@@ -234,6 +242,7 @@ def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClie
     refused(http.post("/api/refs", content=b"x", params={"metadata": "[1]"}, headers=plain), 422, "metadata")
 
 
+@one_engine
 def test_a_document_comes_as_a_file(http: TestClient) -> None:
     """G1: read for what it is, by what is said of it or by itself."""
     page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
@@ -373,6 +382,7 @@ def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) ->
         assert found.headers["allow"] == allowed, address
 
 
+@one_engine
 def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Calling) -> None:
     stranger = calling(None)
     stranger.headers["X-Forwarded-For"] = "10.0.0.1"
@@ -385,6 +395,7 @@ def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Callin
     assert reader.post("/api/search", json={"query": "x"}).status_code == 200, "to search is to read"
 
 
+@one_engine
 def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> None:
     app = create_app(memory)
 
