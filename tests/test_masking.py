@@ -18,6 +18,7 @@ from retain import JsonText, Memory, masking
 from retain.errors import Invalid
 from retain.models import Models
 from retain.testing import ScriptedModel
+from tests.conftest import one_engine
 
 ROOT = Path(retain.__file__).parent.parent.parent
 LETTERS, UPPER, HEX = string.ascii_letters + string.digits, string.ascii_uppercase + "234567", "0123456789abcdef"
@@ -228,6 +229,7 @@ def test_nothing_that_is_masked_is_kept_anywhere(open_memory: Callable[..., Memo
     assert all(finding.ok for finding in memory.verify())
 
 
+@one_engine
 def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="flag")
     before = masking.seen()
@@ -236,6 +238,7 @@ def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory])
     assert masking.seen() == before + 1
 
 
+@one_engine
 def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="reject")
     me = memory.scope("acme", "ada", "scout")
@@ -255,6 +258,7 @@ def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(open_me
     assert GITHUB.encode() not in kept(memory)
 
 
+@one_engine
 def test_nothing_is_looked_for_where_the_setting_is_off(memory: Memory) -> None:
     before = masking.seen()
     write_everywhere(memory, GITHUB)
@@ -262,6 +266,7 @@ def test_nothing_is_looked_for_where_the_setting_is_off(memory: Memory) -> None:
     assert GITHUB.encode() in kept(memory)
 
 
+@one_engine
 def test_what_a_model_writes_is_looked_at_again(open_memory: Callable[..., Memory]) -> None:
     """S13: a summary of what was kept before anybody looked does not bring it back; nobody is refused for it."""
     before = open_memory()

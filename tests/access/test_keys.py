@@ -15,7 +15,7 @@ from retain import Memory, clock
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS, Principal
 from retain.errors import Invalid, NotFound, TooLarge, Unauthorized
-from tests.conftest import Now
+from tests.conftest import Now, one_engine
 from tests.storage.behind import raw
 
 
@@ -59,6 +59,7 @@ def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
     assert text not in repr(admitted)
 
 
+@one_engine
 def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
     texts = [keys.create("acme", "x", ["read"])[1] for _ in range(20)]
     secrets = {text.rpartition("_")[2] for text in texts}
@@ -129,6 +130,7 @@ def test_whatever_is_wrong_is_answered_alike_after_the_same_work(keys: Keys, mem
         "é" * 99,
     ],
 )
+@one_engine
 def test_what_is_no_key_lets_nobody_in(keys: Keys, text: str) -> None:
     with pytest.raises(Unauthorized):
         keys.check(text)
@@ -212,6 +214,7 @@ def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
         (Invalid, {"expires_at": clock.to_datetime(0).replace(tzinfo=None)}),
     ],
 )
+@one_engine
 def test_a_bad_key_is_not_made(keys: Keys, error: type[Exception], given: dict[str, Any]) -> None:
     with pytest.raises(error):
         keys.create(**{"tenant": "acme", "name": "x", "permissions": ["read"], **given})

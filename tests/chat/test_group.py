@@ -13,7 +13,7 @@ from retain.chat.event import Event
 from retain.errors import Invalid, ModelUnavailable, TooLarge
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, one_engine
 
 
 def opened(url: str, model: ScriptedModel) -> Memory:
@@ -26,6 +26,7 @@ def named(asked: Asked) -> str:
     return asked.system.split()[2].rstrip(".")
 
 
+@one_engine
 def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
     """A6, J5: in the given order; the system text names the others; nobody sees another's entries."""
     model = ScriptedModel(lambda asked: f"{named(asked)} agrees.")
@@ -87,6 +88,7 @@ def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: 
     assert len(model.asked) == 4
 
 
+@one_engine
 def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
     events: list[Event] = []
     with opened(url, ScriptedModel(ModelUnavailable(model="m", problem="it is down"))) as memory:
@@ -98,6 +100,7 @@ def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
     assert [event.what for event in events] == ["start", "error", "start", "error", "done"]
 
 
+@one_engine
 def test_who_may_speak_is_checked(memory: Memory, me: Scope) -> None:
     """P16."""
     session = me.sessions.add().id

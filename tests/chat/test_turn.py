@@ -23,7 +23,7 @@ from retain.models import Model, Models, RemoteModel
 from retain.settings import Settings
 from retain.storage import leases
 from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, one_engine
 from tests.models.test_conversation import PIXEL
 
 Open = Callable[..., Memory]
@@ -67,6 +67,7 @@ def chat(url: str) -> Any:
         each.memory.close()
 
 
+@one_engine
 def test_a_turn_is_told_and_saved(chat: Any) -> None:
     """A1, T1: context, model, saved turn; the events say what happens; turns.get explains what the model was given."""
     talk = chat("In Turin.", model=ScriptedModel("In Turin.", cost=0.5))
@@ -88,6 +89,7 @@ def test_a_turn_is_told_and_saved(chat: Any) -> None:
     assert problems(talk.memory) == []
 
 
+@one_engine
 def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) -> None:
     talk = chat("Then.")
     other = talk.me.sessions.add().id
@@ -98,6 +100,7 @@ def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) ->
     assert any("Keplerstraße 4" in str(message["content"]) for message in talk.asked().messages)
 
 
+@one_engine
 def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
     """A1: the memory tools of the agent; each round is on record; calls and results are saved in their order."""
     talk = chat(
@@ -119,6 +122,7 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
     assert problems(talk.memory) == []
 
 
+@one_engine
 def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown tools, arguments that are none, and a tool that breaks: the turn goes on."""
     talk = chat(
@@ -145,6 +149,7 @@ def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(chat: Any, monkeyp
     assert not any(result["ok"] for result in talk.told("tool_result"))
 
 
+@one_engine
 def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: str) -> None:
     """A2: and its notes where its prompt wants them."""
     settings = replace(SETTINGS)
@@ -164,6 +169,7 @@ def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: 
     assert "Ada likes tea." in own.asked[0].system
 
 
+@one_engine
 def test_a_model_that_asks_for_tools_without_end(chat: Any) -> None:
     """P16: so many rounds, then once more without tools; and no answer is no answer."""
     talk = chat(calling(("search_memory", {"query": "x"})), chat_rounds=2)
@@ -173,6 +179,7 @@ def test_a_model_that_asks_for_tools_without_end(chat: Any) -> None:
     assert [role for role, _ in talk.said()] == ["user"]
 
 
+@one_engine
 def test_at_most_so_many_tools_at_once(chat: Any) -> None:
     talk = chat(calling(*[("search_memory", {"query": "x"})] * 20), "Done.")
     talk.say()
@@ -181,6 +188,7 @@ def test_at_most_so_many_tools_at_once(chat: Any) -> None:
     assert sum("at most 16 tools at once" in output for output in outputs) == 4
 
 
+@one_engine
 def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
     """R5: the model sees the line in the next round, and so does who reads the session."""
     talk = chat(calling(("manage_long_term_memory", {"operation": "read"})), "Long.")
@@ -218,6 +226,7 @@ def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(chat: Any, 
     assert len(talk.model.asked) == 2
 
 
+@one_engine
 def test_a_key_is_for_one_request(chat: Any) -> None:
     talk = chat("Yes.")
     talk.say("One.", key="k")
@@ -235,6 +244,7 @@ def test_a_retry_that_was_overtaken_is_about_its_own_message(chat: Any) -> None:
     assert talk.asked().messages[-1]["content"] == "Where does my sister live?"
 
 
+@one_engine
 def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
     """A3: kept, answered, marked; the same question has the same answer, without quoting itself."""
     talk = chat()
@@ -253,6 +263,7 @@ def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
     assert len(talk.me.interactions.list()) == 0
 
 
+@one_engine
 def test_bad_input_does_nothing(chat: Any) -> None:
     talk = chat("Yes.")
     for message in ("", "  ", {"text": ""}):
@@ -270,6 +281,7 @@ def test_bad_input_does_nothing(chat: Any) -> None:
     assert talk.model.asked == []
 
 
+@one_engine
 def test_an_image_is_shown_once_and_kept(chat: Any) -> None:
     """A4: to the model as an image, in the conversation as a reference; later turns have the placeholder."""
     talk = chat("A pixel.", "It was a pixel.")
@@ -304,6 +316,7 @@ NO_IMAGES: list[tuple[Any, type[Exception]]] = [
 ]
 
 
+@one_engine
 def test_what_is_no_image_is_refused(memory: Memory, me: Scope) -> None:
     """P16, S6: told by its first bytes; no address is ever followed; nothing is kept."""
     session = me.sessions.add().id
@@ -395,6 +408,7 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
     assert all(renewed)
 
 
+@one_engine
 def test_a_turn_takes_at_most_so_long(chat: Any) -> None:
     def slow(asked: Asked) -> Any:
         time.sleep(0.15)
@@ -539,6 +553,7 @@ def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
             assert [m["role"] for m in service.requests[-1].body["messages"]].count("system") == 1
 
 
+@one_engine
 def test_a_model_that_cannot_converse_says_so(chat: Any) -> None:
     class Old:
         name = "old"
@@ -551,6 +566,7 @@ def test_a_model_that_cannot_converse_says_so(chat: Any) -> None:
         talk.say()
 
 
+@one_engine
 def test_a_failing_model_is_a_double_that_works_here(chat: Any) -> None:
     talk = chat(model=FailingModel())
     with pytest.raises(ModelUnavailable):

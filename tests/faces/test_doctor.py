@@ -17,6 +17,7 @@ from retain.access.keys import Keys
 from retain.faces import doctor
 from retain.faces.cli import main
 from retain.storage import migrate
+from tests.conftest import one_engine
 
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
 
@@ -77,6 +78,7 @@ def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
     assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (0, "warning", True)
 
 
+@one_engine
 def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
     status, found = look(
         jwt_issuer="https://id.example.org", summary_enabled=True, allowed_origins="*", api_key="sk-0123456789abcdef"
@@ -89,12 +91,14 @@ def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
     assert said["base_url or api_key is set, and model is empty"] == "warning"
 
 
+@one_engine
 def test_a_setting_that_does_not_exist(look: Doctor) -> None:
     status, found = look(make=False, modell="x")
     assert (status, list(found)) == (1, ["settings"])
     assert "did you mean model" in found["settings"][0]["found"]
 
 
+@one_engine
 def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
     key = "sk-secret-0123456789abcdef"
     _, found = look(model="small", base_url="http://127.0.0.1:9/v1", api_key=key)
@@ -102,7 +106,7 @@ def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
     assert "***" in found["model"][0]["found"]
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@one_engine
 def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engine: str) -> None:
     given = {"model": "small", "base_url": "http://127.0.0.1:9/v1", "model_retries": 0, "model_seconds": 20}
     assert look(**given)[0] == 0
@@ -110,7 +114,7 @@ def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engi
     assert (status, found["model"][0]["state"]) == (1, "problem")
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@one_engine
 def test_what_listens_on_the_port(look: Doctor, engine: str) -> None:
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
@@ -148,13 +152,14 @@ def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) 
     assert found["keys"][0]["state"] == "ok"
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+@one_engine
 def test_a_disk_that_is_nearly_full(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MUCH_TOO_LITTLE", 1 << 60)
     status, found = look()
     assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (1, "problem", True)
 
 
+@one_engine
 def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     look()
     assert main(["doctor"]) == 0
