@@ -6,6 +6,8 @@ import http.client
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -63,6 +65,12 @@ def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
         refuse_open(memory)
 
 
+def test_a_database_in_memory_is_one_process_s() -> None:
+    for database in ("memory:", "sqlite:///:memory:"):
+        with pytest.raises(SettingsError, match="workers: 2 processes.*use a file, or one worker"):
+            serve.serve(Settings(database=database, workers=2, port=0), refuse)
+
+
 def test_a_server_waits_for_connections_only_shortly() -> None:
     assert Settings().serving().postgres_wait_seconds == 2
     assert Settings.load(env={"RETAIN_POSTGRES_WAIT_SECONDS": "7"}).serving().postgres_wait_seconds == 7
@@ -91,6 +99,23 @@ def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None
             read(stream, b"0\r\n\r\n")  # a stream ends as one that is whole
             assert process.process.poll() is None
             assert process.stop(timeout=5) == 128 + signal.SIGTERM
+
+
+def test_an_end_with_requests_unfinished_is_said(tmp_path: Path) -> None:
+    """The exit status says so, and what was logged just before is written."""
+    script = """
+import logging
+from retain import Settings
+from retain.server import logs, serve
+logs.configure(Settings(log_format="json"))
+for number in range(2000):
+    logging.getLogger("retain.test").warning("line %d", number)
+serve._end()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "stop_seconds is over" in done.stderr
+    assert done.stderr.count('"event": "line ') == 2000
 
 
 def read(connection: socket.socket, end: bytes) -> None:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from retain.server import workers
+
 SCRIPT = """
 import os, select, signal, sys, time
 from retain.errors import Unreachable
@@ -25,12 +27,16 @@ def work(ready, parent):
     told = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
     ready()
-    while not told or sys.argv[1] == "stubborn":
+    while not told or sys.argv[1] in ("stubborn", "deaf"):
         if select.select([parent], [], [], 0.02)[0]:
             return 0
+    if sys.argv[1] == "closes":
+        time.sleep(0.1 if os.getpid() % 2 else 0.2)
+        print("told", len(told), flush=True)
     return 0
 
-sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None).run())
+seconds = 0.3 if sys.argv[1] == "deaf" else 60
+sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None, seconds).run())
 """
 
 
@@ -113,3 +119,28 @@ def test_one_that_cannot_start_ends_all_with_its_status(tmp_path: object) -> Non
         assert process.wait(20) == 5
         assert process.stderr
         assert "nobody is there" in process.stderr.read()
+
+
+def test_each_is_told_once_however_often_the_parent_wakes(tmp_path: object) -> None:
+    """F10: the end of one wakes the parent, and the others are still closing."""
+    with parent("closes", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert process.stdout
+        assert process.stdout.read() == "told 1\n" * 3
+
+
+def test_those_that_do_not_stop_in_time_are_killed(tmp_path: object) -> None:
+    with parent("deaf", f"{tmp_path}/mark") as process:
+        assert line(process) == "ready\n"
+        every = children(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 1
+        assert gone(every)
+
+
+def test_one_that_dies_again_and_again_is_always_started_again() -> None:
+    """Hours of it: the pause has an end, and the sum does not overflow."""
+    assert workers._pause(1) == 0.2
+    assert workers._pause(5000) == workers._pause(12) == 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -30,6 +31,7 @@ from retain.server.door import refuse_open
 from retain.server.guard import Guard
 from retain.server.workers import Workers
 from retain.settings import Settings
+from retain.storage.connect import in_memory
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the proxies' own, or they would send a request into a connection that is just being closed."""
@@ -40,6 +42,11 @@ Told = Callable[[str], None]
 def serve(settings: Settings, told: Told) -> int:
     """Serve until somebody says stop; `told` hears the address once it is really listened on. The exit status."""
     settings = settings.serving()
+    if settings.workers > 1 and in_memory(settings):
+        problem = (
+            f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
+        )
+        raise SettingsError(where="workers", problem=problem)
     _allow_many_files()
     if settings.workers == 1:
         with Memory.open(settings=settings) as memory:
@@ -55,7 +62,8 @@ def serve(settings: Settings, told: Told) -> int:
                 return _serve(mine, listener, ready, parent)
 
         with metrics.share():
-            return Workers(settings.workers, work, lambda: told(_address(listener)), metrics.gone).run()
+            seconds = settings.stop_seconds + 1  # each ends by itself before
+            return Workers(settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds).run()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -90,7 +98,10 @@ def _address(listener: socket.socket) -> str:
 def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
     log = logs.configure(memory.settings)
     try:
-        server(memory, ready, parent).run(sockets=[listener])
+        made = server(memory, ready, parent)
+        if parent is not None:  # until our end: a signal that comes while the memory is closed must not stop that
+            signal.signal(signal.SIGTERM, made.handle_exit)
+        made.run(sockets=[listener])
     except SystemExit as error:  # it could not start, and has said why
         return error.code if isinstance(error.code, int) else 1
     finally:
@@ -128,6 +139,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
         if self.should_exit and self._parent is None:
+            _flush_log()
             os._exit(128 + sig)
         self._stop()
 
@@ -171,7 +183,14 @@ def _busy(guard: Guard) -> bool:
 def _end() -> None:
     """The time is up, and something still runs that nobody can interrupt."""
     print("retain: stopped with requests unfinished: stop_seconds is over", file=sys.stderr, flush=True)
-    os._exit(0)
+    _flush_log()
+    os._exit(1)
+
+
+def _flush_log() -> None:
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logs.Writer):
+            handler.flush()
 
 
 def _allow_many_files() -> None:

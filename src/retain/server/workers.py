@@ -26,16 +26,23 @@ _LONGEST_PAUSE = 5.0
 
 
 class Workers:
-    """So many processes that do the same; `told` is called once all of them are ready, `gone` with each that ended."""
+    """So many processes that do the same; `told` is called once all of them are ready, `gone` with each that ended.
 
-    def __init__(self, count: int, work: Work, told: Callable[[], None], gone: Callable[[int], None]) -> None:
+    Told to stop, they have `stop_seconds`; those that are left then are killed.
+    """
+
+    def __init__(
+        self, count: int, work: Work, told: Callable[[], None], gone: Callable[[int], None], stop_seconds: float
+    ) -> None:
         self._count = count
         self._work = work
         self._told: Callable[[], None] | None = told
         self._gone = gone
+        self._stop_seconds = stop_seconds
+        self._killed_at = float("inf")
         self._started: dict[int, float] = {}
         self._due: list[float] = []
-        self._ready = self._asked = self._failures = 0
+        self._ready = self._asked = self._passed_on = self._failures = 0
         self._status = 0
 
     def run(self) -> int:
@@ -65,15 +72,29 @@ class Workers:
 
     def _watch(self) -> None:
         while self._started or self._due:
-            self._hear(max(0.0, min(self._due) - time.monotonic()) if self._due else None)
+            until = min([self._killed_at, *self._due])
+            self._hear(max(0.0, until - time.monotonic()) if until < float("inf") else None)
             self._bury()
             if self._asked:
-                self._due.clear()
-                self._tell(signal.SIGTERM if self._asked == 1 else signal.SIGKILL)
-                self._status = self._status if self._asked == 1 else 128 + signal.SIGKILL
+                self._stop()
             while self._due and min(self._due) <= time.monotonic():
                 self._due.remove(min(self._due))
                 self._start()
+
+    def _stop(self) -> None:
+        """Pass on what was asked, once each time: a worker that hears it twice could take it for more than it is."""
+        self._due.clear()
+        if self._asked > 1:
+            self._status = 128 + signal.SIGKILL
+            self._tell(signal.SIGKILL)
+        elif not self._passed_on:
+            self._killed_at = time.monotonic() + self._stop_seconds
+            self._tell(signal.SIGTERM)
+        elif time.monotonic() >= self._killed_at:
+            print("retain: workers that did not stop in time are killed", file=sys.stderr, flush=True)
+            self._killed_at = float("inf")
+            self._tell(signal.SIGKILL)
+        self._passed_on = self._asked
 
     def _hear(self, seconds: float | None) -> None:
         """Wait for a signal, or for a worker that is ready."""
@@ -96,11 +117,11 @@ class Workers:
             if self._told:
                 self._status, self._asked = self._status or abs(status), max(1, self._asked)
             if self._asked:
+                self._status = self._status or int(status not in (0, -signal.SIGTERM))
                 continue
             soon = time.monotonic() - began < _SOON
             self._failures = self._failures + 1 if soon else 0
-            pause = min(0.1 * 2**self._failures, _LONGEST_PAUSE) if soon else 0.0
-            self._due.append(time.monotonic() + pause)
+            self._due.append(time.monotonic() + (_pause(self._failures) if soon else 0.0))
             print(f"retain: the worker {pid} ended with {status}; another one is started", file=sys.stderr, flush=True)
 
     def _tell(self, number: int) -> None:
@@ -122,6 +143,8 @@ class Workers:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             os.close(self._life)
+            if self._asked:  # it was asked of us, before we could hear it as a worker does
+                os._exit(0)
             status = self._work(lambda: _say(self._say), self._lives)
         except RetainError as error:
             print(f"retain: {error}", file=sys.stderr)
@@ -133,6 +156,11 @@ class Workers:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(status)
+
+
+def _pause(failures: int) -> float:
+    """How long to wait before the next start; the number may be as large as hours of failures make it."""
+    return min(0.1 * 2 ** min(failures, 10), _LONGEST_PAUSE)
 
 
 def _say(pipe: int) -> None:

@@ -16,7 +16,7 @@ from retain.storage.sqlite import SqliteDatabase
 def connect(settings: Settings, clock: Clock | None = None, *, create: bool = True) -> tuple[Database, list[Migration]]:
     """The database that the settings name, and the migrations for its engine; nothing is migrated yet."""
     url = settings.database
-    if url in ("memory:", "sqlite:///:memory:"):
+    if in_memory(settings):
         return SqliteDatabase(None, settings, clock), shipped("sqlite")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))
@@ -39,6 +39,11 @@ def connect(settings: Settings, clock: Clock | None = None, *, create: bool = Tr
 def embedded(settings: Settings) -> bool:
     """Whether the database is a file of whoever runs this, or in memory, and no server that others use too."""
     return not settings.database.startswith(("postgresql://", "postgres://"))
+
+
+def in_memory(settings: Settings) -> bool:
+    """Whether the database is in the memory of one process, and gone with it."""
+    return settings.database in ("memory:", "sqlite:///:memory:")
 
 
 def folder(settings: Settings) -> Folder | None:
