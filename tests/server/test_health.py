@@ -21,6 +21,7 @@ def test_both_need_no_key_and_say_no_more_than_yes(calling: Calling, memory: Mem
     for route in ("/healthz", "/readyz"):
         answer = stranger.get(route)
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert stranger.head(route).status_code == 200
 
 
 def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory) -> None:

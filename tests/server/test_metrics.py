@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -220,3 +221,16 @@ def test_importing_the_library_imports_no_metrics() -> None:
     script = "import retain, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, engine: str) -> None:
+    """T2: pages and MCP are no strangers."""
+    client = calling()
+    known = {route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)}
+    assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all", "/healthz"} <= known.keys()
+    for path, methods in known.items():
+        client.request(min(methods), re.sub(r"\{[^}]+\}", "1", path), headers={"Authorization": "Bearer nobody"})
+    counts, _, _ = app.state.metrics.tally.total()
+    routes = {route for _, route, _ in counts["retain_requests_total"]}
+    assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all"} <= routes <= known.keys()

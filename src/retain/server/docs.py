@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import Response
 
 from retain.server import problem
 from retain.server.door import Door
-from retain.server.exchange import CSP
 from retain.server.openapi import METHODS
+from retain.server.web import styled
 
 _CODE = re.compile("`([^`]+)`")
 _STYLE = """
@@ -36,30 +37,52 @@ td, th { padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #eee } small {
 }"""
 
 
+class Documents:
+    """What the app says of itself, for programs and for people: written when somebody first asks, and kept as bytes."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[bytes, dict[str, str]]] = {}
+
+    async def get(self, path: str) -> tuple[bytes, dict[str, str]]:
+        """A document and its headers; writing it takes seconds, and nobody else waits for that."""
+        return self._kept[path] if self._kept else await run_in_threadpool(self._written, path)
+
+    def _written(self, path: str) -> tuple[bytes, dict[str, str]]:
+        with self._lock:
+            if not self._kept:
+                told = self._app.openapi()
+                document = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+                page = "".join(_page(told)).encode()
+                self._kept = {
+                    "/openapi.json": (document, _headers("application/json", document)),
+                    "/docs": (page, _headers("text/html; charset=utf-8", page) | styled(_STYLE)),
+                }
+            return self._kept[path]
+
+
+def _headers(media: str, document: bytes) -> dict[str, str]:
+    mark = hashlib.sha256(document).hexdigest()[:32]
+    return {"Content-Type": media, "ETag": f'"{mark}"', "Cache-Control": "private, no-cache"}
+
+
 def add(app: FastAPI, door: Door) -> None:
     """Give an app its documentation; who may read something may read it."""
-    mark = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    headers = {"Content-Security-Policy": f"{CSP}; style-src 'sha256-{mark}'"}
-    kept: dict[str, str] = {}
+    documents = Documents(app)
 
     async def document(request: Request) -> Response:
         try:
             await door.admit(request, "read")
         except problem.EXPECTED as error:
             return problem.of(error, request)
-        return JSONResponse(app.openapi())
+        body, headers = await documents.get(request.url.path)
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers)
 
-    async def page(request: Request) -> Response:
-        try:
-            await door.admit(request, "read")
-        except problem.EXPECTED as error:
-            return problem.of(error, request)
-        if "page" not in kept:
-            kept["page"] = "".join(_page(app.openapi()))
-        return HTMLResponse(kept["page"], headers=headers)
-
-    app.add_route("/openapi.json", document, methods=["GET"], include_in_schema=False)
-    app.add_route("/docs", page, methods=["GET"], include_in_schema=False)
+    for path in ("/openapi.json", "/docs"):
+        app.add_route(path, document, methods=["GET"], include_in_schema=False)
 
 
 def _page(found: Mapping[str, Any]) -> Iterator[str]:

@@ -75,11 +75,11 @@ def add(app: FastAPI) -> None:
     """The two routes; they are no part of the API and ask for no key."""
     health = Health(app.state.memory)
 
-    @app.get("/healthz", name="healthz", include_in_schema=False)
+    @app.api_route("/healthz", methods=["GET", "HEAD"], name="healthz", include_in_schema=False)
     async def healthz() -> Response:
         return _ALIVE
 
-    @app.get("/readyz", name="readyz", include_in_schema=False)
+    @app.api_route("/readyz", methods=["GET", "HEAD"], name="readyz", include_in_schema=False)
     async def readyz(request: Request) -> Response:
         stopping = getattr(app.state, "stopping", None)
         trouble = "The server is stopping." if stopping and stopping.is_set() else await health.trouble()

@@ -170,7 +170,7 @@ def add(app: FastAPI, door: Door) -> None:
     """The route that a scraper asks."""
     metrics: Metrics = app.state.metrics
 
-    @app.get("/metrics", name="metrics", include_in_schema=False)
+    @app.api_route("/metrics", methods=["GET", "HEAD"], name="metrics", include_in_schema=False)
     async def scrape(request: Request) -> Response:
         await operator(door, request)
         body, media = await run_in_threadpool(metrics.written, request.headers.get("accept", ""))

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retain.server import logs, traces
@@ -25,9 +26,11 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Watch:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, plain: frozenset[str] = frozenset()) -> None:
         self._app = app
         self._metrics = metrics
+        self._plain = plain
+        """The addresses that are their own templates: some routes do not say that it was they who answered."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, and see what comes of it."""
@@ -58,7 +61,8 @@ class Watch:
             seconds = time.perf_counter() - started
             gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
             status = status or (CLOSED if gone else 500)
-            route = getattr(scope.get("route"), "path", UNKNOWN) or "/"
+            plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
+            route = getattr(scope.get("route"), "path", plain)
             self._metrics.in_flight -= 1
             self._metrics.request(method, route, status, seconds)
             if trace:
@@ -103,4 +107,8 @@ def install(app: FastAPI) -> None:
     """Watch every request of an app, also those that the guard refuses and what answers when everything else fails."""
     traces.look()
     build = app.build_middleware_stack
-    app.build_middleware_stack = lambda: Watch(build(), app.state.metrics)  # type: ignore[method-assign]
+    app.build_middleware_stack = lambda: Watch(build(), app.state.metrics, _plain(app))  # type: ignore[method-assign]
+
+
+def _plain(app: FastAPI) -> frozenset[str]:
+    return frozenset(route.path for route in app.routes if isinstance(route, Route) and not route.param_convertors)

@@ -36,11 +36,16 @@ _PAGE = """<!doctype html>
 </dl></body></html>"""
 
 
+def styled(style: str) -> dict[str, str]:
+    """The header of a page with a style of its own: that one is used, and nothing that somebody put there."""
+    mark = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return {"Content-Security-Policy": f"{CSP}; style-src 'sha256-{mark}'"}
+
+
 def add(app: FastAPI) -> None:
     """Give an app its page."""
     page = _PAGE.format(style=_STYLE, version=escape(version()))
-    mark = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    headers = {"Content-Security-Policy": f"{CSP}; style-src 'sha256-{mark}'"}
+    headers = styled(_STYLE)
 
     async def home(request: Request) -> HTMLResponse:
         return HTMLResponse(page, headers=headers)
