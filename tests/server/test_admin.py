@@ -13,8 +13,11 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.access import audit
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
 from retain.server.app import create_app
-from tests.server.conftest import Calling
+from tests.conftest import one_engine
+from tests.server.conftest import HERE, URL, Calling
 
 CANARY = "CANARYqwzx7"
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
@@ -39,6 +42,7 @@ def say_everything(http: TestClient, user: str = "ada", said: str = CANARY) -> N
         assert found.status_code < 300, (path, found.text)
 
 
+@one_engine
 def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, calling: Calling) -> None:
     """D6, 3.2 item 12: who, what, when, and the request's id; nothing of what was said."""
     say_everything(http)
@@ -60,6 +64,7 @@ def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, callin
     assert calling("other").get("/api/audit").json()["data"] == []
 
 
+@one_engine
 def test_a_request_with_a_key_is_answered_once(http: TestClient) -> None:
     """P2, over HTTP: the first status and body again, and 422 for other content."""
     headers = {**ADA, "Idempotency-Key": "once"}
@@ -126,6 +131,7 @@ _EVERYTHING = {
 }
 
 
+@one_engine
 def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(http: TestClient) -> None:
     erased = http.post("/api/users/nobody%2Fat%20all/erase")
     assert (erased.status_code, erased.json()["user"]) == (200, "nobody/at all")
@@ -134,6 +140,7 @@ def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(htt
     assert http.post(f"/api/users/{'x' * 600}/export").status_code == 413
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 def test_no_line_of_any_log_has_what_was_said_or_a_key(
     open_memory: Callable[..., Memory], calling: Calling, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,3 +160,15 @@ def test_no_line_of_any_log_has_what_was_said_or_a_key(
     lines = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records if record.name != "httpx"]
     key = http.headers["Authorization"].removeprefix("Bearer ")
     assert not [line for line in lines if CANARY in line or key in line or key.rpartition("_")[2] in line]
+
+
+def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
+    """S14: at once, in the process that erased."""
+    with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
+        texts = [Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1] for user in (None, "ada")]
+        app = create_app(memory)
+        boss, ada = (TestClient(app, URL, headers={"X-API-Key": text}, client=HERE) for text in texts)
+        assert ada.get("/api/me").json()["user"] == "ada"
+        assert boss.post("/api/users/ada/erase").status_code == 200
+        assert ada.get("/api/me").status_code == 401
+        assert boss.get("/api/me").status_code == 200

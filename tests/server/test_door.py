@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -20,13 +21,13 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.access.principal import PERMISSIONS, Principal
 from retain.errors import Busy, Invalid, SettingsError, Unauthorized
 from retain.server import door as doors
 from retain.server.app import create_app
 from retain.server.door import Door, loopback, refuse_open
 from tests.access.test_tokens import KEYS, signed, written
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, one_engine
 from tests.server.conftest import HERE, URL, Calling
 
 ALL = sorted(PERMISSIONS)
@@ -85,6 +86,7 @@ def let_in(door: Door, **how: Any) -> Any:
 # -- credentials -----------------------------------------------------------------------------------------------------
 
 
+@one_engine
 def test_a_key_lets_its_holder_in_and_says_who_it_is(calling: Calling) -> None:
     http = calling("acme", ["read", "write"], user="ada")
     me = http.get("/api/me").json()
@@ -94,6 +96,7 @@ def test_a_key_lets_its_holder_in_and_says_who_it_is(calling: Calling) -> None:
     assert found.status_code == 401, "an empty credential is a wrong one"
 
 
+@one_engine
 def test_a_key_comes_in_either_header(memory: Memory) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     door = Door(memory)
@@ -132,12 +135,35 @@ def test_anything_else_does_not(small: Memory, headers: dict[str, str]) -> None:
     assert text not in str(caught.value)
 
 
-@pytest.mark.parametrize("query", ["key=KEY", "api_key=x", "a=1&access_token=x", "user=KEY", "X-API-Key=x".lower()])
+@pytest.mark.parametrize(
+    "query", ["key=KEY", "api_key=x", "a=1&access_token=x", "user=KEY", "X-API-Key=x", "user=%72tn_KEY"]
+)
 def test_a_key_in_an_address_is_refused_even_where_a_good_one_is_sent(small: Memory, query: str) -> None:
     _, text = Keys(small.database).create("acme", "x", ["read"])
     with pytest.raises(Invalid) as caught:
-        let_in(Door(small), headers={"X-API-Key": text}, query=query.replace("KEY", text))
+        let_in(Door(small), headers={"X-API-Key": text}, query=query.replace("rtn_KEY", text[4:]).replace("KEY", text))
     assert text not in str(caught.value)
+
+
+def test_a_key_in_a_path_is_refused(knocking: Calling) -> None:
+    http = knocking()
+    refused = http.get(f"/api/sessions/{http.headers['X-API-Key']}")
+    assert (refused.status_code, refused.json()["field"]) == (422, "address")
+    assert http.headers["X-API-Key"] not in refused.text
+
+
+def test_names_in_headers_are_said_once_and_in_utf_8(small: Memory, knocking: Calling) -> None:
+    """Two users whose names cannot be read must not be one."""
+    http, door, who = knocking(), Door(small), Principal("acme", PERMISSIONS, "x")
+    for name in (b"x-retain-user", b"x-retain-agent"):
+        request = connection()
+        request.scope["headers"] = [(name, b"\xff\xfe")]
+        with pytest.raises(Invalid, match=name.decode()):
+            door.scope(request, who, None, None)
+    assert door.scope(connection({"X-Retain-User": "Zoë"}), who, None, None).who.user == "Zoë"
+    for once in ("X-Retain-User", "X-Retain-Agent", "Idempotency-Key", "If-Match"):
+        twice = http.post("/api/sessions", json={}, headers=[(once, "a"), (once, "b")])
+        assert (twice.status_code, once.lower() in twice.json()["detail"]) == (400, True)
 
 
 def test_the_tenant_comes_from_the_key_and_from_nowhere_else(calling: Calling, memory: Memory) -> None:
@@ -172,6 +198,7 @@ def test_database_trouble_is_503_and_never_401(calling: Calling, app: FastAPI, m
 # -- what is remembered ----------------------------------------------------------------------------------------------
 
 
+@one_engine
 def test_a_key_is_looked_up_once_in_a_while(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     door = Door(memory)
@@ -197,6 +224,7 @@ def test_a_key_is_looked_up_once_in_a_while(memory: Memory, monkeypatch: pytest.
     assert len(asked) == 4, "what is wrong is not remembered"
 
 
+@one_engine
 def test_a_key_that_ends_is_not_remembered_longer(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     until = datetime.now(UTC) + timedelta(seconds=60)
     _, text = Keys(memory.database).create("acme", "x", ["read"], expires_at=until)
@@ -218,6 +246,7 @@ def test_what_is_remembered_has_a_bound(small: Memory, monkeypatch: pytest.Monke
         assert text not in repr(door._known)
 
 
+@one_engine
 def test_a_key_that_is_revoked_here_is_refused_at_once(calling: Calling) -> None:
     admin, other = calling(), calling("acme", ["read"])
     id = admin.get("/api/keys").json()["data"][1]["id"]
@@ -439,6 +468,36 @@ def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory,
             assert (who.tenant, who.user, who.agent, who.source) == ("acme", f"user {number % 4} é", "scout", source)
             assert len(door._scopes) <= 3
     assert door.scope(connection(headers), principal, "named", None).who.user == "named", "a parameter goes before a header"
+
+
+def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None:
+    """The database was asked before the key was made, and answers after it."""
+    door, here = Door(small), connection()
+
+    async def race() -> None:
+        assert (await door.who(here)).name == "local"
+        door.forget()
+        asked, answer = threading.Event(), threading.Event()
+        any_at_all = door.keys.any
+
+        def slowly() -> bool:
+            found = any_at_all()
+            asked.set()
+            answer.wait(5)
+            return found
+
+        door.keys.any = slowly  # type: ignore[method-assign]
+        late = asyncio.ensure_future(door.who(here))
+        await asyncio.to_thread(asked.wait, 5)
+        await asyncio.to_thread(Keys(small.database).create, "acme", "first", ["read"])
+        door.forget()
+        answer.set()
+        with pytest.raises(Unauthorized):
+            await late
+        with pytest.raises(Unauthorized):
+            await door.who(here)
+
+    asyncio.run(race())
 
 
 # -- keys that are one user's or one agent's -------------------------------------------------------------------------

@@ -464,6 +464,8 @@ def test_a_flood_of_wrong_keys_is_slowed_and_right_ones_are_not() -> None:
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         good = dict(scope["headers"])[b"authorization"] == b"Bearer good"
+        if good:
+            scope["state"]["principal"] = "somebody"
         await send({"type": "http.response.start", "status": 200 if good else 401, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -473,6 +475,40 @@ def test_a_flood_of_wrong_keys_is_slowed_and_right_ones_are_not() -> None:
     assert wrong[:10] == [401] * 10
     assert wrong.count(429) >= 15
     assert statuses(guard, 1, authorization="Bearer good") == [200]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        [{"authorization": "".join(letter.upper() if n >> at & 1 else letter for at, letter in enumerate("bearer")) + " KEY"}
+         for n in range(40)],
+        [{"authorization": "Bearer" + " " * (n + 1) + "KEY"} for n in range(40)],
+        [{"authorization": "Bearer KEY"}, {"x-api-key": "KEY"}, {"authorization": "bearer KEY", "x-api-key": " KEY"}] * 14,
+    ],
+    ids=["letters", "spaces", "headers"],
+)  # fmt: skip
+def test_a_key_has_one_rate_however_it_is_spelled(spelled: list[dict[str, str]]) -> None:
+    guard = guarded(fine, rate_per_second=5)
+    found = [statuses(guard, 1, **headers)[0] for headers in spelled]
+    assert found.count(429) >= 20
+
+
+def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
+    """S1: at the metrics too, and an address that asks for no key makes none of them a known one."""
+    with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
+        http = TestClient(create_app(memory), URL, client=HERE)
+        wrong = [http.get("/metrics", headers={"X-API-Key": f"wrong{n}"}).status_code for n in range(30)]
+        assert wrong.count(429) >= 15
+        assert {
+            http.get(path, headers={"X-API-Key": "x"}).status_code for path in ("/healthz", "/readyz") for _ in "12345"
+        } == {200}
+    with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
+        http = TestClient(create_app(memory), URL, client=HERE)
+        both = []
+        for n in range(30):
+            http.get("/", headers={"X-API-Key": f"wrong{n}"})
+            both.append(http.get("/api/me", headers={"X-API-Key": f"wrong{n}"}).status_code)
+        assert both.count(429) >= 15
 
 
 def test_the_rate_holds_in_a_real_app() -> None:

@@ -11,7 +11,7 @@ from retain import Memory
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
 from retain.server.app import create_app
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, one_engine
 from tests.server.conftest import HERE, URL, Calling
 from tests.storage.behind import raw
 
@@ -48,6 +48,7 @@ def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
         assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
 
 
+@one_engine
 def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
     http = calling("acme", ["admin", "read"])
     assert http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code == 201
@@ -56,6 +57,7 @@ def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
     assert len(http.get("/api/keys").json()["data"]) == 2
 
 
+@one_engine
 def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
     for bound in ({"user": "ada"}, {"agent": "scout"}):
         http = calling("acme", **bound)
@@ -75,6 +77,7 @@ def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -
     assert Keys(memory.database).check(text).principal.tenant == "theirs"
 
 
+@one_engine
 def test_a_bad_request_makes_no_key(http: TestClient) -> None:
     for said in (
         {},
@@ -92,3 +95,20 @@ def test_a_bad_request_makes_no_key(http: TestClient) -> None:
     assert http.get("/api/keys", params={"limit": "0"}).status_code == 422
     assert http.get("/api/keys", params={"after": "x"}).status_code == 422
     assert len(http.get("/api/keys").json()["data"]) == 1
+
+
+def test_a_key_makes_none_that_outlasts_it() -> None:
+    """Who has a key for a day must not have made one for ever on its last."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        end = datetime.now(UTC) + timedelta(hours=1)
+        _, text = Keys(memory.database).create("acme", "short", PERMISSIONS, expires_at=end)
+        http = TestClient(create_app(memory), URL, headers={"X-API-Key": text}, client=HERE)
+        said = {"name": "x", "permissions": ["read"]}
+        made = http.post("/api/keys", json=said).json()
+        assert datetime.fromisoformat(made["expires_at"]) == end
+        earlier = (end - timedelta(minutes=1)).isoformat()
+        assert http.post("/api/keys", json={**said, "expires_at": earlier}).status_code == 201
+        refused = http.post("/api/keys", json={**said, "expires_at": (end + timedelta(seconds=1)).isoformat()})
+        assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
+        assert http.post("/api/keys", json={**said, "name": "ä" * 100}).status_code == 201
+        assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import httpx2
 import pytest
 
 from retain import Memory, Scope
+from retain.access.keys import Keys
 from retain.server.app import create_app
 from tests.conftest import SETTINGS
 from tests.serving import serving
@@ -94,3 +96,31 @@ def test_a_stream_ends_when_the_server_stops(server: tuple[Scope, httpx2.Client,
         assert next(heard)[0] == 1
         app.state.stopping.set()
         assert list(heard) == []
+
+
+def test_who_is_shut_out_hears_nothing_more(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """S1: a stream, and a wait for a change, end with the key that began them."""
+    me, client, app = server
+    keys: Keys = app.state.door.keys
+    key, text = keys.create(me.who.tenant, "ada's", ["read"], user="ada")
+    app.state.door.forget()
+    mine = {**WHOSE, "X-API-Key": text}
+    me.notes.overwrite("one")
+    waited: list[int] = []
+
+    def wait() -> None:
+        waited.append(httpx2.get(f"{client.base_url}/api/notes/changes?after=1&wait=15", headers=mine).status_code)
+
+    waiting = threading.Thread(target=wait)
+    with client.stream("GET", "/api/notes/stream", headers=mine) as stream:
+        heard = events(stream.iter_lines())
+        assert next(heard)[0] == 1
+        waiting.start()
+        while app.state.guard.long < 2:
+            time.sleep(0.01)
+        keys.revoke(me.who.tenant, key.id)
+        app.state.door.forget()
+        me.notes.append("written after it was revoked")
+        assert list(heard) == []
+    waiting.join(20)
+    assert waited == [401]

@@ -20,11 +20,13 @@ from typing import Any
 
 from retain import canonical, clock
 from retain.access.principal import PERMISSIONS, Permission, Principal
-from retain.errors import Invalid, NotFound, RetainError, Unauthorized
+from retain.errors import Invalid, NotFound, RetainError, TooLarge, Unauthorized
 from retain.kinds.kind import Page, cut, unpack
 from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
 
 PREFIX = "rtn_"
+MOST_NAME_BYTES = 200
+"""A name and an id together are who somebody is, on record: neither is cut off there."""
 UNKNOWN = "it is unknown, expired or revoked"
 """What whoever sends a wrong key is told, whatever is wrong with it."""
 _TEXT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")
@@ -76,7 +78,8 @@ class Keys:
         """A new key, and its text, which cannot be had again."""
         if canonical.key(tenant, "tenant") == EVERY_TENANT:
             raise Invalid(field="tenant", problem="must be the name of one tenant")
-        canonical.key(name, "name")
+        if (size := len(canonical.key(name, "name").encode())) > MOST_NAME_BYTES:
+            raise TooLarge(field="name", size=size, unit="bytes", limit=MOST_NAME_BYTES)
         allowed = chosen(permissions)
         for field, bound in (("user", user), ("agent", agent)):
             if bound is not None:
@@ -138,7 +141,7 @@ class Keys:
         same = hmac.compare_digest(digest, _digest(text))
         if not same or revoked is not None or (expires is not None and expires <= now):
             raise Unauthorized(problem=UNKNOWN)
-        principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent)
+        principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent, expires)
         return Admitted(principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id)
 
     def used(self, tenant: str, id: str) -> None:

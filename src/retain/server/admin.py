@@ -93,6 +93,7 @@ class _Routes:
         home = attended(self._memory.home, Who(principal.tenant, source="admin"), principal, act)
         memory = Memory(home, self._memory.migrations)
         receipt = await run_in_threadpool(memory.erase, user, tenant=principal.tenant)
+        self._door.forget()
         request.app.state.runs.forget(principal.tenant, user)
         return answer(receipt)
 

@@ -13,8 +13,10 @@ import ipaddress
 import logging
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
@@ -22,7 +24,7 @@ from starlette.requests import HTTPConnection
 from retain.access import tokens
 from retain.access.keys import PREFIX, UNKNOWN, Admitted, Keys
 from retain.access.principal import Permission, Principal, local
-from retain.errors import Invalid, SettingsError, Unauthorized
+from retain.errors import Invalid, RetainError, SettingsError, Unauthorized
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 from retain.settings import Settings
@@ -40,7 +42,8 @@ MOST_SCOPES = 2048
 MOST_BYTES = 8192
 _AFTER_SECONDS = 0.5
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"))
-_IN_ADDRESS = re.compile(rb"(?:rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}|(?:^|&)(?:access_token|api_key|x-api-key)=)")
+_KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
+_NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
 _log = logging.getLogger("retain.door")
 
 
@@ -72,6 +75,14 @@ class Door:
         principal.require(permission)
         return principal
 
+    async def still(self, request: HTTPConnection, permission: Permission) -> bool:
+        """Whether a request that was let in would be let in now: what streams goes on no longer than that."""
+        try:
+            await self.admit(request, permission)
+        except RetainError:  # also where the database cannot be asked: who comes again hears why
+            return False
+        return True
+
     async def admin(self, request: HTTPConnection, does: str) -> Principal:
         """The principal of a request, if it may do something that is about the whole tenant."""
         principal = await self.admit(request, "admin")
@@ -85,7 +96,8 @@ class Door:
         return principal
 
     async def _principal(self, request: HTTPConnection) -> Principal:
-        credential = _credential(request)
+        _refuse_in_address(request)
+        credential = credential_of(request.scope["headers"])
         if credential is None:
             return await self._nobody(request)
         digest = hashlib.sha256(credential).digest()
@@ -113,7 +125,7 @@ class Door:
         return found
 
     def forget(self) -> None:
-        """Look at every credential again: a key was made or revoked here."""
+        """Look at every credential again: a key was made, revoked or erased here."""
         self._changes += 1
         self._known.clear()
         self._keyless_until = float("-inf")
@@ -142,10 +154,12 @@ class Door:
     async def _nobody(self, request: HTTPConnection) -> Principal:
         """Whoever sits at this machine, if a key is not needed here."""
         if not self._keyed and _is_here(request):
-            moment = time.monotonic()
-            if moment >= self._keyless_until:
-                self._keyed = await run_in_threadpool(self.keys.any)
-                self._keyless_until = moment + KEYLESS_SECONDS
+            while not self._keyed and (moment := time.monotonic()) >= self._keyless_until:
+                changes = self._changes
+                found = await run_in_threadpool(self.keys.any)
+                self._keyed = self._keyed or found
+                if changes == self._changes:  # else the first key may have been made while the database was asked
+                    self._keyless_until = moment + KEYLESS_SECONDS
             if not self._keyed:
                 return self._local
         raise Unauthorized(problem="none was sent")
@@ -202,14 +216,20 @@ def _is_here(request: HTTPConnection) -> bool:
     return _FORWARDED.isdisjoint([name for name, _ in request.scope["headers"]])
 
 
-def _credential(request: HTTPConnection) -> bytes | None:
-    """The key or token of a request; one in the address would be in every log, and is refused."""
-    query = request.scope.get("query_string", b"")
-    if query and _IN_ADDRESS.search(query):
+def _refuse_in_address(request: HTTPConnection) -> None:
+    """A key in the address, however it is written, would be in every log."""
+    query: str = request.scope.get("query_string", b"").decode("latin-1")
+    if ("rtn_" in (path := request.scope["path"]) and _KEY.search(path)) or (
+        query and (_NAMED.search(query.lower()) or _KEY.search(unquote(query)))
+    ):
         problem = "has a key in it, where logs keep it: send it as a header, and revoke this one"
         raise Invalid(field="address", problem=problem)
+
+
+def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """The key or token of a request, however its header is written; None where there is none."""
     found: bytes | None = None
-    for name, value in request.scope["headers"]:
+    for name, value in headers:
         if name == b"authorization":
             scheme, _, sent = value.strip().partition(b" ")
             sent = sent.strip() if scheme.lower() == b"bearer" else b""
@@ -227,5 +247,8 @@ def _header(request: HTTPConnection, name: bytes) -> str | None:
     """A header as text: names are written in UTF-8, which headers are not by themselves."""
     for given, value in request.scope["headers"]:
         if given == name:
-            return bytes(value).decode("utf-8", "replace")
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:  # replaced, two users would be one
+                raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
     return None

@@ -69,6 +69,7 @@ class Exchange:
         "over",
         "peer",
         "size",
+        "state",
     )
 
     def __init__(
@@ -88,6 +89,8 @@ class Exchange:
         """The page of another origin, that may call us."""
         self.digest: bytes | None = None
         self.limit = 0
+        self.state = scope["state"]
+        """What is noted of the request; a principal, once somebody was let in."""
         self.peer: str = (scope.get("client") or ("",))[0]
 
     async def receive(self) -> Message:

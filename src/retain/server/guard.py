@@ -16,20 +16,24 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retain.errors import SettingsError
+from retain.errors import SettingsError, Unauthorized
 from retain.server import life
-from retain.server.door import loopback
+from retain.server.door import credential_of, loopback
 from retain.server.exchange import Exchange, Patience, Refused
 from retain.server.rate import Rate
 from retain.settings import Settings
 
-HEALTH = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Always answered: whoever looks after a server asks here when it has too much to do."""
+HEALTH = frozenset({"/healthz", "/readyz"})
+"""Always answered: they need no key, and whoever looks after a server asks here when it has too much to do."""
+METRICS = "/metrics"
+"""Answered also by a server that has too much to do; but it takes keys, and so wrong ones are counted."""
 LONG = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/stream")
 """What waits for models or for news is counted apart, or a few of them would keep everybody out."""
 RETRY_SECONDS = 1
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_ONCE = frozenset({b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"})
+_ONCE = frozenset({b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"}) | frozenset(
+    {b"x-retain-user", b"x-retain-agent", b"idempotency-key", b"if-match"}
+)
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(rb"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
 _ORIGIN = re.compile(r"https?://[a-z0-9.\[\]:-]+")
@@ -75,8 +79,9 @@ class Guard:
                 await exchange.allow()
                 return
             if path not in HEALTH:
-                self._check_load(self.long if long else self.in_flight)
-                self._check_rate(headers, exchange)
+                if path != METRICS:
+                    self._check_load(self.long if long else self.in_flight)
+                self._check_rate(scope, exchange)
             hears = exchange.receive if self._check_body(scope, headers, exchange) else receive
         except Refused as refused:
             await exchange.refuse(refused)
@@ -133,19 +138,21 @@ class Guard:
             said = f"The server has enough to do (max_in_flight is {running}): try again in a moment."
             raise Refused(503, said, seconds=RETRY_SECONDS)
 
-    def _check_rate(self, headers: Mapping[bytes, bytes], exchange: Exchange) -> None:
+    def _check_rate(self, scope: Scope, exchange: Exchange) -> None:
         """Whether its sender has been asking too often; each key has an account, also before it is looked at."""
         if not self.settings.rate_per_second:
             return
-        credential = headers.get(b"authorization") or headers.get(b"x-api-key")
-        if credential is None:
-            here = exchange.peer == "127.0.0.1" or loopback(exchange.peer)
-            early = 0.0 if here else self._rate.take(exchange.peer)
+        peer = exchange.peer
+        try:
+            credential = credential_of(scope["headers"])
+        except Unauthorized:
+            early = self._strangers.empty(peer)
         else:
-            exchange.digest = digest = hashlib.sha256(credential).digest()
-            early = self._rate.take(digest)
-            if not early and digest not in self._known:
-                early = self._strangers.empty(exchange.peer)
+            if credential is None:
+                early = 0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer)
+            else:
+                exchange.digest = digest = hashlib.sha256(credential).digest()
+                early = self._rate.take(digest) or (0.0 if digest in self._known else self._strangers.empty(peer))
         if early:
             said = f"Too many requests: at most {self.settings.rate_per_second:g} a second (rate_per_second)."
             raise Refused(429, said, seconds=early)
@@ -156,7 +163,7 @@ class Guard:
         if status == 401:
             self._strangers.take(exchange.peer)
             self._known.discard(digest or b"")
-        elif digest is not None and digest not in self._known:
+        elif digest is not None and digest not in self._known and "principal" in exchange.state:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known.add(digest)

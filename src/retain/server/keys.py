@@ -1,18 +1,20 @@
 """Keys over HTTP: an admin makes, lists and revokes those of the own tenant; and who one is, `/api/me`.
 
-A key can allow no more than the one it is made with, and one that is bound to a user or an agent has no say here. Its text
-is in one answer, which is kept nowhere: a retry makes another key.
+A key can allow no more than the one it is made with, and for no longer; one that is bound to a user or an agent has no say
+here. Its text is in one answer, which is kept nowhere: a retry makes another key.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from retain import clock
 from retain.access.attended import Act, attended
 from retain.access.keys import Key, Keys, chosen
 from retain.access.principal import Permission, Principal
@@ -53,7 +55,9 @@ class KeyRequest(BaseModel):
     permissions: list[Text] = Field(description="Some of read, write, delete and admin.", examples=[["read", "write"]])
     user: Text | None = Field(None, description="The one user it is for; without, every user of the tenant.")
     agent: Text | None = Field(None, description="The one agent it is for; without, every agent.")
-    expires_at: Moment | None = Field(None, description="When it ends, with a time zone; without, never.")
+    expires_at: Moment | None = Field(
+        None, description="When it ends, with a time zone; without, when the key it is made with does."
+    )
 
 
 class KeysRequest(BaseModel):
@@ -111,10 +115,11 @@ class _Routes:
             if permission not in principal.permissions:
                 raise Forbidden(problem=f"a key cannot be made by one that may not {permission} itself")
         tenant, bound = principal.tenant, {"user": said.user, "agent": said.agent}
+        until = _end(principal, said.expires_at)
 
         def make() -> tuple[Key, str]:
             keys = self._attended(request, principal, "keys_create", {"name": said.name})
-            return keys.create(tenant, said.name, allowed, **bound, expires_at=said.expires_at)
+            return keys.create(tenant, said.name, allowed, **bound, expires_at=until)
 
         key, text = await run_in_threadpool(make)
         self._door.forget()
@@ -136,3 +141,13 @@ class _Routes:
         """The keys, with what is done to them on record."""
         act = Act(what, named, request_id=problem.request_id(request))
         return Keys(attended(self._door.memory.home, Who(principal.tenant, source="admin"), principal, act).database)
+
+
+def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
+    """When a key ends: no later than the one it is made with, or whoever has that one for a day would have it for ever."""
+    if maker.until is None:
+        return wanted
+    last = clock.to_datetime(maker.until)
+    if wanted is not None and wanted > last:
+        raise Forbidden(problem=f"a key cannot be made by one that ends before it, at {last.isoformat()}")
+    return wanted or last

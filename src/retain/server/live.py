@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ _SLOWER = 1.5
 def add(app: FastAPI, door: Door) -> None:
     """Give an app the ways to see notes change."""
     operation: Operation = app.state.operations["notes_changes"]
-    operation.do = partial(_changes, app, operation)
+    operation.do = partial(_changes, app, door, operation)
     said = create_model(
         "NotesStreamRequest",
         __config__=LENIENT,
@@ -44,10 +44,10 @@ def add(app: FastAPI, door: Door) -> None:
         **whose(),
     )
     stream = add_way(app, door, STREAM, said, method=Notes.changes, events=MEDIA)
-    stream.do = partial(_stream, app)
+    stream.do = partial(_stream, app, door)
 
 
-async def _changes(app: FastAPI, operation: Operation, call: Call) -> Response:
+async def _changes(app: FastAPI, door: Door, operation: Operation, call: Call) -> Response:
     """What changed after a version; where nothing did yet, what changes within `wait` seconds."""
     wait = canonical.amount(call.named.get("wait", 0.0), "wait")
     if not 0 < wait <= MOST_WAIT:
@@ -60,10 +60,11 @@ async def _changes(app: FastAPI, operation: Operation, call: Call) -> Response:
             break
         await _rest(app, min(pause, left))
         pause = min(pause * _SLOWER, LATER)
+    await door.admit(call.request, STREAM.needs)  # asked last: who was shut out meanwhile hears nothing more
     return response(rendered(found))
 
 
-async def _stream(app: FastAPI, call: Call) -> Response:
+async def _stream(app: FastAPI, door: Door, call: Call) -> Response:
     """Every change as an event whose id is the version, for as long as somebody listens."""
     after = call.named.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
@@ -72,11 +73,15 @@ async def _stream(app: FastAPI, call: Call) -> Response:
         after = int(last)
     look = call.scope.notes.changes
     first = await in_thread(look, after=after)  # what is wrong with the request is said before anything is streamed
-    return EventStream(_events(app, look, after, first))
+    return EventStream(_events(app, partial(door.still, call.request, STREAM.needs), look, after, first))
 
 
 async def _events(
-    app: FastAPI, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
+    app: FastAPI,
+    still: Callable[[], Awaitable[bool]],
+    look: Callable[..., list[NoteVersion]],
+    after: int,
+    found: list[NoteVersion],
 ) -> AsyncIterator[bytes]:
     beat, pause = time.monotonic(), SOON
     yield b"retry: 1000\n\n"
@@ -94,6 +99,8 @@ async def _events(
         pause = min(pause * _SLOWER, LATER)
         try:
             found = await in_thread(look, after=after)
+            if not await still():  # asked last, so that nothing is told that was written after a key was revoked
+                return
         except RetainError:
             return  # who listens comes again, and hears what is wrong if it still is
 
