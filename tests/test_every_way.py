@@ -317,20 +317,19 @@ def test_every_verb_is_in_the_story() -> None:
     assert {one.way for one in STORY} == set(WAY)
 
 
-def test_the_same_call_gives_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("face", ["rest", "mcp", "terminal"])
+def test_the_same_call_gives_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str) -> None:
     """Through library, REST, MCP and command line, step by step."""
     monkeypatch.setenv("RETAIN_SUMMARY_MODEL", "extractive")
     monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
     commands = partial(terminal, folder=tmp_path, monkeypatch=monkeypatch)
     faces: dict[str, Callable[[Memory], Call]] = {"library": library, "rest": rest, "mcp": mcp, "terminal": commands}
     with contextlib.ExitStack() as stack:
-        stories = {}
-        for name, face in faces.items():
+        stories = []
+        for name in ("library", face):
             settings = replace(
                 SETTINGS, database=f"sqlite:///{tmp_path}/{name}.db", tenant="acme", summary_model="extractive"
             )
-            stories[name] = told(face(stack.enter_context(Memory.open(settings=settings))))
-        for answers in zip(*stories.values(), strict=True):
-            one, expected = answers[0]
-            for name, (_, found) in zip(faces, answers, strict=True):
-                assert same(found) == same(expected), (name, one.way)
+            stories.append(told(faces[name](stack.enter_context(Memory.open(settings=settings)))))
+        for (one, expected), (_, found) in zip(*stories, strict=True):
+            assert same(found) == same(expected), one.way

@@ -106,7 +106,8 @@ def test_an_operation_answers_as_the_document_says(
         response = client.request(**sent)
         case.validate_response(response, checks=CHECKS)
 
-    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+    can_be_wrong = [*operation.query, *operation.body]  # any text is right in an address: it would be looked for in vain
+    for mode in (GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if can_be_wrong else [])):
         run = given(case=operation.as_strategy(generation_mode=mode))(check)
         quick = settings(
             max_examples=MANY,
