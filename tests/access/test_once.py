@@ -11,11 +11,14 @@ import pytest
 
 from retain import Memory, Scope, clock
 from retain.access import once
-from retain.access.attended import LATER, Act, attend
+from retain.access.attended import LATER, Act, Attended, attend
 from retain.access.once import Answer, Once
 from retain.access.principal import PERMISSIONS, Principal
-from retain.errors import Conflict, Invalid, KeyReused
+from retain.errors import Conflict, Full, Invalid, KeyReused
 from retain.faces.ways import WAYS
+from retain.kinds.kind import Home
+from retain.models import Models
+from retain.testing import ScriptedModel
 from tests.access.test_attended import deeds, render
 from tests.conftest import Now
 
@@ -99,6 +102,54 @@ def test_one_that_is_not_answered_yet_is_a_conflict(memory: Memory) -> None:
     assert ask(memory, "summaries_fold", "k", lambda me: None).replayed
 
 
+class Killed(BaseException):
+    """The process is gone: nobody gets to tidy up."""
+
+
+def test_a_key_whose_process_was_killed_is_free_again_when_nobody_can_be_at_it(
+    open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: what takes several steps is gone on with; while each step comes in time, nobody else begins it."""
+    memory = open_memory(clock=now, model_seconds=60.0)
+
+    def die(me: Scope) -> None:
+        for step in range(3):
+            me.state.set("step", step)
+            now.micros += 80 * clock.SECOND
+            with pytest.raises(Conflict):
+                ask(memory, "summaries_fold", "k", add_entry)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attended, "release", lambda self: None)
+        with pytest.raises(Killed):
+            ask(memory, "summaries_fold", "k", die)
+    now.micros += 5 * clock.SECOND
+    with pytest.raises(Conflict):
+        ask(memory, "summaries_fold", "k", add_entry)
+    now.micros += 6 * clock.SECOND
+    with pytest.raises(KeyReused):
+        ask(memory, "summaries_fold", "k", add_entry, "another")
+    first = ask(memory, "summaries_fold", "k", add_entry)
+    assert not first.replayed
+    assert ask(memory, "summaries_fold", "k", add_entry) == replace(first, replayed=True)
+
+
+def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done is done: to say that it failed, or to let the next begin at once, would do it twice."""
+
+    def full(self: Once, tx: Any, answer: Answer) -> None:
+        raise Full(problem="no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Once, "settle", full)
+        assert ask(memory, "summaries_fold", "k", add_entry).status == 200
+    with pytest.raises(Conflict):
+        ask(memory, "summaries_fold", "k", add_entry)
+
+
 @pytest.mark.parametrize(
     ("what", "call"),
     [
@@ -110,6 +161,7 @@ def test_one_that_is_not_answered_yet_is_a_conflict(memory: Memory) -> None:
         ("entries_add_many", lambda me: me.entries.add_many([{"content": "x"}])),
         ("entries_share", lambda me: me.entries.share("trips", ["scout"])),
         ("refs_add", lambda me: me.refs.add("x", "y")),
+        ("refs_capture", lambda me: me.refs.capture("line\n" * 9000, source="make", status="exit 0")),
         ("state_set", lambda me: me.state.set("k", 1)),
         ("knowledge_add", lambda me: me.knowledge.add("x", "y")),
         ("interactions_add", lambda me: me.interactions.add("chat", "m", latency_ms=1.0)),
@@ -126,6 +178,26 @@ def test_the_answer_is_written_with_the_change_itself(memory: Memory, what: str,
 
     given = ask(memory, what, "k", then_look)
     assert kept == [replace(given, replayed=True)]
+
+
+def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[..., Memory]) -> None:
+    """What its call took is kept first, and is not what the request is about."""
+    memory = open_memory(ref_describe="model")
+    home = replace(memory.home, models=Models(memory.settings, main=ScriptedModel("A log of a build.")))
+    mine = memory.scope("acme", "ada", "scout")
+    once = Once.of(ME.name, "refs_capture", "k")
+    kept: list[Answer | None] = []
+
+    def capture(home: Home) -> Any:
+        line = Scope(home, mine.who).refs.capture("line\n" * 9000, source="make")
+        kept.append(once.find(memory.database, "acme"))
+        return line
+
+    given = attend(home, mine.who, ME, Act("refs_capture", {}, once), capture, render)
+    assert "A log of a build." in given.body
+    assert kept == [replace(given, replayed=True)]
+    assert [deed.subject.split("-")[0] for deed in deeds(memory)] == ["refs make"]
+    assert len(mine.interactions.list()) == 1
 
 
 def test_verbs_that_answer_later_are_ways() -> None:

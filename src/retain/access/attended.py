@@ -8,13 +8,15 @@ record; its answer follows when it is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from retain import masking
+from retain import clock, masking
 from retain.access import audit
 from retain.access.once import Answer, Once, Replayed
 from retain.access.principal import Principal
+from retain.errors import StorageError
 from retain.kinds import KINDS
 from retain.kinds.kind import Home, Who
 from retain.settings import Settings
@@ -25,8 +27,8 @@ T = TypeVar("T")
 Render = Callable[[Any], Answer]
 ADDED = frozenset({"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"})
 """What is only added, many times a minute: on record where the setting `audit` is `all`."""
-LATER = frozenset({"refs_capture", "summaries_fold", "consolidations_propose"})
-"""Verbs whose answer is not yet known in the transaction that writes first."""
+LATER = frozenset({"summaries_fold", "consolidations_propose"})
+"""Verbs of several transactions, whose answer is not known in the first. Begun again, they do what is left to do."""
 _SUBJECTS = ("id", "key", "name", "session", "board", "user")
 _MAIN = {kind.name: next((t for t in kind.tables if t.name == kind.name), kind.tables[0]) for kind in KINDS}
 
@@ -49,24 +51,30 @@ def recorded(settings: Settings, what: str, *, reads: bool = False) -> bool:
 
 def attend(home: Home, who: Who, principal: Principal, act: Act, call: Callable[[Home], Any], render: Render) -> Answer:
     """Do something with a home whose writes are attended, and give its answer, or the one that was given before."""
+    if act.once and act.what in LATER:
+        act = replace(act, once=replace(act.once, patience=round((home.settings.model_seconds + 30) * clock.SECOND)))
     if act.once and (kept := act.once.find(home.database, who.tenant)):
         return kept
     database = Attended(home.database, home.settings, who, principal, act, render)
     try:
-        found = call(replace(home, database=cast(Database, database)))
-        answer = render(found)
-        database.settle(answer)
+        answer = render(call(_with(home, database)))
     except Replayed as replayed:
         return replayed.answer
     except BaseException:
         database.release()
         raise
+    database.settle(answer)
     return answer
 
 
 def attended(home: Home, who: Who, principal: Principal, act: Act) -> Home:
     """A home whose writes are on record, for one act: make a scope or a memory of it, and do that."""
-    return replace(home, database=cast(Database, Attended(home.database, home.settings, who, principal, act)))
+    return _with(home, Attended(home.database, home.settings, who, principal, act))
+
+
+def _with(home: Home, database: Attended) -> Home:
+    """The home, attended but for what calls of models take: that is no deed, and comes before the deed itself."""
+    return replace(home, database=cast(Database, database), record=lambda _, *call: home.record(home, *call))
 
 
 class Attended:
@@ -89,9 +97,10 @@ class Attended:
 
     def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
         """Run work and commit it with what is kept of it."""
-        if tenant in self._done:
-            return self._database.write(tenant, work, safe=safe, frees=frees, slow=slow)
         once = self._act.once
+        if tenant in self._done:
+            later = once if self._claimed and self._kept is None else None
+            return self._database.write(tenant, _renewing(later, work), safe=safe, frees=frees, slow=slow)
         removes = self._act.what.endswith("_remove")
         secrets = masking.seen() - self._secrets  # counted in this thread, and not in that which writes for it
 
@@ -100,16 +109,16 @@ class Attended:
                 once.claim(tx)
             before = self._before(tx)
             found = work(tx)
-            meant = self._meant(found)
+            record = self._record(found)
             if found is None and self._kind in _MAIN and not removes:  # nothing was done yet: the verb tries again
                 if once:
                     once.release(tx)
                 return found, False, None
-            answer = self._render(meant) if once and self._render and self._act.what not in LATER else None
+            answer = self._render(self._meant(record)) if once and self._render and self._act.what not in LATER else None
             if once and answer:
                 once.settle(tx, answer)
             if self._on_record:
-                named = self._named(meant)
+                named = self._named(record)
                 after = self._hash(tx, named)
                 subject, id = self._subject(named), self._act.request_id
                 audit.add(
@@ -129,22 +138,26 @@ class Attended:
         """Keep the answer that was given, where it was not known when the change was written."""
         once = self._act.once
         if once and self._claimed and answer != self._kept:
-            self._database.write(self._who.tenant, lambda tx: once.settle(tx, answer), safe=True)
-            self._kept = answer
+            with suppress(StorageError):  # it is done all the same, and who asks again will find it so
+                self._database.write(self._who.tenant, lambda tx: once.settle(tx, answer), safe=True)
 
     def release(self) -> None:
         """Let whoever has the same key try again, where there is no answer."""
         once = self._act.once
         if once and self._claimed and self._kept is None:
-            self._database.write(self._who.tenant, once.release, safe=True)
+            with suppress(StorageError):  # then the claim runs out; what went wrong before is what matters
+                self._database.write(self._who.tenant, once.release, safe=True)
 
-    def _meant(self, found: Any) -> Any:
-        """What the verb will return of what its work found."""
+    def _record(self, found: Any) -> Any:
+        """The record among what the verb's work found, None where it is gone."""
         if self._act.what.endswith("_remove"):
             return None
-        if self._act.what == "refs_add":
-            return getattr(found, "key", found)
         return found[0] if isinstance(found, tuple) and found else found
+
+    def _meant(self, record: Any) -> Any:
+        """What the verb will return of its record."""
+        part = {"refs_add": "key", "refs_capture": "line"}.get(self._act.what)
+        return getattr(record, part, record) if part else record
 
     def _named(self, found: Any) -> dict[str, Any]:
         """All that may name the row: what was given, whose it is, and what came of it."""
@@ -184,6 +197,18 @@ class Attended:
         columns = table.key if table else ()
         names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
         return " ".join([self._kind, *map(str, names)])
+
+
+def _renewing(once: Once | None, work: Work[T]) -> Work[T]:
+    """Work that also says, where a key is claimed, that somebody is still at it."""
+    if once is None:
+        return work
+
+    def both(tx: Transaction) -> T:
+        once.renew(tx)
+        return work(tx)
+
+    return both
 
 
 def _is_name(value: Any) -> bool:

@@ -2,7 +2,8 @@
 
 A key belongs to one principal and one route. The row is written in the transaction of the change itself, so the change and
 its answer are both there or neither; who comes while another is writing waits for it. The same key with other content
-is an error (422), and one whose first request has not been answered yet, a conflict (409).
+is an error (422). Where a verb takes several transactions, the first claims the key and each says that somebody is still
+at it: who asks meanwhile gets a conflict (409), and who asks when nobody was for `patience` goes on.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from retain.storage.tables import Table
 KEPT = clock.DAY
 TABLES = (Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),)
 """For erasing alone: what a request without a user was answered may be about any."""
-_FIND = """select digest, status, version, body from answers
+_FIND = """select digest, status, version, body, created_at from answers
            where tenant = :tenant and principal = :principal and route = :route and key = :key"""
 _CLAIM = """insert into answers (tenant, principal, route, key, user_id, digest, status, version, body, created_at)
             values (:tenant, :principal, :route, :key, :user, :digest, 0, null, '', :now)
-            on conflict (tenant, principal, route, key) do nothing returning key"""
+            on conflict (tenant, principal, route, key) do update set created_at = :now
+            where answers.status = 0 and answers.digest = :digest and answers.created_at < :cutoff returning key"""
+_RENEW = """update answers set created_at = :now
+            where tenant = :tenant and principal = :principal and route = :route and key = :key and status = 0"""
 _SETTLE = """update answers set status = :status, version = :version, body = :body
              where tenant = :tenant and principal = :principal and route = :route and key = :key"""
 _RELEASE = """delete from answers where tenant = :tenant and principal = :principal and route = :route and key = :key
@@ -59,6 +63,8 @@ class Once:
     key: str
     digest: str
     user: str | None = None
+    patience: int = clock.MINUTE
+    """For how long, in microseconds, one that was begun counts as being worked on."""
 
     @classmethod
     def of(cls, principal: str, route: str, key: str, *asked: bytes | str, user: str | None = None) -> Once:
@@ -77,8 +83,14 @@ class Once:
 
     def claim(self, tx: Transaction) -> None:
         """Be the request with this key from here on; who was it before raises its answer."""
-        if tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest) is None and (found := self._found(tx)):
+        cutoff = tx.now - self.patience
+        claimed = tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest, cutoff=cutoff)
+        if claimed is None and (found := self._found(tx)):
             raise Replayed(found)
+
+    def renew(self, tx: Transaction) -> None:
+        """Say that somebody is at it."""
+        tx.run(_RENEW, **self._names)
 
     def settle(self, tx: Transaction, answer: Answer) -> None:
         """Keep the answer."""
@@ -92,14 +104,14 @@ class Once:
         row = tx.one(_FIND, **self._names)
         if row is None:
             return None
-        digest, status, version, body = row
+        digest, status, version, body, at = row
         if digest != self.digest:
             raise KeyReused(key=self.key)
+        if not status and at < tx.now - self.patience:  # whoever was at it is gone
+            return None
         if not status:
-            raise Conflict(
-                problem=f"the request with the idempotency key {self.key!r} was begun and has not been answered; try again "
-                "in a moment, and if that lasts, look at what it did before you send it with another key"
-            )
+            problem = f"the request with the idempotency key {self.key!r} is being worked on; try again in a moment"
+            raise Conflict(problem=problem)
         return replace(Answer(status, body, version), replayed=True)
 
 

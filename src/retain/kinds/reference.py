@@ -65,6 +65,12 @@ class Ref:
         """What stands for it in a prompt."""
         return placeholder.write(self.key, self.summary)
 
+    @property
+    def line(self) -> str:
+        """What stands for it in a context: the command, its status, the placeholder."""
+        ran, ended = (said if isinstance(said := self.metadata.get(name), str) else "" for name in ("command", "status"))
+        return line(ran, ended, self.placeholder)
+
 
 def ref(row: Sequence[Any]) -> Ref:
     """The record of a row."""

@@ -80,7 +80,7 @@ class Preparing:
         canonical.key(type, "type")
         if key is not None and not placeholder.is_key(canonical.key(key, "key")):
             raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
-        told = canonical.dump(reference.origin(source, status) | reference.an_object(metadata), "metadata", limit, secrets)
+        told = canonical.dump(reference.an_object(metadata) | reference.origin(source, status), "metadata", limit, secrets)
         pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes, secrets)
         measured = Measure()
         stored = self._home.blobs.take(self._who.tenant, self._owner(session), pieces, measured.see)
@@ -186,8 +186,7 @@ class Refs(Kind):
         data, _ = reference.encoded(output, self._settings.max_ref_bytes)
         if not reference.over(data, self._settings.ref_tokens):
             return output
-        made = self._add(output, source=source, status=status, session=session, type=type, metadata=metadata)
-        return reference.line(source, status, made.placeholder)
+        return self._add(output, source=source, status=status, session=session, type=type, metadata=metadata).line
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
         """Add what was prepared, in the transaction of whoever adds it together with something else."""

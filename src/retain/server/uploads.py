@@ -103,8 +103,7 @@ def _capture(scope: Scope, file: IO[bytes], call: Call) -> Any:
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
     file.seek(0)
     prepared = scope.refs.prepare(file, **{"type": "command_output", **call.named})
-    scope.refs.prepare.keep(prepared)
-    return prepared.line
+    return scope.refs.prepare.keep(prepared).line
 
 
 def _add_document(scope: Scope, file: IO[bytes], call: Call) -> Any:
