@@ -136,9 +136,11 @@ def test_nobody_can_write_a_line_of_their_own() -> None:
 def test_libraries_are_not_believed_to_be_discreet() -> None:
     log = Log()
     logging.getLogger("mcp.server").error(f"failed on {SECRET}")
+    logging.getLogger("psycopg").error(f"Key (content)=({SECRET})\nDETAIL %s", 1)
     logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: <Task exception=%r>", SECRET)
     warnings.warn(f"bad value {SECRET}", stacklevel=1)
-    first, second, third = log.lines
+    first, other, second, third = log.lines
+    assert other["event"] == "a library reported something"
     assert first["event"] == "a library reported something"
     assert first["at"].startswith("tests/") or "test_logs.py" in first["at"]
     assert second["event"] == "Task exception was never retrieved"
@@ -165,6 +167,12 @@ def test_text_for_people(calling: Calling) -> None:
     client.get("/api/sessions")
     assert " info    request " in log.text
     assert "route=/api/sessions status=200" in log.text
+
+
+def test_a_name_cannot_look_like_another_field() -> None:
+    log = Log(log_format="text")
+    logs.request(logging.INFO, {"principal": 'bob status=200 "x', "status": 403})
+    assert log.text.rstrip().endswith('request principal="bob status=200 \\"x" status=403')
 
 
 def test_what_is_refused_at_the_door_is_on_record(calling: Calling) -> None:
@@ -194,10 +202,13 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
     writer = logs.configure(Settings(log_format="json"), stream)
     for number in range(1000):
         logging.getLogger("retain.test").warning("line %d", number)
-    assert writer.dropped >= 300
+    assert writer.dropped == logs.dropped() >= 300
     stream.free.set()
     writer.flush()
-    assert stream.getvalue().count("\n") + writer.dropped == 1000
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    missing = [line["event"] for line in told if line["logger"] == "retain.log"]
+    assert len(told) - len(missing) + writer.dropped == 1000
+    assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
 
 
 def test_a_stream_that_is_closed_is_no_error() -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     assert value(operator, "retain_requests_total", method="GET", route="/api/sessions/{id:path}", status="404") == 3
     assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
     assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
-    assert value(operator, "retain_requests_in_flight") == 1  # this one
+    assert value(operator, "retain_requests_in_flight") == 0  # a scrape is none
     assert not any("secret" in text for name, labels in found for _, text in labels)
 
 
@@ -161,7 +162,9 @@ def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> Non
         mine, other = Metrics(memory), Metrics(memory)
         mine.request("GET", "/a", 200, 0.002)
         other.request("GET", "/a", 200, 0.2)
-        other.tally.set("retain_requests_in_flight", (), 4)
+        other.in_flight = 4
+        other.worked(Worked({"vectors": Done(left=7)}), 0.1)
+        mine.worked(Worked({"vectors": Done(left=5)}), 0.1)
         other.tally.write()
         folder = mine.tally.folder
         assert folder is not None
@@ -171,11 +174,38 @@ def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> Non
         assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in told
         assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in told
         assert "retain_requests_in_flight 4.0" in told
+        assert 'retain_work_left{job="vectors"} 7.0' in told, "each sees the same: the most that one saw"
         metrics.gone(1)
         told = mine.written()[0].decode()
         assert "retain_requests_in_flight 0.0" in told
         assert 'status="200"} 2.0' in told
+        other.in_flight = 0
+        other.tally.write()
+        (folder / f"{os.getpid()}.json").rename(folder / "2.json")
+        metrics.gone(2)
+        assert [path.name for path in folder.iterdir()] == ["gone.json"], "one file for all that are gone"
+        assert 'status="200"} 3.0' in mine.written()[0].decode()
     assert not folder.exists()
+
+
+def test_the_count_of_one_that_just_ended_is_there_once(tmp_path: Path) -> None:
+    """A sum that falls, for a moment, is a restart to whoever scrapes."""
+    tally = Tally({}, dict, tmp_path)
+    row = {"counts": {"n": [[["a"], 2.0]]}, "gauges": {}, "times": {}, "pid": 0}
+    (tmp_path / "7.json").write_text(json.dumps(row))
+    assert tally.total()[0]["n"]["a",] == 2
+    (tmp_path / "gone.json").write_text(json.dumps({**row, "pid": 7}))
+    assert tally.total()[0]["n"]["a",] == 2
+
+
+def test_folders_of_servers_that_were_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("old", "new"):
+        (tmp_path / f"retain-metrics-{name}").mkdir()
+    os.utime(tmp_path / "retain-metrics-old", (1, 1))
+    with metrics.share():
+        assert not (tmp_path / "retain-metrics-old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["retain-metrics-new"]
 
 
 def test_a_tally_writes_on_its_own(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 _OURS = ("retain", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "fastapi", "mcp", "asyncio", "py.warnings")
 _TRUSTED = ("retain", "uvicorn")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_ONE_WORD = re.compile(r"[^\s=\"]+")
 _MOST_FRAMES = 40
 _FLUSH_SECONDS = 2.0
 _MOST_OF_A_TEXT = 2000
@@ -38,6 +39,7 @@ _json = json.JSONEncoder(default=lambda value: safe(str(value))).encode
 _NAMES = {number: name.upper() for name, number in _LEVELS.items()}
 _EMPTY = {**logging.makeLogRecord({"name": _REQUESTS, "msg": "request", "module": "watch"}).__dict__, "args": None}
 _log = logging.getLogger(_REQUESTS)
+_current: list[Writer] = []
 
 
 def safe(text: str) -> str:
@@ -65,12 +67,19 @@ def _short(path: str) -> str:
 
 
 def _said(record: logging.LogRecord) -> str:
-    """What a record says; a library may quote what it was given, so of its words there are those that it says each time."""
+    """What a record says; a library may quote what it was given, so there is only where it said something."""
     if record.name.startswith(_TRUSTED):
         return record.getMessage()
     if record.name == "py.warnings":  # FILE:LINE: CATEGORY: TEXT
         return ": ".join(record.getMessage().split(": ", 2)[:2])
-    return str(record.msg).partition("\n")[0] if record.args else "a library reported something"
+    fixed = record.name == "asyncio" and record.args  # others may have put it together before
+    return str(record.msg).partition("\n")[0] if fixed else "a library reported something"
+
+
+def _value(value: object) -> str:
+    """A value as a line of text has it: in quotes where it could be taken for more than one."""
+    text = str(value)
+    return text if _ONE_WORD.fullmatch(text) else _json(text)
 
 
 class Lines(logging.Formatter):
@@ -102,7 +111,7 @@ class Lines(logging.Formatter):
             return _json(told)
         head = f"{told.pop('time')} {told.pop('level'):<7} {told.pop('event')}"
         trace = told.pop("exception", [])
-        return "\n    ".join([" ".join([head, *(f"{name}={value}" for name, value in told.items())]), *trace])
+        return "\n    ".join([" ".join([head, *(f"{name}={_value(value)}" for name, value in told.items())]), *trace])
 
     def _time(self, moment: float) -> str:
         """A moment as text; most are in the same second as the one before."""
@@ -118,7 +127,7 @@ class Writer(logging.Handler):
     def __init__(self, stream: IO[str], *, as_json: bool) -> None:
         super().__init__()
         self.setFormatter(Lines(as_json=as_json))
-        self.dropped = 0
+        self.dropped = self._said = 0
         self._stream = stream
         self._waiting: deque[logging.LogRecord] = deque()
         self._some = threading.Event()
@@ -155,11 +164,18 @@ class Writer(logging.Handler):
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 500))]
                 try:
-                    self._stream.write("".join(f"{self._line(record)}\n" for record in records))
+                    self._stream.write("".join(f"{self._line(record)}\n" for record in (*records, *self._missing())))
                     self._stream.flush()
                 except (OSError, ValueError):  # nobody reads it any more
                     self.dropped += len(records)
             self._busy = False
+
+    def _missing(self) -> list[logging.LogRecord]:
+        """A line that says how many are missing, where some were dropped since the last one that said so."""
+        missing, self._said = self.dropped - self._said, self.dropped
+        told = {"name": "retain.log", "levelno": logging.WARNING, "levelname": "WARNING", "args": (missing,)}
+        text = "%d lines of the log are missing here: too many were waiting"
+        return [logging.makeLogRecord({**told, "msg": text})] if missing else []
 
     def _line(self, record: logging.LogRecord) -> str:
         try:
@@ -194,7 +210,19 @@ def configure(settings: Settings, stream: IO[str] | None = None) -> Writer:
     logging.getLogger().addHandler(writer)
     logging.captureWarnings(True)
     atexit.register(writer.flush)
+    _current[:] = [writer]
     return writer
+
+
+def dropped() -> int:
+    """How many lines of this process were not written."""
+    return sum(writer.dropped for writer in _current)
+
+
+def flush() -> None:
+    """Wait for what waits to be written, but not forever: for a process that is about to end as it stands."""
+    for writer in _current:
+        writer.flush()
 
 
 def request(level: int, fields: Mapping[str, Any], error: BaseException | None = None) -> None:

@@ -7,10 +7,12 @@ processes the counts are summed over them.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal
@@ -23,7 +25,7 @@ from starlette.concurrency import run_in_threadpool
 
 from retain import masking
 from retain.memory import Memory
-from retain.server import life, tally
+from retain.server import life, logs, tally
 from retain.server.door import Door
 from retain.server.figures import Figures
 from retain.server.operator import operator
@@ -48,6 +50,7 @@ METRICS: dict[str, tuple[Literal["counter", "gauge", "histogram"], str, tuple[st
     "retain_model_seconds": ("histogram", "How long models took.", ("model",)),
     "retain_model_tokens_total": ("counter", "Tokens that models read and wrote.", ("model", "direction")),
     "retain_model_cost_dollars_total": ("counter", "What models cost, where the price is known.", ("model",)),
+    "retain_log_lines_dropped_total": ("counter", "Lines of the log that were not written: nobody reads it.", ()),
     "retain_work_rounds_total": ("counter", "Rounds of later work inside the server.", ("outcome",)),
     "retain_work_seconds_total": ("counter", "How long the later work took in all.", ()),
     "retain_work_done_total": ("counter", "What the later work did.", ("job",)),
@@ -55,6 +58,8 @@ METRICS: dict[str, tuple[Literal["counter", "gauge", "histogram"], str, tuple[st
     "retain_work_left": ("gauge", "What was due, and left for later, in the last round.", ("job",)),
 }
 _BOUNDS = {name: _LONG if "model" in name else _SECONDS for name, one in METRICS.items() if one[0] == "histogram"}
+_PREFIX = "retain-metrics-"
+_STALE_SECONDS = 3600.0
 _shared: list[Path] = []
 
 
@@ -62,8 +67,8 @@ class Metrics(Collector):
     """The counts of a server, and with them the figures of its memory."""
 
     def __init__(self, memory: Memory) -> None:
-        self.tally = Tally(_BOUNDS, _elsewhere, _shared[-1] if _shared else None)
         self.in_flight = 0
+        self.tally = Tally(_BOUNDS, _elsewhere, _shared[-1] if _shared else None, self._measured, ("retain_work_left",))
         self._models: set[str] = set()
         self._figures = Figures(memory)
         self._registry = CollectorRegistry()
@@ -116,7 +121,6 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Everything that was counted."""
-        self.tally.set("retain_requests_in_flight", (), self.in_flight)
         counts, gauges, times = self.tally.total()
         for name, (kind, about, labels) in METRICS.items():
             if kind == "histogram":
@@ -127,6 +131,9 @@ class Metrics(Collector):
             for values, value in found.items():
                 family.add_metric(values, value)
             yield family
+
+    def _measured(self) -> dict[str, float]:
+        return {"retain_requests_in_flight": self.in_flight}
 
     def written(self, accept: str = "") -> tuple[bytes, str]:
         """Everything, as a scraper reads it, and what form that is."""
@@ -145,19 +152,32 @@ def _histogram(name: str, about: str, labels: tuple[str, ...], rows: dict[tuple[
 
 def _elsewhere() -> Counts:
     """What is counted where it happens, below the server."""
-    return {"retain_secrets_found_total": {(kind,): float(found) for kind, found in masking.counts().items()}}
+    return {
+        "retain_secrets_found_total": {(kind,): float(found) for kind, found in masking.counts().items()},
+        "retain_log_lines_dropped_total": {(): float(logs.dropped())},
+    }
 
 
 @contextmanager
 def share() -> Iterator[None]:
     """Have the processes that are forked inside sum their counts; for the process that forks them."""
-    folder = Path(tempfile.mkdtemp(prefix="retain-metrics-"))
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     _shared.append(folder)
     try:
         yield
     finally:
         _shared.remove(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(place: Path) -> None:
+    """Remove what servers left that were killed; one that lives writes every second."""
+    for folder in place.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid == os.getuid() and found.st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(folder)
 
 
 def gone(pid: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import signal
 import socket
@@ -139,7 +138,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
         if self.should_exit and self._parent is None:
-            _flush_log()
+            logs.flush()
             os._exit(128 + sig)
         self._stop()
 
@@ -183,14 +182,8 @@ def _busy(guard: Guard) -> bool:
 def _end() -> None:
     """The time is up, and something still runs that nobody can interrupt."""
     print("retain: stopped with requests unfinished: stop_seconds is over", file=sys.stderr, flush=True)
-    _flush_log()
+    logs.flush()
     os._exit(1)
-
-
-def _flush_log() -> None:
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, logs.Writer):
-            handler.flush()
 
 
 def _allow_many_files() -> None:

@@ -41,6 +41,7 @@ class Watch:
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         trace = traces.Request(method, scope["headers"]) if traces.on else None
         status, sent, error = 0, 0, None
+        counted = 0 if scope["path"] in QUIET else 1  # a scrape is no work that a scrape should see
 
         async def told(message: Message) -> None:
             nonlocal status, sent
@@ -51,7 +52,7 @@ class Watch:
             await send(message)
 
         started = time.perf_counter()
-        self._metrics.in_flight += 1
+        self._metrics.in_flight += counted
         try:
             await self._app(scope, receive, told)
         except BaseException as raised:
@@ -63,7 +64,7 @@ class Watch:
             status = status or (CLOSED if gone else 500)
             plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
             route = getattr(scope.get("route"), "path", plain)
-            self._metrics.in_flight -= 1
+            self._metrics.in_flight -= counted
             self._metrics.request(method, route, status, seconds)
             if trace:
                 trace.end(method, route, status, str(state.get("request_id", "")), error)
