@@ -16,6 +16,7 @@ from retain.server import (
     docs,
     guard,
     health,
+    index,
     keys,
     live,
     metrics,
@@ -78,6 +79,7 @@ def create_app(memory: Memory) -> FastAPI:
     health.add(app)
     metrics.add(app, door)
     status.add(app, door)
+    index.install(app)
     background.install(app)
     observe.install(app)
     guard.install(app)  # what is installed after the routes stands around all of them
