@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import quote
@@ -228,6 +228,7 @@ def mcp(memory: Memory) -> Call:
 
 def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Commands, each with its answer as JSON."""
+    monkeypatch.setattr(cli, "parser", cache(cli.parser))  # it takes longer to make than a command takes
 
     def call(way: Way, given: dict[str, Any]) -> Any:
         if way.name in NOT_AT_THE_TERMINAL:
