@@ -15,6 +15,20 @@ from retain.errors import RetainError
 Answer = dict[str, Any]
 Effect = Literal["read", "write", "delete"]
 """What a call does to what is remembered: look at it, add to it or change it, or take something out."""
+_DEEDS = {
+    "save_to_journal": "entries_add",
+    "save_to_core": "entries_add",
+    "save_to_whiteboard": "entries_add",
+    "store_memory": "refs_add",
+    "set_state": "state_set",
+    "remove_state": "state_remove",
+    "overwrite": "notes_overwrite",
+    "append": "notes_append",
+    "prepend": "notes_prepend",
+    "replace_section_by_header": "notes_replace_section",
+    "delete_section_by_header": "notes_delete_section",
+    "delete_all_notes": "notes_clear",
+}
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -47,6 +61,11 @@ class Tool:
         """What a call with these arguments would do."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
         return self.operations.get(operation, self.effect) if isinstance(operation, str) else self.effect
+
+    def deed(self, arguments: Mapping[str, Any] | None) -> str:
+        """What a call with these arguments is called on record: as if the verb behind it had been called."""
+        operation = (arguments or {}).get("operation") or next(iter(self.operations), self.name)
+        return _DEEDS.get(str(operation), self.name)
 
     def limited(self, allowed: Collection[str]) -> Tool | None:
         """The tool as it is offered to whoever may do only this; None where nothing of it is left."""

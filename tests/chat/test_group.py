@@ -112,6 +112,8 @@ def test_who_may_speak_is_checked(memory: Memory, me: Scope) -> None:
         ([str(number) for number in range(17)], TooLarge),
     ]
     for agents, error in wrong:
+        told: list[Event] = []
         with pytest.raises(error):
-            group.run(memory, me, session, "Shall we?", agents)
+            group.run(memory, me, session, "Shall we?", agents, emit=told.append)
+        assert [event.what for event in told] == ["error", "done"]
     assert len(me.messages.list(session)) == 0

@@ -89,10 +89,10 @@ def test_a_turn_is_answered_whole(starting: Start) -> None:
         assert [call["route"] for call in calls] == ["chat", "chat"]
 
 
-def test_a_turn_is_streamed(starting: Start) -> None:
+def test_a_turn_is_streamed(here: Start) -> None:
     """A1: deltas, tools, the whole message and the end, with growing numbers."""
     ask = calling(("save_to_core", {"content": "Ada likes trains."}), ("no_such_tool", {}), text="One moment. ")
-    served = starting(ScriptedModel(ask, "By train, of course."))
+    served = here(ScriptedModel(ask, "By train, of course."))
     with served.client() as http, http.stream("POST", "/api/chat", json={"message": "How?", "stream": True}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["x-accel-buffering"] == "no"
@@ -380,9 +380,9 @@ def test_what_is_no_image(here: Start) -> None:
         assert http.get("/api/chat/sessions").json()["data"] == []
 
 
-def test_the_client_finds_its_session(starting: Start) -> None:
+def test_the_client_finds_its_session(here: Start) -> None:
     """C6, in all its branches, and then the chat goes on there."""
-    served = starting(ScriptedModel("Yes."))
+    served = here(ScriptedModel("Yes."))
     served.memory.scope("acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         stored = str(uuid.uuid4())
@@ -419,7 +419,9 @@ def test_a_session_that_the_client_brings(here: Start) -> None:
         other = http.post("/api/chat", json={"message": "Hi.", "session_id": mine, "agent_id": "scout"})
         assert other.status_code == 422
         assert other.json()["field"] == "agent_id"
-        assert http.post("/api/chat", json={"message": "Hi.", "agent_id": "nobody"}).status_code == 404
+        nobody = http.post("/api/chat", json={"message": "Hi.", "agent_id": "nobody"})
+        assert nobody.status_code == 404
+        assert "`retain agents add nobody`" in nobody.json()["detail"]
 
 
 def test_conversations_are_listed(here: Start) -> None:
@@ -453,15 +455,20 @@ WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (
     ({"message": "a", "key": ""}, 422, "key"),
     ({"message": "a", "agents": ["x"] * 17}, 422, "agents"),
     ({"message": "a", "agents": ["assistant", "assistant"]}, 422, "agents"),
-    ({"message": "a" * (2 << 20)}, 413, "content"),
+    ({"message": "a" * (2 << 20)}, 413, "message"),
+    ({"message": "a", "agent_id": "assistant", "agents": ["assistant"]}, 422, "agent_id"),
+    ({"message": "My key is AKIAIOSFODNN7EXAMPLE."}, 422, "message"),
 )
 
 
 def test_what_cannot_be_said(here: Start) -> None:
-    with here(ScriptedModel("Never.")).client() as http:
+    """Refused before a stream begins, and before a session is made."""
+    with here(ScriptedModel("Never."), secrets="reject").client() as http:
         for body, status, field in WRONG:
-            refused = http.post("/api/chat", json=body)
-            assert (refused.status_code, refused.json()["field"]) == (status, field)
+            for more in ({}, {"stream": True}) if "stream" not in body else ({},):
+                refused = http.post("/api/chat", json={**body, **more})
+                assert (refused.status_code, refused.json()["field"]) == (status, field)
+        assert http.get("/api/sessions").json()["data"] == []
 
 
 def test_one_key_and_not_two(here: Start) -> None:
@@ -471,9 +478,12 @@ def test_one_key_and_not_two(here: Start) -> None:
 
 
 def test_what_a_key_allows(here: Start) -> None:
-    """Chat is writing; reading conversations is not. A key for one user and one agent is for them alone."""
+    """Chat is reading and writing; reading conversations is not. A key for one user and one agent is for them alone."""
     served = here(ScriptedModel("Yes."))
     keys = Keys(served.memory.database)
+    _, writes = keys.create("acme", "writes", ["write", "delete"])
+    with served.client(Authorization=f"Bearer {writes}") as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 403
     _, reads = keys.create("acme", "reads", ["read"])
     _, bound = keys.create("acme", "bound", ["read", "write"], user="ada", agent="assistant")
     with served.client(Authorization=f"Bearer {reads}") as http:
@@ -487,6 +497,125 @@ def test_what_a_key_allows(here: Start) -> None:
         assert http.post("/api/chat", json={"message": "Hi."}).json()["field"] == "user"
     with httpx2.Client(base_url=served.url) as http:
         assert http.post("/api/chat", json={"message": "Hi."}).status_code == 401
+
+
+def test_what_a_chat_does_is_on_record(here: Start) -> None:
+    """D6: a session that it makes, the turn, and what the model's tools change, each by itself."""
+    model = ScriptedModel(
+        calling(("save_to_core", {"content": "Tea."}), ("manage_long_term_memory", {"operation": "delete_all_notes"})),
+        "Done.",
+    )
+    served = here(model)
+    _, key = Keys(served.memory.database).create("acme", "talks", ["read", "write"])
+    served.memory.scope("acme", "ada", "assistant").notes.overwrite("# Kept")
+    mine = str(uuid.uuid4())
+    with served.client(Authorization=f"Bearer {key}") as http, served.client() as admin:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
+        assert http.post("/api/chat/sessions", json={"session_id": mine}).status_code == 200
+        record = admin.get("/api/audit").json()["data"]
+    assert served.memory.scope("acme", "ada", "assistant").notes.read().text == "# Kept"
+    assert [row["what"] for row in reversed(record)][-4:] == ["sessions_add", "chat", "entries_add", "sessions_add"]
+    assert record[0]["subject"] == f"sessions {mine}"
+
+
+def test_what_was_not_kept_is_not_said_to_be(here: Start) -> None:
+    """A turn that waits too long for its session has kept nothing yet; and nothing of it is left."""
+    model = Halting("One two three four.")
+    served = here(model, chat_seconds=1.0)
+    mine = str(uuid.uuid4())
+    body = {"message": "First.", "session_id": mine, "stream": True}
+    with served.client() as http, served.client() as other, http.stream("POST", "/api/chat", json=body) as response:
+        next(events(response.iter_lines()))
+        assert model.halted.acquire(timeout=WAIT)
+        refused = other.post("/api/chat", json={"message": "Second.", "session_id": mine, "key": "k2"})
+        model.going.set()
+    assert refused.status_code == 503
+    assert "is kept" not in refused.json()["detail"]
+    assert "'k2'" in refused.json()["detail"]
+    assert ("user", "Second.") not in said(served, mine)
+
+
+def test_a_turn_in_line_elsewhere_is_waited_for(here: Start) -> None:
+    """Another process knows nothing of it until its message is kept: it waits as long as the session is busy."""
+    model = Halting("One two three four.")
+    one, other = here(model), here(model)
+    mine = str(uuid.uuid4())
+    body = {"session_id": mine, "stream": True}
+    with one.client() as http, one.client() as second, other.client() as elsewhere:
+        with http.stream("POST", "/api/chat", json={**body, "message": "First.", "key": "k1"}) as first:
+            next(events(first.iter_lines()))
+            assert model.halted.acquire(timeout=WAIT)
+            with second.stream("POST", "/api/chat", json={**body, "message": "Second.", "key": "k2"}) as waiting:
+                assert next(events(waiting.iter_lines())).name == "waiting"
+                threading.Timer(0.1, model.going.set).start()
+                resume = f"/api/chat/turns/k2/events?session_id={mine}"
+                told = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+        assert names(told) == ["message", "done"]
+        assert told[0].data["key"] == "k2"
+        assert elsewhere.get(resume.replace("k2", "k3")).status_code == 404
+
+
+def test_a_stream_from_elsewhere_ends_with_the_server(here: Start) -> None:
+    """It is told to stop: an error that says how to go on, and the end."""
+    model = Halting("One two three four.")
+    one, other = here(model), here(model)
+    mine = str(uuid.uuid4())
+    with one.client() as http, other.client() as elsewhere:
+        body = {"message": "Count.", "session_id": mine, "key": "k", "stream": True}
+        with http.stream("POST", "/api/chat", json=body) as response:
+            next(events(response.iter_lines()))
+            assert model.halted.acquire(timeout=WAIT)
+            threading.Timer(0.2, other.app.state.stopping.set).start()
+            told = list(events(iter(elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}").text.split("\n"))))
+            model.going.set()
+    assert names(told) == ["error", "done"]
+    assert "'k'" in told[0].data["detail"]
+
+
+def test_an_old_error_is_not_told_where_there_is_an_answer(here: Start) -> None:
+    """The turn failed here and was finished in another process: what is saved counts."""
+    one = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
+    other = here(ScriptedModel("Now."))
+    with one.client() as http, other.client() as elsewhere:
+        body = {"message": "Well?", "session_id": str(uuid.uuid4()), "key": "k"}
+        resume = f"/api/chat/turns/k/events?session_id={body['session_id']}"
+        assert http.post("/api/chat", json=body).status_code == 503
+        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == ["start", "error", "done"]
+        assert elsewhere.post("/api/chat", json=body).json()["message"] == "Now."
+        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == ["message", "done"]
+
+
+def test_a_machine_without_threads(here: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503, and the same key can be sent again."""
+    served = here(ScriptedModel("Yes."))
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "retain-chat":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with served.client() as http:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        refused = http.post("/api/chat", json={"message": "Hi.", "key": "k"})
+        monkeypatch.undo()
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
+        assert http.post("/api/chat", json={"message": "Hi.", "key": "k"}).json()["message"] == "Yes."
+
+
+def test_one_session_does_not_take_every_place(here: Start) -> None:
+    model = Halting("One two three four.")
+    served = here(model, chat_at_once=4)
+    mine = str(uuid.uuid4())
+    with served.client() as http, served.client() as again, served.client("bob") as bob, ExitStack() as stack:
+        for client in (http, again):
+            body = {"message": "Hi.", "session_id": mine, "stream": True}
+            response = stack.enter_context(client.stream("POST", "/api/chat", json=body))
+            next(events(response.iter_lines()))
+        with served.client() as third:
+            assert third.post("/api/chat", json={"message": "Hi.", "session_id": mine}).status_code == 503
+        model.going.set()
+        assert bob.post("/api/chat", json={"message": "Hi."}).status_code == 200
 
 
 def test_a_stop_ends_streams_with_how_to_go_on(here: Start) -> None:

@@ -14,8 +14,9 @@ class Event:
     """Something that happened in a turn.
 
     `start` (key, session, asked_seq); `text` (delta, round), `tool_call` (id, name, arguments) and `tool_result` (id, name,
-    ok, short) as they come; `message` (all of an Answer) once the turn is saved, or `error` (error, message, status); at the
-    end `done`, once. Each but `done`, and an error that is nobody's, says which agent's it is.
+    ok, short) as they come; `message` (all of an Answer) once the turn is saved, or `error` (error, message, status, and
+    whether the message is kept); at the end `done`, once. Each but `done`, and an error that is nobody's, says which
+    agent's it is.
     """
 
     what: What
@@ -63,7 +64,8 @@ class Answer:
         return {**vars(self), "tools": list(self.tools)}
 
 
-def failed(error: Exception, agent: str | None = None) -> Event:
-    """The event that says why there is no answer."""
-    told = {"error": type(error).__name__, "message": str(error), "status": getattr(error, "status", 500)}
+def failed(error: Exception, agent: str | None = None, *, kept: bool) -> Event:
+    """The event that says why there is no answer, and whether the message was kept."""
+    message = getattr(error, "public", str(error))
+    told = {"error": type(error).__name__, "message": message, "status": getattr(error, "status", 500), "kept": kept}
     return Event("error", agent, told)

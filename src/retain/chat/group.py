@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retain import canonical
+from retain.chat.asker import Asker
 from retain.chat.event import Answer, Emit, Event, failed
 from retain.chat.images import Image
 from retain.chat.turn import answer, begin
@@ -25,43 +26,44 @@ def run(
     key: str | None = None,
     images: Sequence[Image] = (),
     emit: Emit = lambda event: None,
+    by: Asker | None = None,
 ) -> list[Answer]:
     """Let agents answer one message in this order; what one of them cannot is said in its Answer, and the others go on.
 
     With a `key`, the same request again asks only those who have not answered. Where none can answer, the first one's error
     is raised.
     """
-    names = _names(agents)
     answers: list[Answer] = []
     errors: list[RetainError] = []
-    agent = None
     try:
-        with begin(memory, scope, session, message, key, images) as begun:
-            for agent in names:
-                others = [name for name in names if name != agent]
+        members = names(agents)
+        with begin(memory, scope, session, message, key, images, by) as begun:
+            for agent in members:
+                others = [name for name in members if name != agent]
                 try:
                     answers.append(answer(memory, begun, agent, others, emit))
                 except RetainError as error:
                     errors.append(error)
-                    emit(failed(error, agent))
+                    emit(failed(error, agent, kept=True))
                     answers.append(Answer(begun.session.id, agent, begun.key, asked_seq=begun.seq, error=str(error)))
-        if len(errors) == len(names):
+        if len(errors) == len(members):
             raise errors[0]
     except RetainError as error:
         if error not in errors:
-            emit(failed(error))
+            emit(failed(error, kept=bool(answers)))
         raise
     finally:
         emit(Event("done"))
     return answers
 
 
-def _names(agents: Sequence[str]) -> list[str]:
+def names(agents: Sequence[str]) -> list[str]:
+    """The agents of a group, if they can be one."""
     if isinstance(agents, str) or not isinstance(agents, Sequence) or not agents:
         raise Invalid(field="agents", problem="must be a list of names that is not empty")
     if len(agents) > MOST_AGENTS:
         raise TooLarge(field="agents", size=len(agents), unit="agents", limit=MOST_AGENTS)
-    names = [canonical.key(name, "agents") for name in agents]
-    if len(set(names)) < len(names):
+    found = [canonical.key(name, "agents") for name in agents]
+    if len(set(found)) < len(found):
         raise Invalid(field="agents", problem="names an agent twice")
-    return names
+    return found

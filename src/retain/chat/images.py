@@ -65,7 +65,7 @@ def read(session: str, images: Sequence[Image]) -> list[Kept]:
     for place, image in enumerate(images):
         field = f"images[{place}]"
         data = _bytes(image, field)
-        media = _media(data)
+        media = media_of(data)
         if not media:
             raise Invalid(field=field, problem="is no PNG, JPEG, GIF or WebP image")
         key = f"image-{hashlib.sha256(session.encode() + b' ' + data).hexdigest()[:24]}"
@@ -111,7 +111,7 @@ def _bytes(image: Image, field: str) -> bytes:
     return bytes(image)
 
 
-def _media(data: bytes) -> str:
+def media_of(data: bytes) -> str:
     """What an image is by its first bytes; what it was called is not asked."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from retain.chat.asker import Asker
 from retain.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.sessions import Session
 from retain.memory import Scope
@@ -15,23 +16,24 @@ USER = "default"
 """Who speaks on a machine of their own, where nobody else is named."""
 
 
-def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT) -> tuple[Scope, Session]:
+def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Asker | None = None) -> tuple[Scope, Session]:
     """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
 
     Where the scope names no agent, it is the session's, and a new session is with `agent`.
     A UUID that is nobody's yet is the client's own, and becomes a session (C4); it is the active one from then on (C5).
+    What is done for somebody with a credential is on record.
     """
     if id is None:
         mine = of_agent(scope, scope.who.agent or agent)
         try:
             return mine, mine.sessions.active()
         except NotFound:
-            _require(mine)
-            return mine, mine.sessions.resume()
+            require(mine)
+            return mine, _acting(mine, by, "sessions_add").sessions.resume()
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _brought(of_agent(scope, scope.who.agent or agent), id)
+        return _brought(of_agent(scope, scope.who.agent or agent), id, by)
     if scope.who.agent not in (None, session.agent):
         problem = f"{scope.who.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
         raise Invalid(field="agent_id", problem=problem)
@@ -42,26 +44,36 @@ def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT) -> tuple[S
         active = mine.sessions.active().id
     except NotFound:
         active = ""
-    return mine, session if active == id else mine.sessions.activate(id)
+    return mine, session if active == id else _acting(mine, by, "sessions_activate", id).sessions.activate(id)
 
 
-def _brought(scope: Scope, id: str) -> tuple[Scope, Session]:
+def _acting(scope: Scope, by: Asker | None, what: str, id: str | None = None) -> Scope:
+    return scope if by is None else by.doing(scope, what, {} if id is None else {"id": id})
+
+
+def _brought(scope: Scope, id: str, by: Asker | None) -> tuple[Scope, Session]:
     """A new session with the id that the client made; only a UUID is surely no mistake."""
     try:
         uuid.UUID(id)
     except ValueError:
         raise NotFound(what="session", id=id) from None
-    _require(scope)
+    require(scope)
     try:
-        return scope, scope.sessions.add(id)
+        return scope, _acting(scope, by, "sessions_add", id).sessions.add(id)
     except AlreadyExists:  # another request made it just now, or it is somebody else's, which is as if it were not
         return scope, scope.sessions.get(id)
 
 
-def _require(scope: Scope) -> None:
+def require(scope: Scope) -> None:
     """A name that nobody set up, and that this user never spoke with, is a slip."""
-    if scope.who.agent != AGENT:
-        scope.agents.get(scope.who.agent or "")
+    name = scope.who.agent or ""
+    if name == AGENT:
+        return
+    try:
+        scope.agents.get(name)
+    except NotFound:
+        hint = f"`retain agents add {name}` makes it, or POST /api/agents."
+        raise NotFound(what="agent", id=name, hint=hint) from None
 
 
 def of_agent(scope: Scope, agent: str) -> Scope:

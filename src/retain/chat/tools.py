@@ -1,20 +1,28 @@
-"""The tools of one turn: what a model may ask for, what it is answered, and what of that is too big for a prompt."""
+"""The tools of one turn: what a model may ask for, what it is answered, and how much of that there is room for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from retain import canonical, tokens
+from retain.chat.asker import Asker
 from retain.errors import RetainError
 from retain.memory import Scope
 from retain.talk.pairing import Call
+from retain.tool import Answer, Tool
 
 MOST_AT_ONCE = 16
+MOST_IN_A_TURN = 256
+"""So many calls are kept with a turn: it is saved at once, and must not be refused for its length."""
 _BOUNDED = {"retrieve_memory", "search_memory"}
 """What answers with as much as fits anyway; a reference to what was just opened would help nobody."""
 _SHORT = 200
+_LATE = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
+_LONG = "Not run: the arguments are too long ({size} bytes; at most {most} in one reply). Send less, or in parts."
+_ROOM = "There is no more room for what tools answer in this turn. Answer with what you have."
 
 
 @dataclass(frozen=True)
@@ -35,36 +43,105 @@ class Result:
 
 
 class Tools:
-    """The tools that an agent has: those that it is set up with, all of memory's by default."""
+    """The tools that an agent has: those that it is set up with, all of memory's by default, and that the asker may use.
 
-    def __init__(self, scope: Scope, session: str, names: Sequence[str]) -> None:
-        self._tools = {tool.name: tool for tool in scope.tools() if not names or tool.name in names}
+    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end.
+    """
+
+    def __init__(self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None) -> None:
+        may = None if by is None else by.principal.permissions
+        found = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
+        self._tools = {tool.name: tool for tool in found if tool and (not names or tool.name in names)}
         self._refs = Scope(scope._home, replace(scope.who, source="tool")).refs
-        self._session = session
+        self._scope, self._session, self._by = scope, session, by
+        self._left, self._calls = room, 0
+        self._most_bytes = scope._home.settings.max_message_bytes // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
 
-    def run(self, calls: Sequence[Call]) -> list[Result]:
+    @property
+    def over(self) -> bool:
+        """Whether this turn has used its tools enough."""
+        return self._left <= 0 or self._calls >= MOST_IN_A_TURN
+
+    def fitting(self, calls: Sequence[Call]) -> list[Call]:
+        """The calls of one reply as they can be kept: where arguments are too long, their size is in place of them."""
+        left, kept = self._most_bytes, []
+        for call in calls:
+            size = len(canonical.quote(str(call.arguments)).encode("utf-8", "replace"))
+            left -= size
+            kept.append(call if left >= 0 else replace(call, arguments=TooLong(size)))
+            left += 0 if left >= 0 else size
+        return kept
+
+    def run(self, calls: Sequence[Call]) -> Iterator[Result]:
         """Do what a model asks for, one after the other; whatever goes wrong is an answer that it can read."""
-        results = [self._run(call) for call in calls[:MOST_AT_ONCE]]
-        late = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
-        return results + [Result(call, False, _written({"error": late})) for call in calls[MOST_AT_ONCE:]]
+        for place, call in enumerate(calls):
+            self._calls += 1
+            if isinstance(call.arguments, TooLong):
+                result = _refused(call, _LONG.format(size=call.arguments.size, most=self._most_bytes))
+            elif place >= MOST_AT_ONCE or self.over:
+                result = _refused(call, f"Not run. {_ROOM}" if self.over else _LATE)
+            else:
+                result = self._run(call)
+                spent = tokens.estimate(result.text) + tokens.estimate(str(call.arguments))
+                if spent > self._left:
+                    result = replace(result, text=_written({"done": result.ok, "not_shown": _ROOM}))
+                self._left -= spent
+            yield result
 
     def _run(self, call: Call) -> Result:
         tool = self._tools.get(call.name)
         if tool is None:
             has = f"there are {', '.join(self._tools)}" if self._tools else "there are none"
-            return Result(call, False, _written({"error": f"There is no tool {call.name!r} here; {has}."}))
+            return _refused(call, f"There is no tool {call.name!r} here; {has}.")
         try:
-            answer = tool.call(call.arguments)
+            answer = self._answer(tool, call.arguments)
             text = _written(answer)
             if tool.name not in _BOUNDED:
                 text = self._refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
-            return Result(call, False, _written({"error": str(error)}))
+            return _refused(call, str(error))
         except Exception as error:  # a tool that breaks must not take the turn with it
-            return Result(call, False, _written({"error": f"{tool.name} failed ({type(error).__name__}); do without it."}))
+            return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
         return Result(call, "error" not in answer, text)
+
+    def _answer(self, tool: Tool, arguments: Any) -> Answer:
+        """What a tool answers to the asker, who may do only so much, and whose deeds are on record one by one."""
+        given = _read(arguments)
+        if self._by is not None and isinstance(given, Mapping):
+            effect, deed = tool.does(given), tool.deed(given)
+            self._by.principal.require_for(effect, deed.partition("_")[0], given)
+            if effect != "read":
+                (tool,) = self._by.doing(self._scope, deed, given).tools([tool.name])
+        return tool.call(given)
+
+
+class TooLong(str):
+    """What stands in a call for arguments that are too long to be kept: valid JSON that says so."""
+
+    size: int
+
+    def __new__(cls, size: int) -> TooLong:
+        """In place of so many bytes."""
+        made = super().__new__(cls, _written({"left_out_bytes": size}))
+        made.size = size
+        return made
+
+
+def _read(arguments: Any) -> Any:
+    """Arguments as an object, or as they are where they are none, for the tool to say so."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        found = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return arguments
+    return found if isinstance(found, Mapping) else arguments
+
+
+def _refused(call: Call, problem: str) -> Result:
+    return Result(call, False, _written({"error": problem}))
 
 
 def _written(answer: Any) -> str:
-    return json.dumps(answer, ensure_ascii=False, default=str)
+    return canonical.text(json.dumps(answer, ensure_ascii=False, default=str), "answer", 1 << 40)

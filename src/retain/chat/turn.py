@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, ids
+from retain import canonical, ids, masking
 from retain.chat import images as pictures
 from retain.chat import order
+from retain.chat.asker import Asker
 from retain.chat.event import Answer, Emit, Event, failed
 from retain.chat.images import Image, Kept
 from retain.chat.recollection import recollect
@@ -25,18 +26,22 @@ from retain.context.assemble import Context
 from retain.errors import BadAnswer, Invalid, KeyReused, ModelError, ModelUnavailable, NotFound, RetainError
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import pack
+from retain.kinds.kind import Home, pack
 from retain.kinds.sessions import Session
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.models import Completion, Reply, Talker
+from retain.models.conversation import MOST_CALLS
 from retain.models.watch import Call as Noted
+from retain.settings import Settings
 from retain.talk import pairing
-from retain.talk.content import TOKENS_PER_IMAGE, Content, words
+from retain.talk.content import TOKENS_PER_IMAGE, Content, read, words
 
 WITHOUT_MODEL = "without_model"
 """Marks, in what is stored, an answer that no model wrote."""
 _MOST_OF_A_NAME = 100
+_LATENCY = "turn_latency_ms"
+"""Where the record of a turn's last call of the model says how long all of them took."""
 
 
 def run(
@@ -49,20 +54,21 @@ def run(
     images: Sequence[Image] = (),
     others: Sequence[str] = (),
     emit: Emit = lambda event: None,
+    by: Asker | None = None,
 ) -> Answer:
     """Run one turn of a session and say what came of it; `emit` is told what happens as it happens.
 
     With a `key`, the same request again changes nothing that is done, and does what is not. `others` are the other agents of
     a group conversation. Turns of one session run one after the other: Busy after `chat_seconds` of waiting. A model that
-    fails raises a ModelError; the message stays.
+    fails raises a ModelError; the message stays. `by` is who asks, where tools may do no more than they may.
     """
     agent = None
     try:
-        with begin(memory, scope, session, message, key, images) as begun:
+        with begin(memory, scope, session, message, key, images, by) as begun:
             agent = begun.scope.who.agent or ""
             return answer(memory, begun, agent, others, emit)
     except RetainError as error:
-        emit(failed(error, agent))
+        emit(failed(error, agent, kept=agent is not None))
         raise
     finally:
         emit(Event("done"))
@@ -81,6 +87,7 @@ class Begun:
     again: bool
     overtaken: bool
     at: datetime | None = None
+    by: Asker | None = None
 
     @property
     def text(self) -> str:
@@ -88,29 +95,49 @@ class Begun:
         return self.message if isinstance(self.message, str) else words(_mapping(self.message))
 
 
+def check(settings: Settings, message: Content, images: Sequence[Image]) -> None:
+    """Refuse what cannot be kept of a message, before anything is done for it."""
+    _check(settings, _said(message, pictures.read("", images)))
+
+
+def _check(settings: Settings, said: Content) -> None:
+    read(said, "message", settings.max_message_bytes, "reject" if settings.secrets == "reject" else "off")
+
+
 @contextmanager
 def begin(
-    memory: Memory, scope: Scope, session: str, message: Content, key: str | None, images: Sequence[Image]
+    memory: Memory,
+    scope: Scope,
+    session: str,
+    message: Content,
+    key: str | None,
+    images: Sequence[Image],
+    by: Asker | None = None,
 ) -> Iterator[Begun]:
     """Wait until the session is free, keep the message and its images, and hold the session."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     found = scope.sessions.get(session)
     scope = Scope(scope._home, replace(scope.who, user=found.user, agent=scope.who.agent or found.agent))
+    scope = scope if by is None else by.doing(scope, "chat", subject=f"session {found.id}")
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
+    _check(memory.settings, said)
     with order.alone(memory.database, scope.who.tenant, found.id, memory.settings.chat_seconds):
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
-        asked = scope.messages.append(found.id, "user", said, key=key_of(key, "asked"))
+        try:
+            asked = scope.messages.append(found.id, "user", said, key=key_of(key, "asked"))
+        except KeyReused:
+            raise KeyReused(key=key) from None  # which is not the one that the caller knows
         again = asked.seq <= before
         later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
-        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at)
+        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at, by)
 
 
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
     """What one agent answers to the message, saved; or what it had answered."""
-    scope, session = Scope(begun.scope._home, replace(begun.scope.who, agent=agent)), begun.session.id
+    scope, session = Scope(_lenient(begun.scope._home), replace(begun.scope.who, agent=agent)), begun.session.id
     key = key_of(begun.key, f"said {agent}")
     emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
     turn, spoken = saved(scope, session, key) if begun.again else None, None
@@ -122,6 +149,8 @@ def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit
             turn, spoken = saved(scope, session, key), None
             if turn is None:
                 raise
+        except Invalid as error:  # what the caller said was kept before: this is about what the model said
+            raise BadAnswer(model=spoken.model, problem=f"it cannot be kept ({error})") from error
     made = told(scope, begun, agent, turn, spoken)
     emit(Event("message", agent, made.as_json()))
     return made
@@ -136,13 +165,18 @@ class Spoken:
     context: Context | None = None
 
     @property
+    def model(self) -> str:
+        """Who spoke."""
+        return _name(self.replies[-1].model) if self.replies else ""
+
+    @property
     def usage(self) -> Usage | None:
         """The last call of the model, which is on record with the turn; those before it are already."""
         if not self.replies:
             return None
         last = self.replies[-1]
-        told = {"round": len(self.replies)}
-        return Usage(_name(last.model), "chat", last.latency_ms, last.tokens_in, last.tokens_out, last.cost, parameters=told)
+        told = {"round": len(self.replies), _LATENCY: _spent(self.replies)["latency_ms"]}
+        return Usage(self.model, "chat", last.latency_ms, last.tokens_in, last.tokens_out, last.cost, parameters=told)
 
 
 def _spoken(memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit) -> Spoken:
@@ -163,7 +197,8 @@ class _Talk:
     def __init__(self, memory: Memory, scope: Scope, begun: Begun, model: Talker, agent: Agent | None, emit: Emit) -> None:
         self._settings = memory.settings
         self._scope, self._begun, self._model, self._emit = scope, begun, model, emit
-        self._tools = Tools(scope, begun.session.id, agent.tools if agent else ())
+        room, names = memory.settings.context_tokens, agent.tools if agent else ()
+        self._tools = Tools(scope, begun.session.id, names, room, begun.by)
         self._end = time.monotonic() + memory.settings.chat_seconds
         self._spoken = Spoken()
 
@@ -175,8 +210,8 @@ class _Talk:
         spoken.context = self._scope.context(begun.session.id, new, budget=room, others=others)
         messages = pictures.show(spoken.context.messages, begun.images)
         for round in range(1, self._settings.chat_rounds + 2):
-            last = round > self._settings.chat_rounds
-            reply = self._ask(messages, round, last)
+            last = round > self._settings.chat_rounds or self._tools.over
+            reply = self._kept(self._ask(messages, round, last))
             spoken.replies.append(reply)
             if last or not reply.calls:
                 break
@@ -216,6 +251,12 @@ class _Talk:
             problem = f"{type(error).__name__}: {error}"  # a model of the caller's own may raise anything
             raise ModelError(model=_name(self._model.name), problem=problem) from error
 
+    def _kept(self, reply: Reply) -> Reply:
+        """A reply as it can be kept: what a model says is cleaned as all text is, and what it asks for has bounds."""
+        secrets = masking.derived(self._settings.secrets)
+        text = canonical.text(str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off")
+        return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MOST_CALLS]))
+
     def _note(self, reply: Reply, error: str) -> None:
         """Put a call on record that is not the turn's last (T1)."""
         spent = Completion(reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms)
@@ -242,16 +283,19 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
     made = Answer(begun.session.id, agent, begun.key, turn.id, first_seq=turn.first_seq, last_seq=turn.last_seq)
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
+        call = scope._home.database.read(scope.who.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction))
         page = scope.messages.list(turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1)
         last, called = page[-1], [call.name for message in page for call in pairing.calls(message.content)]
         spent: dict[str, Any] = {"tokens_in": last.tokens_in or 0, "tokens_out": last.tokens_out or 0, "cost": last.cost}
+        if call is not None:
+            spent |= {"model": call.model, "latency_ms": call.parameters.get(_LATENCY, call.latency_ms)}
         marks = last.content
         return replace(made, **spent, text=last.text, tools=called, without_model=WITHOUT_MODEL in marks, cut="cut" in marks)
     if not spoken.replies:
         return replace(made, text=spoken.messages[-1]["content"]["text"], without_model=True)
     last_reply, called = spoken.replies[-1], [call.name for reply in spoken.replies[:-1] for call in reply.calls]
     spent = _spent(spoken.replies)
-    return replace(made, **spent, text=last_reply.text, model=_name(last_reply.model), tools=called, cut=last_reply.cut)
+    return replace(made, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut)
 
 
 def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
@@ -278,6 +322,12 @@ def _agent(scope: Scope) -> Agent | None:
         return scope.agents.get(scope.who.agent or "")
     except NotFound:
         return None
+
+
+def _lenient(home: Home) -> Home:
+    """The same home for what a model says: a secret in it is masked, for nobody is there to be refused."""
+    secrets = masking.derived(home.settings.secrets)
+    return home if secrets == home.settings.secrets else replace(home, settings=replace(home.settings, secrets=secrets))
 
 
 def saved(scope: Scope, session: str, key: str) -> Turn | None:

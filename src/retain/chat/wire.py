@@ -10,6 +10,7 @@ from retain.chat.event import Answer, Event
 from retain.errors import RetainError
 
 _KEPT = "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
+_NOT_KEPT = "Send it again with the key {key!r}."
 
 
 def reply(answer: Answer) -> dict[str, Any]:
@@ -47,24 +48,23 @@ def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Ma
     if event.what == "text":
         return {**who, "text": event.data["delta"]}
     if event.what == "error":
-        detail = event.data["message"]
-        detail = f"{detail} {kept(key)}" if event.data["status"] >= 500 else detail
-        said = {"type": event.data["error"], "detail": detail, "status": event.data["status"]}
-        return {**who, **said, "session_id": session, "key": key}
+        detail, status = event.data["message"], event.data["status"]
+        detail = f"{detail} {go_on(key, event.data['kept'])}" if status >= 500 else detail
+        return {**who, "type": event.data["error"], "detail": detail, "status": status, "session_id": session, "key": key}
     return {**who, **event.data}
 
 
-def failure(error: Exception, session: str, key: str) -> dict[str, Any]:
+def failure(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:
     """The data of an event that says why there is no answer, and how to get one."""
     status = error.status if isinstance(error, RetainError) else 500
-    detail = str(error) if isinstance(error, RetainError) else "This is a mistake in retain; the log has more."
-    detail = f"{detail} {kept(key)}" if status >= 500 else detail
+    detail = error.public if isinstance(error, RetainError) else "This is a mistake in retain; the log has more."
+    detail = f"{detail} {go_on(key, kept)}" if status >= 500 else detail
     return {"type": type(error).__name__, "detail": detail, "status": status, "session_id": session, "key": key}
 
 
-def kept(key: str) -> str:
-    """What to do about a turn that did not end."""
-    return _KEPT.format(key=key)
+def go_on(key: str, kept: bool) -> str:
+    """What to do about a turn that did not end, whose message was kept or was not yet."""
+    return (_KEPT if kept else _NOT_KEPT).format(key=key)
 
 
 def resume(session: str, key: str, agents: Sequence[str] = ()) -> str:

@@ -121,10 +121,17 @@ def _command(call: pairing.Call) -> str:
     """A call as a line that says what was run."""
     given = call.arguments
     if isinstance(given, str):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             given = json.loads(given)
     words = given.values() if isinstance(given, Mapping) else [given]
-    return " ".join([call.name, *(word if isinstance(word, str) else json.dumps(word) for word in words)])[:_SHORT]
+    return " ".join([call.name, *map(_word, words)])[:_SHORT]
+
+
+def _word(given: Any) -> str:
+    try:
+        return given if isinstance(given, str) else json.dumps(given)
+    except RecursionError:  # nobody reads what is nested so deep
+        return "…"
 
 
 def _shrunk(role: str, said: Content, value: Any, shrink: Any) -> Content:

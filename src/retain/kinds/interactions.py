@@ -15,6 +15,9 @@ from retain.masking import derived
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
 
+_MOST_OF_A_NAME = 2 * canonical.MAX_KEY_BYTES
+"""A mark may be longer than the secret that it stands for."""
+
 
 @dataclass(frozen=True)
 class Interaction:
@@ -86,16 +89,17 @@ class Usage:
 def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
     """The values of the row for one model call, or an error that says which is wrong."""
     parameters = {} if usage.parameters is None else usage.parameters
+    secrets = derived(settings.secrets)
     values: dict[str, Any] = {
         "id": ids.uuid7(),
-        "route": canonical.key(usage.route, "route"),
-        "model": canonical.key(usage.model, "model"),
-        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes, derived(settings.secrets)),
+        "route": canonical.text(canonical.key(usage.route, "route"), "route", _MOST_OF_A_NAME, secrets),
+        "model": canonical.text(canonical.key(usage.model, "model"), "model", _MOST_OF_A_NAME, secrets),
+        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes, secrets),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
         "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),
         "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
         "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
-        "error": canonical.text(usage.error, "error", 10_000, derived(settings.secrets)),
+        "error": canonical.text(usage.error, "error", 10_000, secrets),
         "user": who.user,
         "agent": who.agent,
         "session": None if session is None else canonical.key(session, "session"),
@@ -150,6 +154,16 @@ class Interactions(Kind):
         )
         assert row is not None
         return _interaction(row)
+
+    def of_turn(self, tx: Transaction, id: str | None) -> Interaction | None:
+        """The call that a turn is on record with; None where it has none, or no longer."""
+        row = tx.one(
+            """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
+                      session_id, created_at
+               from interactions where tenant = :tenant and id = :id""",
+            id=id,
+        )
+        return None if row is None else _interaction(row)
 
     def totals(
         self,

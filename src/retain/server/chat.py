@@ -7,6 +7,7 @@ finds out who asks, what for, and in which session, and shows what happens.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import time
@@ -17,12 +18,12 @@ from fastapi import FastAPI, Header, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from retain import canonical, ids
-from retain.access.attended import Act, attended
 from retain.access.principal import Permission, Principal
-from retain.chat import group, images, saved, turn, wire
+from retain.chat import group, saved, turn, wire
+from retain.chat.asker import Asker
 from retain.chat.event import Answer, Event
-from retain.chat.session import AGENT, USER, enter, of_agent
-from retain.errors import Invalid, Overloaded, RetainError
+from retain.chat.session import AGENT, USER, enter, of_agent, require
+from retain.errors import Invalid, NotFound, Overloaded, RetainError
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life, problem
@@ -38,6 +39,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 }
 _ONCE = "idempotency-key"
 _LOOK_SECONDS = 0.25
+_LOOKS = 4  # between two turns of a session nobody has it for a moment
 _FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that it is over
 
 
@@ -99,6 +101,8 @@ class Chat:
 
     async def say(self, request: Request, said: ChatRequest) -> Response:
         """Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6)."""
+        if said.agents and said.agent_id is not None:
+            raise Invalid(field="agent_id", problem="cannot go with `agents`: name one, or the group")
         return await self._turn(request, said, said.message, said.agent_id, said.agents)
 
     async def run(self, request: Request, said: RunRequest) -> Response:
@@ -125,33 +129,33 @@ class Chat:
         if run is not None and not run.ended:
             return EventStream(run.events(after))
         agents = said.agents or [scope.who.agent or session.agent]
-        await run_in_threadpool(saved.find, scope, session.id, key, agents[0])  # or there is no such turn, or no longer
-        if run is not None:
+        other = _Elsewhere(scope, session.id, key)
+        running, found = await run_in_threadpool(other.look, agents[0])  # or there is no such turn, or no longer
+        if run is not None and not (run.failed and (found or running)):  # else it was tried again in another process
             return EventStream(run.events(after))
-        return EventStream(_elsewhere(scope, session.id, key, agents, after))
+        seconds = self._door.memory.settings.chat_seconds
+        return EventStream(other.events(agents, after, request.app.state.stopping, seconds))
 
     async def _turn(
         self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
     ) -> Response:
         principal, scope = await admitted(self._door, request, "write", said.user, agent)
+        principal.require("read")  # an answer tells what is remembered
         for one in agents:
             principal.whose(None, one)
-        key = _key(request, said.key)
-        scope, session = await run_in_threadpool(_ready, scope, message, said, agents)
-        act = Act("chat", request_id=problem.request_id(request), subject=f"session {session.id}")
-        scope = Scope(attended(scope._home, scope.who, principal, act), scope.who)
+        key, by = _key(request, said.key), Asker(principal, problem.request_id(request))
+        scope, session, digest = await run_in_threadpool(_ready, scope, message, said, agents, by)
 
         def work(say: Say) -> dict[str, Any]:
-            return self._work(scope, session.id, message, key, said.images, agents, say)
+            return self._work(scope, session.id, message, key, said.images, agents, by, say)
 
-        digest = hashlib.sha256(json.dumps([message, agent, said.images, list(agents)]).encode()).digest()
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
         if said.stream or MEDIA in request.headers.get("accept", ""):
             return EventStream(run.events())
         try:
             found = await run.result()
         except RetainError as error:
-            return _refusal(error, request, session.id, key)
+            return _refusal(error, request, session.id, key, run.kept)
         return Response(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"), media_type="application/json")
 
     def _work(
@@ -162,6 +166,7 @@ class Chat:
         key: str,
         shown: Sequence[str],
         agents: Sequence[str],
+        by: Asker,
         say: Say,
     ) -> dict[str, Any]:
         """One turn, in its own thread."""
@@ -172,8 +177,8 @@ class Chat:
 
         memory = self._door.memory
         if not agents:
-            return wire.reply(turn.run(memory, scope, session, message, key=key, images=shown, emit=emit))
-        answers = group.run(memory, scope, session, message, agents, key=key, images=shown, emit=emit)
+            return wire.reply(turn.run(memory, scope, session, message, key=key, images=shown, emit=emit, by=by))
+        answers = group.run(memory, scope, session, message, agents, key=key, images=shown, emit=emit, by=by)
         return {"session_id": session, "key": key, "replies": [wire.reply(answer) for answer in answers]}
 
 
@@ -186,15 +191,18 @@ def _key(request: Request, said: str | None) -> str:
     return ids.uuid7() if found is None else canonical.key(found, "key")
 
 
-def _ready(scope: Scope, message: str, said: Asked, agents: Sequence[str]) -> tuple[Scope, Session]:
-    """The session of a turn; what is wrong with the request is found before a stream begins."""
-    if not message.strip() and not said.images:
-        raise Invalid(field="message", problem="must say something")
-    images.read("", said.images)
-    for agent in agents:
-        if agent not in (AGENT, scope.who.agent):
-            scope.agents.get(agent)
-    return enter(scope, said.session_id, agent=agents[0] if agents else AGENT)
+def _ready(scope: Scope, message: str, said: Asked, agents: Sequence[str], by: Asker) -> tuple[Scope, Session, bytes]:
+    """The session of a turn, and what tells it from another with its key.
+
+    What is wrong with the request is found before a stream begins, and before a session is made for it.
+    """
+    turn.check(scope._home.settings, message, said.images)
+    for agent in group.names(agents) if agents else ():
+        if agent != scope.who.agent:
+            require(of_agent(scope, agent))
+    asked = [message, scope.who.agent, said.images, list(agents)]
+    digest = hashlib.sha256(json.dumps(asked).encode()).digest()
+    return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, by=by), digest
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:
@@ -204,40 +212,65 @@ def _going_on(scope: Scope, id: str | None) -> Session:
     return of_agent(scope, scope.who.agent or AGENT).sessions.active()
 
 
-def _refusal(error: RetainError, request: Request, session: str, key: str) -> Response:
-    """Why there is no answer, and how to get one: what was said is kept."""
+def _refusal(error: RetainError, request: Request, session: str, key: str, kept: bool) -> Response:
+    """Why there is no answer, and how to get one."""
     response = problem.of_error(error, problem.request_id(request))
     if error.status < 500:
         return response
     body = json.loads(bytes(response.body))
-    body |= {"detail": f"{body['detail']} {wire.kept(key)}", "key": key, "session_id": session}
+    body |= {"detail": f"{body['detail']} {wire.go_on(key, kept)}", "key": key, "session_id": session}
     headers = {"Retry-After": response.headers.get("retry-after", str(problem.RETRY_SECONDS))}
     return Response(json.dumps(body, ensure_ascii=False), error.status, headers, problem.MEDIA)
 
 
-async def _elsewhere(scope: Scope, session: str, key: str, agents: Sequence[str], after: int) -> AsyncIterator[bytes]:
-    """The answers of a turn that runs in another process, each as soon as it is saved."""
-    beat = time.monotonic() + BEAT_SECONDS
+class _Elsewhere:
+    """A turn that runs in another process, or is in line there behind the one that has its session."""
 
-    def look(agent: str) -> tuple[bool, Answer | None]:
-        running = saved.running(scope, session)  # asked first: what ends in between is found saved
-        return running, saved.find(scope, session, key, agent)
+    def __init__(self, scope: Scope, session: str, key: str) -> None:
+        self._scope, self._session, self._key = scope, session, key
+        self._begun = False
+        self._idle = 0
 
-    try:
-        for agent in agents:
-            while True:
-                running, found = await run_in_threadpool(look, agent)
-                if found is not None or not running:
-                    break
-                await asyncio.sleep(_LOOK_SECONDS)
-                if time.monotonic() >= beat:
-                    beat = time.monotonic() + BEAT_SECONDS
-                    yield BEAT
-            if found is None:
-                raise Overloaded(problem="the turn was cut off, and nobody is at it", seconds=problem.RETRY_SECONDS)
+    def look(self, agent: str, patience: int = 0) -> tuple[bool, Answer | None]:
+        """Whether somebody may be at it, and what an agent answered; NotFound where nobody has the session or the key."""
+        running = saved.running(self._scope, self._session)  # asked first: what ends in between is found saved
+        try:
+            found = saved.find(self._scope, self._session, self._key, agent)
+        except NotFound:
+            self._idle = 0 if running else self._idle + 1
+            if self._idle > patience:
+                raise
+            return True, None
+        self._begun = True
+        return running, found
+
+    async def events(
+        self, agents: Sequence[str], after: int, stopping: asyncio.Event, seconds: float
+    ) -> AsyncIterator[bytes]:
+        """The answers, each as soon as it is saved; then, or where there is none in so many seconds, the end."""
+        end, beat = time.monotonic() + seconds, time.monotonic() + BEAT_SECONDS
+        try:
+            for agent in agents:
+                running, found = await run_in_threadpool(self.look, agent, _LOOKS)
+                while found is None and running:
+                    if stopping.is_set() or time.monotonic() >= end:
+                        raise _late("it is being stopped" if stopping.is_set() else "the turn still runs in another process")
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_SECONDS):
+                            await stopping.wait()
+                    if time.monotonic() >= beat:
+                        beat = time.monotonic() + BEAT_SECONDS
+                        yield BEAT
+                    running, found = await run_in_threadpool(self.look, agent, _LOOKS)
+                if found is None:
+                    raise _late("the turn was cut off, and nobody is at it")
+                after += 1
+                yield written(after, "message", wire.reply(found))
+        except RetainError as error:
             after += 1
-            yield written(after, "message", wire.reply(found))
-    except RetainError as error:
-        after += 1
-        yield written(after, "error", wire.failure(error, session, key))
-    yield written(after + 1, "done", {})
+            yield written(after, "error", wire.failure(error, self._session, self._key, kept=self._begun))
+        yield written(after + 1, "done", {})
+
+
+def _late(why: str) -> Overloaded:
+    return Overloaded(problem=why, seconds=problem.RETRY_SECONDS)

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from retain.access.attended import Act, attended
 from retain.access.principal import Permission
+from retain.chat.asker import Asker
 from retain.chat.session import enter
 from retain.errors import Invalid
 from retain.kinds.kind import Page
-from retain.memory import Scope
+from retain.server.answers import answer
 from retain.server.chat import STATUSES, admitted, documented
 from retain.server.door import Door
 from retain.server.problem import request_id
@@ -26,7 +26,7 @@ from retain.server.reply import (
     Whose,
     shown,
 )
-from retain.server.routes import answer, problems
+from retain.server.routes import problems
 from retain.server.shapes import shape
 from retain.talk.message import Message
 
@@ -63,8 +63,9 @@ class Conversations:
 
     async def enter(self, request: Request, said: EnterRequest) -> Response:
         """The session to go on with, made active: the one that is named, else the active one, else a new one."""
-        _, scope = await admitted(self._door, request, "write", said.user, said.agent_id)
-        return answer(shown((await run_in_threadpool(enter, scope, said.session_id))[1]))
+        principal, scope = await admitted(self._door, request, "write", said.user, said.agent_id)
+        by = Asker(principal, request_id(request))
+        return answer(shown((await run_in_threadpool(enter, scope, said.session_id, by=by))[1]))
 
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
         """One conversation."""
@@ -74,8 +75,8 @@ class Conversations:
     async def label(self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]) -> Response:
         """Give a conversation another name."""
         principal, scope = await admitted(self._door, request, "write", said.user, said.agent)
-        act = Act("sessions_edit", {"id": id, "label": named.label}, request_id=request_id(request))
-        scope = Scope(attended(scope._home, scope.who, principal, act), scope.who)
+        asked = {"id": id, "label": named.label}
+        scope = Asker(principal, request_id(request)).doing(scope, "sessions_edit", asked)
         return answer(shown(await run_in_threadpool(scope.sessions.edit, id, label=named.label)))
 
     async def messages(self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]) -> Response:

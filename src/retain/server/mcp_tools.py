@@ -19,24 +19,10 @@ from mcp_types import Tool as Offered
 from retain.access.attended import Act
 from retain.errors import RetainError
 from retain.memory import Memory
+from retain.server import problem
 from retain.server.mcp_guest import Guest
 from retain.tool import Answer, Tool
 
-_WAYS = {
-    "save_to_journal": "entries_add",
-    "save_to_core": "entries_add",
-    "save_to_whiteboard": "entries_add",
-    "store_memory": "refs_add",
-    "set_state": "state_set",
-    "remove_state": "state_remove",
-    "overwrite": "notes_overwrite",
-    "append": "notes_append",
-    "prepend": "notes_prepend",
-    "replace_section_by_header": "notes_replace_section",
-    "delete_section_by_header": "notes_delete_section",
-    "delete_all_notes": "notes_clear",
-}
-"""What a tool, or an operation of one, is called on record: as if the verb behind it had been called."""
 _UNEXPECTED = "Something failed that should not have: the log of the server has more. It may work when it is tried again."
 _log = logging.getLogger("retain.mcp")
 
@@ -58,12 +44,11 @@ class Tools:
 
     def call(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool for somebody."""
-        effect = self._all[name].does(arguments)
-        guest.principal.require(effect)
+        effect, deed = self._all[name].does(arguments), self._all[name].deed(arguments)
+        guest.principal.require_for(effect, deed.partition("_")[0], arguments)
         scope = guest.scope()
         if effect != "read":
-            what = _WAYS.get(str(arguments.get("operation", name)), name)
-            scope = guest.acting(scope, Act(what, arguments, request_id=guest.request_id))
+            scope = guest.acting(scope, Act(deed, arguments, request_id=guest.request_id))
         (tool,) = scope.tools([name])
         return tool.call(arguments)
 
@@ -102,7 +87,7 @@ def result(call: Any, name: str) -> CallToolResult:
     try:
         answer: Answer = call()
     except RetainError as error:
-        return _failed(str(error))
+        return _failed(problem.told(error))
     except Exception:
         _log.exception("the tool %s failed", name)
         return _failed(_UNEXPECTED)

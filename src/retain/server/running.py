@@ -24,7 +24,8 @@ MOST_BYTES = 512 << 10
 """The most that is kept of one turn's events; the oldest go first, and the whole text comes with its last ones."""
 MOST_KEPT = 128
 """The most turns that are over and kept."""
-_PER_SESSION = 16
+_PER_SESSION = 8
+"""The most turns of one session that run and wait, at most a half of all, so that others have a place."""
 _AGAIN_SECONDS = 2
 _STOPPING = "it is being stopped"
 
@@ -42,6 +43,8 @@ class Run:
         """What was asked for."""
         self.ended = 0.0
         """When, on the clock of this process; 0 while it runs."""
+        self.kept = False
+        """Whether the message is: from then on, the key goes on with it."""
         self._lock = threading.Lock()
         self._events: deque[tuple[int, bytes]] = deque()
         self._last = 0
@@ -54,6 +57,7 @@ class Run:
         """Something happened; from any thread. What is said after the end is heard by nobody."""
         with self._lock:
             if not self.ended:
+                self.kept = self.kept or event == "start"
                 self._add(event, data)
             wakes = tuple(self._wakes)
         for wake in wakes:
@@ -73,6 +77,11 @@ class Run:
             wakes = tuple(self._wakes)
         for wake in wakes:
             wake()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over, and nothing came of it."""
+        return self._error is not None
 
     async def result(self) -> Any:
         """What the turn came to, once it is over; or its error."""
@@ -163,13 +172,20 @@ class Runs:
             if len(self._running) >= self._most:
                 raise Overloaded(problem=f"{self._most} turns are running", seconds=_AGAIN_SECONDS)
             before = sum(other[:3] == name[:3] for other in self._running)
-            if before >= _PER_SESSION:
+            if before >= max(1, min(_PER_SESSION, self._most // 2)):
                 raise Overloaded(problem=f"{before} turns of this session are waiting", seconds=_AGAIN_SECONDS)
             self._sweep()
             run = self._running[name] = Run(name, digest)
             if before:
                 run.say("waiting", {"session_id": name[2], "key": name[3], "before": before})
-        threading.Thread(target=self._work, args=(run, work), name="retain-chat", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, args=(run, work), name="retain-chat", daemon=True).start()
+        except RuntimeError:  # the machine has no thread left; nobody must wait for this turn, nor be told of it
+            error = Overloaded(problem="no thread can be started", seconds=_AGAIN_SECONDS)
+            with self._lock:
+                del self._running[name]
+            run.end(error=error, last=("error", wire.failure(error, *name[2:], kept=False)))
+            raise error from None
         return run
 
     def get(self, name: Name) -> Run | None:
@@ -211,14 +227,14 @@ class Runs:
             left = list(self._running.values())
         for run in left:
             error = Overloaded(problem=_STOPPING, seconds=_AGAIN_SECONDS)
-            run.end(error=error, last=("error", wire.failure(error, *run.name[2:])))
+            run.end(error=error, last=("error", wire.failure(error, *run.name[2:], kept=run.kept)))
 
     def _work(self, run: Run, work: Callable[[Say], Any]) -> None:
         try:
             result = work(run.say)
         except Exception as error:  # it is raised where somebody waits for the turn
-            unforeseen = None if isinstance(error, RetainError) else ("error", wire.failure(error, *run.name[2:]))
-            run.end(error=error, last=unforeseen)
+            told = None if isinstance(error, RetainError) else wire.failure(error, *run.name[2:], kept=run.kept)
+            run.end(error=error, last=None if told is None else ("error", told))
         else:
             run.end(result)
         finally:

@@ -1,0 +1,231 @@
+"""The tools of a turn: who may use which, what they change is on record, and a model that asks for too much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import Memory, tokens
+from retain.access import audit
+from retain.access.principal import Principal
+from retain.chat import saved, turn
+from retain.chat.asker import Asker
+from retain.chat.event import Event
+from retain.errors import BadAnswer, Invalid, KeyReused, TooLarge
+from retain.models import Models, Reply
+from retain.testing import FakeService, ScriptedModel, calling
+from tests.conftest import SETTINGS
+
+SECRET = "AKIAIOSFODNN7EXAMPLE"
+
+
+class Talk:
+    """A session on a file, and a model that says what it is told to."""
+
+    def __init__(self, path: Path, *answers: Any, **changes: Any) -> None:
+        settings = replace(SETTINGS, database=f"sqlite:///{path}/tools.db", **changes)
+        self.model = ScriptedModel(*answers or ("Done.",))
+        models = Models(settings) if changes.get("model") else Models(settings, main=self.model)
+        self.memory = Memory.open(settings=settings, models=models)
+        self.me = self.memory.scope("acme", "ada", "scout")
+        self.session = self.me.sessions.resume().id
+
+    def say(self, message: Any = "Do it.", **more: Any) -> Any:
+        return turn.run(self.memory, self.me, self.session, message, **more)
+
+    def outputs(self) -> list[str]:
+        return [message.text for message in self.me.messages.list(self.session, limit=1000) if message.role == "tool"]
+
+    def record(self) -> list[str]:
+        return [row.what for row in reversed(list(audit.listed(self.memory.database, "acme")))]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Iterator[Any]:
+    with ExitStack() as stack:
+
+        def make(*answers: Any, **changes: Any) -> Talk:
+            made = Talk(tmp_path, *answers, **changes)
+            stack.callback(made.memory.close)
+            return made
+
+        yield make
+
+
+def asker(*permissions: Any) -> Asker:
+    return Asker(Principal("acme", frozenset(permissions), "key k"), "request-1")
+
+
+def test_a_model_may_do_no_more_than_who_asks(talk: Any) -> None:
+    """Tools that a key does not allow are neither offered nor run."""
+    clear = ("manage_long_term_memory", {"operation": "delete_all_notes"})
+    chat = talk(calling(clear, ("save_to_core", {"content": "Tea."})), "Done.")
+    chat.me.notes.overwrite("# Kept")
+    chat.say(by=asker("read", "write"))
+    assert chat.me.notes.read().text == "# Kept"
+    assert "may not delete" in chat.outputs()[0]
+    assert [entry.content for entry in chat.me.entries.list()] == ["Tea."]
+    chat = talk(calling(clear, ("search_memory", {"query": "Tea"})), "Done.")
+    chat.say("And now?", by=asker("write", "delete"))
+    assert chat.me.notes.read().text == ""
+    assert "search_memory" not in chat.model.asked[0].tools
+    assert "There is no tool 'search_memory' here" in chat.outputs()[-1]
+
+
+def test_what_a_tenant_shares_is_not_one_users_to_change(talk: Any) -> None:
+    """As over REST and MCP, so through a model."""
+    chat = talk(calling(("set_state", {"key": "mood", "value": 1, "area": "tenant"})), "Done.")
+    chat.say(by=Asker(Principal("acme", frozenset({"read", "write"}), "key k", user="ada")))
+    assert "whole tenant" in chat.outputs()[0]
+    assert "state_set" not in chat.record()
+
+
+def test_what_a_model_changes_is_on_record_by_itself(talk: Any) -> None:
+    """D6: each change of a tool by the name of its verb, next to the turn."""
+    chat = talk(
+        calling(
+            ("save_to_core", {"content": "Tea."}),
+            ("search_memory", {"query": "Tea"}),
+            ("set_state", {"key": "mood", "value": 1}),
+            ("manage_long_term_memory", {"operation": "append", "content": "More."}),
+            ("manage_long_term_memory", {"operation": "delete_all_notes"}),
+        ),
+        "Done.",
+    )
+    chat.say(key="k", by=asker("read", "write", "delete"))
+    assert chat.record() == ["chat", "entries_add", "state_set", "notes_append", "notes_clear"]
+    assert {row.request_id for row in audit.listed(chat.memory.database, "acme")} == {"request-1"}
+    assert chat.say(key="k", by=asker("read", "write", "delete")).again
+    assert len(chat.record()) == 5
+
+
+def test_arguments_that_are_too_long_are_not_run(talk: Any) -> None:
+    """The turn is kept all the same, and the model is told why."""
+    long = {"content": "x" * (2 << 20)}
+    chat = talk(calling(("save_to_journal", long), ("save_to_core", {"content": "Tea."})), "Done.")
+    assert chat.say(key="k").text == "Done."
+    assert "too long" in chat.outputs()[0]
+    assert [entry.content for entry in chat.me.entries.list()] == ["Tea."]
+    assert chat.say(key="k").again
+
+
+def test_many_long_arguments_fit_into_one_message(talk: Any) -> None:
+    chat = talk(calling(*[("save_to_journal", {"content": '"' * 5_000})] * 32), "Done.", context_tokens=1_000_000)
+    assert chat.say().text == "Done."
+    assert len(chat.outputs()) == 32
+    assert 0 < len(chat.me.entries.list()) < 16
+
+
+def test_a_model_that_asks_without_end_is_stopped(talk: Any) -> None:
+    """A turn has room for so many calls, then the model must answer without tools."""
+    ask = calling(*[("list_state", {})] * 40)
+    chat = talk(lambda asked: ask if asked.use_tools else "Enough.", chat_rounds=40, context_tokens=100_000)
+    assert chat.say(key="k").text == "Enough."
+    assert len(chat.outputs()) == 256
+    again = chat.say(key="k")
+    assert again.again
+    assert len(again.tools) == 256
+
+
+def test_a_prompt_does_not_grow_without_end(talk: Any) -> None:
+    """What tools answer has as much room as the context; what does not fit is said to be left out."""
+    pages = calling(*[("retrieve_memory", {"memory_key": "long", "page": page}) for page in range(1, 17)])
+    chat = talk(lambda asked: pages if asked.use_tools else "Enough.")
+    chat.me.refs.add("lorem ipsum dolor sit amet " * 12_000, "a long text", session=chat.session, key="long")
+    assert chat.say().text == "Enough."
+    sizes = [sum(tokens.estimate(str(message["content"])) for message in asked.messages) for asked in chat.model.asked]
+    assert len(sizes) == 2
+    assert sizes[-1] < 3 * chat.memory.settings.context_tokens
+    assert "no more room" in chat.outputs()[-1]
+
+
+DEEP = '{"key":' + "[" * 3000 + "]" * 3000 + "}"
+
+
+@pytest.mark.parametrize("arguments", [DEEP, r'{"key":"\ud800x"}', r'{"key":"a\u0000b"}', "[1]", '{"key":NaN}', "\ud800"])
+def test_arguments_that_no_json_has(talk: Any, arguments: str) -> None:
+    """Whatever a service sends as arguments, the next request can be made, and the turn is kept."""
+
+    def answer(asked: Any) -> Any:
+        done = any(message["role"] == "tool" for message in asked.messages)
+        return "Done." if done else calling(("get_state", arguments))
+
+    with FakeService(answer) as service:
+        chat = talk(model="m", base_url=service.url, api_key="k" * 20, model_retries=0)
+        done = chat.say(emit=lambda event: None)
+        assert done.text == "Done."
+        assert done.tools == ["get_state"]
+        assert "error" in json.loads(chat.outputs()[0])
+        assert chat.say("Again?").text == "Done."
+
+
+def test_deep_arguments_are_saved(talk: Any) -> None:
+    chat = talk()
+    call = {"id": "c1", "type": "function", "function": {"name": "get_state", "arguments": DEEP}}
+    said = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x" * 20_000},
+        {"role": "assistant", "content": "Done."},
+    ]
+    assert chat.me.save_turn(chat.session, said).last_seq == 3
+    assert chat.me.context(chat.session, "And?").messages
+
+
+@pytest.mark.parametrize("mode", ["mask", "reject"])
+def test_a_secret_that_a_model_says_is_masked(talk: Any, mode: str) -> None:
+    """D6: nobody is there to be refused; the first answer and its repetition say what is stored."""
+    chat = talk(
+        calling(("save_to_journal", {"content": f"The key is {SECRET}"})), f"The key is {SECRET} indeed.", secrets=mode
+    )
+    first = chat.say(key="k")
+    again = chat.say(key="k")
+    assert again.again
+    assert SECRET not in first.text
+    assert replace(again, again=False) == first
+    assert first.text == chat.me.messages.window(chat.session, last=1)[0].text
+    assert SECRET not in str(chat.me.messages.list(chat.session))
+    assert SECRET not in str(chat.me.entries.list())
+    if mode == "reject":
+        with pytest.raises(Invalid) as error:
+            chat.say(f"My key is {SECRET}.")
+        assert error.value.field == "message"
+
+
+def test_a_repeated_answer_is_the_first_one(talk: Any) -> None:
+    chat = talk(calling(("list_state", {})), Reply("In Turin.", (), "scripted"))
+    first = chat.say(key="k")
+    again = chat.say(key="k")
+    assert (again.model, again.latency_ms) == ("scripted", first.latency_ms)
+    assert replace(again, again=False) == first
+    assert saved.find(chat.me, chat.session, "k") == again
+    with pytest.raises(KeyReused) as error:
+        chat.say("Something else.", key="k")
+    assert error.value.key == "k"
+
+
+def test_what_cannot_be_kept_of_an_answer_is_the_models_fault(talk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TooLarge(field="messages", size=2, unit="messages", limit=1)
+
+    chat = talk()
+    monkeypatch.setattr("retain.memory.Scope.save_turn", refuse)
+    with pytest.raises(BadAnswer) as error:
+        chat.say()
+    assert error.value.status == 502
+
+
+def test_an_error_says_whether_the_message_is_kept(talk: Any) -> None:
+    chat = talk(BadAnswer(model="m", problem="it is empty"))
+    told: list[Event] = []
+    with pytest.raises(BadAnswer):
+        chat.say(emit=told.append)
+    with pytest.raises(TooLarge) as error:
+        chat.say("x" * (2 << 20), emit=told.append)
+    assert error.value.field == "message"
+    assert [event.data["kept"] for event in told if event.what == "error"] == [True, False]
