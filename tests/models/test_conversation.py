@@ -200,6 +200,21 @@ def test_arguments_that_are_no_object_can_be_in_a_history() -> None:
     assert made[1].parts[0].args == {"arguments": "[1"}  # type: ignore[union-attr]
 
 
+def test_a_character_in_two_halves(service: FakeService) -> None:
+    """A service may split a character between two pieces: it is told whole, and kept whole."""
+
+    def chunk(delta: dict[str, Any], end: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": end}
+        said = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        return f"data: {json.dumps(said)}\n\n"
+
+    pieces = [chunk({"role": "assistant", "content": "a \ud83d"}), chunk({"content": "\ude00 b"}), chunk({}, "stop")]
+    service.body = ("".join(pieces) + "data: [DONE]\n\n").encode()
+    reply, heard = talk(model_at(service))
+    assert reply.text == "a \U0001f600 b"
+    assert "".join(heard) == reply.text
+
+
 def test_the_model_of_an_agent_is_asked_where_the_main_one_is(service: FakeService) -> None:
     """A2, A3: another name at the same address; another provider at its own, without the main one's key."""
     models = Models(Settings(model="gpt-5-mini", base_url=service.url, api_key="sk-proj-0123456789abcdef"))

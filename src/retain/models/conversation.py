@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from retain import canonical
+from retain.errors import Invalid
 from retain.talk.pairing import Call
 
 if TYPE_CHECKING:
@@ -136,23 +137,40 @@ def _text(said: Any) -> str:
 
 
 def _arguments(given: Any) -> dict[str, Any]:
-    """Arguments as an object, whatever a model had written: every provider refuses a history with anything else."""
-    if isinstance(given, str):
-        try:
-            given = json.loads(given or "{}")
-        except (ValueError, RecursionError):
-            return {"arguments": given}
-    return given if isinstance(given, dict) else {"arguments": given}
+    """Arguments as an object, whatever a model had written: every provider refuses a history with anything else.
+
+    What no JSON can say, or is nested deeper than a library can write, stays the text that it was.
+    """
+    try:
+        written = canonical.JsonText(given or "{}") if isinstance(given, str) else given
+        found = json.loads(canonical.dump(written, "arguments", 1 << 40))
+    except (Invalid, RecursionError):
+        found = given if isinstance(given, str) else repr(type(given))
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def joined(text: str) -> str:
+    """Text whose surrogates are whole again: a service may send the two halves of a character one after the other."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def calls(found: Sequence[Any], most: int) -> list[Call]:
     """The calls of a pydantic-ai response: each with an id of its own, and arguments that are JSON text or say why not."""
     made: list[Call] = []
     for number, part in enumerate(found[:MOST_CALLS]):
-        id = canonical.text(str(part.tool_call_id or ""), "id", 1 << 30)[:MOST_NAME].strip() or f"call-{number}"
+        id = _cleaned(part.tool_call_id or "")[:MOST_NAME].strip() or f"call-{number}"
         if any(other.id == id for other in made):
             id = f"{id[: MOST_NAME - 4]}-{number}"
-        name = canonical.text(str(part.tool_name), "name", 1 << 30)[:MOST_NAME].strip() or "unnamed"
-        given = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
-        made.append(Call(id, name, canonical.text(given, "arguments", 1 << 30)[:most]))
+        name = _cleaned(part.tool_name)[:MOST_NAME].strip() or "unnamed"
+        try:
+            given = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
+        except (ValueError, TypeError, RecursionError):
+            given = "arguments that cannot be written"
+        made.append(Call(id, name, _cleaned(given)[:most]))
     return made
+
+
+def _cleaned(text: Any) -> str:
+    return canonical.text(joined(str(text)), "text", 1 << 40)

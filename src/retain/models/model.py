@@ -220,7 +220,7 @@ class RemoteModel:
         raise AssertionError("the last try returns or raises")
 
     def _text(self, response: Any, *, may_be_empty: bool = False) -> str:
-        text = canonical.text(response.text or "", "answer", provider.MOST_BYTES).strip()
+        text = canonical.text(conversation.joined(response.text or ""), "answer", 4 * provider.MOST_BYTES).strip()
         problem = (
             "it refused"
             if response.finish_reason == "content_filter"
@@ -244,11 +244,17 @@ class _Teller:
     def __init__(self, on_text: OnText) -> None:
         self.said = self.over = False
         self._on_text = on_text
+        self._half = ""
 
     def __call__(self, text: str) -> None:
-        if not self.over:
+        if self.over:
+            return
+        text = self._half + text
+        cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")  # the other half of the character may come next
+        text, self._half = text[:cut], text[cut:]
+        if text:
             self.said = True
-            self._on_text(canonical.text(text, "text", 1 << 40))
+            self._on_text(canonical.text(conversation.joined(text), "text", 1 << 40))
 
 
 def _counted(tokens: int) -> int:
