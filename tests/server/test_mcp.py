@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import ResourceTemplateReference
+from mcp_types import BlobResourceContents, ResourceTemplateReference, TextResourceContents
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -405,6 +406,23 @@ def test_resources(small: Memory, revision: str) -> None:
                 ResourceTemplateReference(type="ref/resource", uri=templates[2]), {"name": "key", "value": ref[:4]}
             )
             assert found.completion.values == [ref]
+
+    run(look())
+
+
+def test_an_image_is_read_as_one(small: Memory) -> None:
+    me = small.scope("acme", "ada", "scout")
+    pixel = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
+    image, other = me.refs.add(pixel, "a pixel", type="image"), me.refs.add("no image", "a text", type="image")
+
+    async def look() -> None:
+        async with inside(small) as client:
+            (shown,) = (await client.read_resource(f"retain://refs/{image}")).contents
+            assert isinstance(shown, BlobResourceContents)
+            assert (base64.b64decode(shown.blob), shown.mime_type) == (pixel, "image/gif")
+            (text,) = (await client.read_resource(f"retain://refs/{other}")).contents
+            assert isinstance(text, TextResourceContents)
+            assert text.text == "no image"
 
     run(look())
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-from mcp_types import Resource, ResourceTemplate, TextResourceContents
+from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
 from retain import placeholder
+from retain.chat.images import MOST_BYTES, media_of
 from retain.errors import NotFound
 from retain.kinds.entry import indented
 from retain.kinds.kind import pack, unpack
@@ -37,8 +39,7 @@ TEMPLATES = (
         uri_template=f"{SCHEME}{REFS}/{{key}}",
         name="reference",
         title="A stored text",
-        description="The first page of what a placeholder [MemoryRef: key - description] stands for.",
-        mime_type=PLAIN,
+        description="The first page of what a placeholder [MemoryRef: key - description] stands for; an image whole.",
     ),
 )
 _PAGE = 50
@@ -68,7 +69,13 @@ def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None
         after = ""
     refs = scope.refs.list(active=True, limit=_PAGE, after=after or None)
     found += [
-        Resource(uri=address(REFS, one.key), name=one.key, description=_line(one.summary), mime_type=PLAIN) for one in refs
+        Resource(
+            uri=address(REFS, one.key),
+            name=one.key,
+            description=_line(one.summary),
+            mime_type=None if one.type == "image" else PLAIN,  # which image, its bytes tell
+        )
+        for one in refs
     ]
     return found, pack([REFS, refs.next]) if refs.next else None
 
@@ -81,7 +88,7 @@ def _first(scope: Scope) -> list[Resource]:
     return found
 
 
-def read(guest: Guest, uri: str) -> TextResourceContents:
+def read(guest: Guest, uri: str) -> TextResourceContents | BlobResourceContents:
     """What is under an address; NotFound where nothing is."""
     if not uri.startswith(SCHEME):
         raise NotFound(what="resource", id=uri[:200])
@@ -93,6 +100,8 @@ def read(guest: Guest, uri: str) -> TextResourceContents:
         case [kind, id] if kind == SESSIONS and id:
             text, media = _session(guest.scope(), id), PLAIN
         case [kind, key] if kind == REFS and key:
+            if (image := _image(guest.scope(), key)) is not None:
+                return BlobResourceContents(uri=uri, blob=base64.b64encode(image).decode(), mime_type=media_of(image))
             text, media = _reference(guest.scope(), key), PLAIN
         case _:
             raise NotFound(what="resource", id=uri[:200])
@@ -143,6 +152,15 @@ def _session(scope: Scope, id: str) -> str:
         who = f"{message.role} ({_line(message.author)})" if message.author else message.role
         lines.append(f"#{message.seq} {who}: {indented(message.text) if message.text else '(no text)'}")
     return "\n\n".join(lines)
+
+
+def _image(scope: Scope, key: str) -> bytes | None:
+    """The bytes of an image that is kept as a reference; None for what is none, or larger than anybody would look at."""
+    found = scope.refs.info(key)
+    if found.type != "image" or found.bytes > MOST_BYTES:
+        return None
+    data = scope.refs.content(key)
+    return data if media_of(data) else None
 
 
 def _reference(scope: Scope, key: str) -> str:
