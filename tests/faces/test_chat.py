@@ -158,7 +158,12 @@ def test_one_message(env: dict[str, str], capsys: pytest.CaptureFixture[str], mo
     assert json.loads(capsys.readouterr().out)["session_id"] == session
     assert main(["chat", "Anew", "--json", "--user", "ada", "--new"]) == 0
     assert json.loads(capsys.readouterr().out)["session_id"] != session
-    assert main(["chat", "Hello", "--agent", "nobody"]) == 3
+    assert main(["chat", "Hello", "--agent", "scout", "--json"]) == 0
+    made = capsys.readouterr()
+    assert json.loads(made.out)["agent_id"] == "scout"
+    assert "'scout' is new here" in made.err
+    assert main(["chat", "Hello", "--agent", "scout"]) == 0
+    assert capsys.readouterr().err == ""
     assert main(["chat", "Hello", "--session", "nowhere"]) == 3
     assert main(["chat", "Hello", "--new", "--session", session]) == 2
     assert main(["chat", "Hello", "--url", "http://127.0.0.1:9", "--tenant", "acme"]) == 2

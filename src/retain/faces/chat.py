@@ -18,6 +18,7 @@ from retain.faces import context
 from retain.faces.command import Arguments, open_memory, whose
 from retain.faces.partner import Here, There
 from retain.faces.render import plain
+from retain.memory import Memory, Scope
 from retain.settings import Settings
 
 ABOUT = "Talk with an agent that remembers; lines from a pipe are answered one by one."
@@ -65,7 +66,7 @@ def _partner(arguments: Arguments) -> Iterator[Partner]:
         with open_memory(arguments, create=True) as memory:
             tenant, user, agent = whose(arguments, memory.settings)
             scope = memory.scope(tenant, user or USER, agent or (None if arguments.session else AGENT))
-            yield Here(memory, scope, arguments.session)
+            yield _here(memory, scope, arguments.session)
         return
     for name in ("database", "tenant"):
         if getattr(arguments, name) is not None:
@@ -73,6 +74,19 @@ def _partner(arguments: Arguments) -> Iterator[Partner]:
     _, user, agent = whose(arguments, Settings.load(arguments.config))
     with Client(arguments.url) as client:
         yield There(client, user, agent, arguments.session)
+
+
+def _here(memory: Memory, scope: Scope, session: str | None) -> Here:
+    """An agent on the database here; whoever sits at it may name a new one, and has it."""
+    try:
+        return Here(memory, scope, session)
+    except NotFound as error:
+        if error.what != "agent" or scope.who.agent is None:
+            raise
+    name = scope.agents.add(scope.who.agent).name
+    said = f"The agent {name!r} is new here, and was made. `retain agents edit {name} --prompt …` says who it is."
+    print(plain(said), file=sys.stderr)
+    return Here(memory, scope, session)
 
 
 def _answer(partner: Partner, said: str, arguments: Arguments) -> None:
