@@ -41,6 +41,7 @@ STATUS = {
     "Full": (507, 5),
     "ReadOnly": (503, 5),
     "Unreachable": (503, 5),
+    "NoServer": (503, 5),
     "InDoubt": (503, 5),
     "ReadTooLong": (503, 5),
     "Corrupt": (500, 5),

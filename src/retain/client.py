@@ -1,7 +1,7 @@
 """The same memory over HTTP: `Client("http://…", key="rtn_…").scope(user="ada", agent="scout")` is a Scope like any other.
 
-Its verbs are the library's own, by name and signature; each is one request, built from the table of ways. A request that may
-be repeated is: reads, and writes, which carry an idempotency key so that they happen once.
+Its verbs are the library's own, by name and signature; each is one request, built from the table of ways. A request whose
+answer is lost is sent again: writes carry an idempotency key, so that they happen once and answer as the first time.
 """
 
 from __future__ import annotations
@@ -11,28 +11,37 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from types import NoneType, UnionType
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import NoneType
+from typing import Any, Self, get_type_hints
+from urllib.parse import quote, urlencode
 
 from retain import errors, ids
 from retain.aio import AsyncScope, Hop
-from retain.canonical import JsonText
 from retain.context.assemble import Context
-from retain.errors import Invalid, RetainError, SettingsError, Unreachable
+from retain.errors import Invalid, NoServer, RetainError, SettingsError
+from retain.faces.record import of_json
 from retain.faces.render import as_json
 from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
-from retain.kinds.kind import Kind, Page, Who
-from retain.kinds.state import Item
+from retain.kinds.kind import Kind, Who
 from retain.memory import Scope
-from retain.talk.message import Message
 
 KEY = "RETAIN_KEY"
 """The environment's variable with the key, where none is given."""
+Heard = Callable[[str, dict[str, Any]], None]
+"""Who is told what happens in a turn: the name of an event, and its data."""
 _AGAIN = (429, 503)
+_LONGEST = 5.0
+_READS = frozenset(way.route for way in SCOPE_WAYS if way.needs == "read")
+"""What is asked with POST and changes nothing."""
+_MEDIA = ("application/json", "application/octet-stream", "")
+_STATUSES = {
+    401: errors.Unauthorized, 403: errors.Forbidden, 404: errors.NotFound, 409: errors.Conflict, 412: errors.WrongVersion,
+    413: errors.TooLarge, 429: errors.TooMany, 503: errors.Overloaded, 507: errors.Full,
+}  # fmt: skip
+"""The errors of answers that do not name one of ours: a proxy's, or a request's that no verb has seen."""
 _SILENCE = 60.0
 """How long a stream may say nothing, which has a beat every few seconds."""
 _INSTALL = "the client needs one more library: install retain[client] from where you got retain"
@@ -47,8 +56,17 @@ class Client:
         except ImportError:
             raise SettingsError(where="client", problem=_INSTALL) from None
         key = os.environ.get(KEY, "") if key is None else key
+        if not (key.isascii() and key.isprintable()):
+            raise SettingsError(where="key", problem="has letters that no key has; copy it again")
+        if not url.startswith(("http://", "https://")):
+            raise SettingsError(where="url", problem=f"must begin with http:// or https://, not {url!r}")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=seconds, follow_redirects=False)
+        try:
+            self._http = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=seconds, follow_redirects=False)
+        except httpx2.InvalidURL as error:
+            raise SettingsError(where="url", problem=f"{url!r} is no address: {error}") from None
+        if not (host := self._http.base_url.host) or "%" in host:
+            raise SettingsError(where="url", problem=f"{url!r} names no server")
         self._retries = retries
         self.url = url
 
@@ -60,38 +78,41 @@ class Client:
         """One request, tried again where that may help; the response, or the error that the server answered with."""
         import httpx2
 
-        headers = _names(who)
-        if method == "POST":
-            headers["Idempotency-Key"] = ids.uuid7().encode()
-        said = {"content": json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")} if body is not None else {}
-        headers |= {"Content-Type": b"application/json"} if said else {}
+        headers, names = _names(who)
+        if method != "GET" and path not in _READS:
+            headers["Idempotency-Key"] = ids.uuid7()
+        said = _said(body, headers)
         for left in reversed(range(self._retries + 1)):
             try:
-                response = self._http.request(method, path, params=dict(query), headers=headers, **said)  # type: ignore[arg-type]
-            except httpx2.TransportError as error:
+                response = self._http.request(method, path, params={**query, **names}, headers=headers, content=said)
+            except httpx2.RequestError as error:
                 if not left:
-                    raise Unreachable(problem=f"{self.url} does not answer ({type(error).__name__})") from None
-                wait = 0.1
+                    raise self._silent(type(error).__name__) from None
+                self._rest(left - 1)
             else:
                 if response.status_code not in _AGAIN or not left:
                     break
-                wait = min(float(response.headers.get("retry-after") or 1), 5.0)
-            time.sleep(wait * random.uniform(0.5, 1))
-        if response.status_code >= 400:
+                time.sleep(pause(response.headers.get("retry-after")) * random.uniform(0.5, 1))
+        if response.status_code >= 300:
             raise _error(response)
+        media = response.headers.get("content-type", "").partition(";")[0]
+        if media not in _MEDIA:
+            raise self._silent(f"what is there answers with {media}, which retain does not")
         return response
 
     def events(
         self, method: str, path: str, who: Who, body: Any = None, *, after: int = 0
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """The events of a stream as they come: number, name and data. One that breaks off is Unreachable."""
+        """The events of a stream as they come: number, name and data. One that breaks off is NoServer."""
         import httpx2
 
-        headers: dict[str, Any] = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
-        headers |= _names(who)
+        headers, names = _names(who)
+        headers |= {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
+        path += ("&" if "?" in path else "?") + urlencode(names) if names else ""
+        said = _said(body, headers)
         try:
-            with self._http.stream(method, path, headers=headers, json=body, timeout=_SILENCE) as response:
-                if response.status_code >= 400:
+            with self._http.stream(method, path, headers=headers, content=said, timeout=_SILENCE) as response:
+                if response.status_code >= 300:
                     response.read()
                     raise _error(response)
                 event: dict[str, str] = {}
@@ -102,8 +123,65 @@ class Client:
                     elif "event" in event:
                         yield int(event["id"]), event["event"], json.loads(event["data"])
                         event = {}
-        except httpx2.TransportError as error:
-            raise Unreachable(problem=f"{self.url} does not answer ({type(error).__name__})") from None
+        except httpx2.RequestError as error:
+            raise self._silent(type(error).__name__) from None
+
+    def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
+        """One turn with an agent: its answer. `heard` is told what happens meanwhile; `how` is as for `chat_events`."""
+        answer: dict[str, Any] = {}
+        for name, data in self.chat_events(message, **how):
+            if heard:
+                heard(name, data)
+            if name == "message":
+                answer = data
+        return answer
+
+    def chat_events(
+        self,
+        message: str,
+        *,
+        session: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        agents: Sequence[str] = (),
+        images: Sequence[str] = (),
+        key: str | None = None,
+    ) -> Generator[tuple[str, dict[str, Any]]]:
+        """One turn as it happens: names of events and their data. A stream that breaks off is taken up again.
+
+        An agent of a group that fails is an `error` among the others' events; where nobody answers, it is raised at the end.
+        """
+        key = key or ids.uuid7()
+        said: dict[str, Any] = {"message": message, "session_id": session, "user": user, "agent_id": agent, "key": key}
+        said |= {"agents": list(agents), "images": list(images), "stream": True}
+        body = {name: value for name, value in said.items() if value not in (None, [])}
+        failed, answered, resume, last, left = None, False, "", 0, self._retries
+        while True:
+            asked = ("GET", resume, Who("", user, agent)) if resume else ("POST", "/api/chat", Who(""), body)
+            try:
+                for number, name, data in self.events(*asked, after=last):
+                    if name == "done":
+                        if failed and not answered:
+                            raise failed
+                        return
+                    last, left = number, self._retries if number > last else left
+                    resume, answered = data.get("resume", resume), answered or name == "message"
+                    if name == "error":
+                        failed = failed or error_of(data["type"], data["detail"], data["status"], {"key": key})
+                    yield name, data
+                raise self._silent("it ended the answer in the middle")
+            except NoServer:
+                if not left:
+                    raise
+                left -= 1
+            self._rest(left)
+
+    def _rest(self, left: int) -> None:
+        """Wait before a server that did not answer is asked again: longer each time, as it may be starting."""
+        time.sleep(min(0.1 * 4 ** (self._retries - left - 1), _LONGEST) * random.uniform(0.5, 1))
+
+    def _silent(self, problem: str) -> NoServer:
+        return NoServer(url=self.url, problem=problem)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -116,9 +194,37 @@ class Client:
         self.close()
 
 
-def _names(who: Who) -> dict[str, bytes]:
-    """Whose memory, as headers say it."""
-    return {name: value.encode() for name, value in (("X-Retain-User", who.user), ("X-Retain-Agent", who.agent)) if value}
+def _names(who: Who) -> tuple[dict[str, str], dict[str, str]]:
+    """Whose memory, as headers, or as parameters where a header would not carry the name exactly."""
+    headers, query = {}, {}
+    for name, value in (("user", who.user), ("agent", who.agent)):
+        if value is not None and value.isascii() and value.isprintable() and value == value.strip() != "":
+            headers[f"X-Retain-{name.title()}"] = value
+        elif value is not None:
+            query[name] = value.encode("utf-8", "replace").decode()
+    return headers, query
+
+
+def _said(body: Any, headers: dict[str, str]) -> bytes | None:
+    """A body as it is sent, and what it is among the headers."""
+    if body is None:
+        return None
+    headers["Content-Type"] = "application/json"
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def pause(said: str | None) -> float:
+    """How many seconds to wait, as a `Retry-After` says it: so many, or until a moment."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        seconds = float(said or 1)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(str(said)).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            seconds = 1.0
+    return min(max(0.0, seconds), _LONGEST)
 
 
 class AsyncClient:
@@ -131,6 +237,20 @@ class AsyncClient:
     def scope(self, user: str | None = None, agent: str | None = None) -> AsyncScope:
         """Whose memory, in the tenant that the key belongs to."""
         return AsyncScope(self.sync.scope(user, agent), self._hop)
+
+    async def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
+        """One turn with an agent: its answer. `heard` is told what happens meanwhile, in another thread."""
+        return await self._hop(self.sync.chat, message, heard=heard, **how)
+
+    async def chat_events(self, message: str, **how: Any) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """One turn as it happens, as the other client tells it."""
+        events = self.sync.chat_events(message, **how)
+        try:
+            while found := await self._hop(next, events, None):
+                yield found
+        finally:
+            with suppress(ValueError):  # its thread still waits for the next one, and ends with it
+                events.close()
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -155,12 +275,10 @@ def _call(client: Client, who: Who, way: Way, method: Callable[..., Any], given:
     else:
         response = client.send(way.method, path, who, {}, said)
     result = get_type_hints(method)["return"]
-    return response.content if result is bytes else None if result is NoneType else _read(result, response.json())
+    return response.content if result is bytes else None if result is NoneType else of_json(result, response.json())
 
 
 def _filled(path: str, name: str, value: str) -> str:
-    from urllib.parse import quote
-
     before, _, after = path.partition(f"{{{name}")
     return before + quote(value, safe="") + after.partition("}")[2]
 
@@ -225,7 +343,7 @@ class _RemoteScope(Scope):
         body["report"] = None if context is None else context.report.as_json()
         body = {name: value for name, value in body.items() if value is not None}
         found = self._client.send("POST", _OWN["save_turn"].route, self.who, {}, body).json()
-        return _read(get_type_hints(Scope.save_turn)["return"], found)
+        return of_json(get_type_hints(Scope.save_turn)["return"], found)
 
     def tools(self, names: Sequence[str] | None = None) -> Any:
         """Not over HTTP: a model reaches the server's tools by MCP, at /mcp."""
@@ -235,55 +353,27 @@ class _RemoteScope(Scope):
 _RemoteScope.search = _verb(_OWN["search"], Scope.search)  # type: ignore[method-assign]
 
 
-def _read(hint: Any, value: Any) -> Any:
-    """A JSON value as the record that it was."""
-    origin, inside = get_origin(hint), get_args(hint)
-    if value is None or hint is Any:
-        return value
-    if origin in (Union, UnionType):
-        return _read(next(part for part in inside if part is not NoneType), value)
-    if origin is Page:
-        return Page([_read(inside[0], one) for one in value["data"]], value["next"])
-    if origin in (list, Sequence):
-        return [_read(inside[0], one) for one in value]
-    if origin is tuple:
-        return tuple(value)
-    if origin in (dict, Mapping):
-        return {name: _read(inside[1], one) for name, one in value.items()}
-    if hint is datetime:
-        return datetime.fromisoformat(value)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _record(hint, value)
-    return value
-
-
-def _record(kind: type, value: Mapping[str, Any]) -> Any:
-    hints = get_type_hints(kind)
-    raw = {Message: "content", Item: "value"}.get(kind)
-    made = {one.name: _read(hints[one.name], value.get(one.name)) for one in fields(kind) if one.name != "raw"}
-    if raw:
-        made["raw"] = JsonText(json.dumps(value[raw], ensure_ascii=False, separators=(",", ":")))
-    return kind(**made)
-
-
 def _error(response: Any) -> RetainError:
     """The error that a problem stands for, as the library would have raised it."""
     try:
         said = response.json()
     except ValueError:
         said = {}
+    said = said if isinstance(said, dict) else {}
     name = "".join(part.title() for part in str(said.get("type", "")).rpartition("/")[2].split("-"))
     detail = str(said.get("detail") or f"The server answered {response.status_code}.")
+    if "location" in response.headers and response.status_code < 400:
+        detail = f"{detail} It wants to be asked at {response.headers['location']}: give the client that address."
     return error_of(
         name, detail, response.status_code, {name: said[name] for name in ("field", "request_id") if name in said}
     )
 
 
 def error_of(name: str, detail: str, status: int, details: dict[str, Any]) -> RetainError:
-    """An error of the library by its name, as a server tells it."""
+    """An error of the library by its name, as a server tells it; else by its status."""
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, RetainError)):
-        kind = RetainError
+        kind = _STATUSES.get(status, Invalid if 400 <= status < 500 else RetainError)
     error: RetainError = kind.__new__(kind)
     Exception.__init__(error, detail)
     error.details, error.status = details, status

@@ -9,15 +9,13 @@ from retain import ids
 from retain.chat import turn, wire
 from retain.chat.event import Event
 from retain.chat.session import enter
-from retain.client import Client, error_of
-from retain.errors import Unreachable
+from retain.client import Client
 from retain.kinds.kind import Who
 from retain.kinds.sessions import Session
 from retain.memory import Memory, Scope
 
 Heard = Callable[[str, Mapping[str, Any]], None]
 """Who is told what happens: the name of an event, and its data."""
-_TRIES = 3
 
 
 class Here:
@@ -69,25 +67,5 @@ class There:
 
     def say(self, text: str, heard: Heard) -> Mapping[str, Any]:
         """Say something, and tell what happens until there is an answer; a stream that breaks off is taken up again."""
-        session, key = self.session, ids.uuid7()
-        who = Who("", session.user, session.agent)
-        body = {"message": text, "session_id": session.id, "key": key, "stream": True}
-        answer: Mapping[str, Any] = {}
-        last = 0
-        for left in reversed(range(_TRIES)):
-            how = ("GET", wire.resume(session.id, key)) if last else ("POST", "/api/chat")
-            try:
-                for number, name, data in self._client.events(*how, who, None if last else body, after=last):
-                    last = number
-                    heard(name, data)
-                    if name == "message":
-                        answer = data
-                    elif name == "error":
-                        raise error_of(data["type"], data["detail"], data["status"], {"key": key})
-                    elif name == "done":
-                        return answer
-                raise Unreachable(problem=f"{self._client.url} ended the answer in the middle")
-            except Unreachable:
-                if not left:
-                    raise
-        raise AssertionError("the last try answers or raises")
+        one = self.session
+        return self._client.chat(text, session=one.id, user=one.user, agent=one.agent, heard=heard)
