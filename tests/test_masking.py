@@ -199,9 +199,10 @@ def write_everywhere(memory: Memory, secret: str) -> None:
     me.refs.add(f"long {secret}", f"about {secret}", metadata={"m": secret})
     me.refs.add({"json": [secret]}, "as json")
     me.refs.prepare.keep(me.refs.prepare(io.BytesIO(f"line\n{secret}\n".encode()), "piped"))
-    me.refs.capture(f"{secret} " + "word " * 2000, source=f"login {secret}", session=session.id)
+    line = me.refs.capture(f"{secret} " + "word " * 2000, source=f"login {secret}", session=session.id)
+    me.notes.append(f"The agent was told: {line}")
     me.knowledge.add(f"title {secret}", f"# Head\n\nbody {secret}")
-    me.interactions.add("chat", "m", latency_ms=1.0, parameters={"p": secret}, error=f"failed: {secret}")
+    me.interactions.add(f"by {secret}", f"m {secret}", latency_ms=1.0, parameters={"p": secret}, error=f"failed: {secret}")
     me.save_turn(session.id, [{"role": "user", "content": secret}, {"role": "assistant", "content": f"{secret} " * 300}])
     for tool in me.tools(["save_to_core", "manage_long_term_memory", "store_memory"]):
         named = {
@@ -256,6 +257,43 @@ def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(open_me
         assert "github-token" in str(error.value)
         assert GITHUB not in str(error.value)
     assert GITHUB.encode() not in kept(memory)
+
+
+@one_engine
+@pytest.mark.parametrize("mode", ["mask", "reject"])
+def test_a_name_with_a_secret_in_it_is_refused(open_memory: Callable[..., Memory], mode: str) -> None:
+    """A name that is masked would name another thing: so it is refused, where a thing is made."""
+    memory = open_memory(secrets=mode)
+    me = memory.scope("acme", "ada", "scout")
+    session = me.sessions.add()
+    writes: list[tuple[str, Callable[[], object]]] = [
+        ("key", lambda: me.state.set(GITHUB, 1)),
+        ("key", lambda: me.messages.append(session.id, "user", "x", key=GITHUB)),
+        ("key", lambda: me.refs.add("x", "y", key="key-" + "0a" * 16)),
+        ("id", lambda: me.sessions.add(GITHUB)),
+        ("name", lambda: me.agents.add(GITHUB)),
+        ("tools", lambda: me.agents.add("other", tools=[GITHUB])),
+        ("board", lambda: me.entries.share(GITHUB, ["scout"])),
+        ("agents", lambda: me.entries.share("plans", ["scout", GITHUB])),
+        ("entries[0].id", lambda: me.entries.add_many([{"content": "x", "id": GITHUB}])),
+        ("path", lambda: me.knowledge.add("title", "text", path=f"docs/{GITHUB}.md")),
+        ("author", lambda: me.messages.append(session.id, "assistant", "x", author=GITHUB)),
+        ("type", lambda: me.refs.add("x", "y", type=GITHUB)),
+    ]
+    for field, write in writes:
+        with pytest.raises(Invalid) as error:
+            write()
+        assert error.value.field == field
+        assert GITHUB not in str(error.value)
+    assert GITHUB.encode() not in kept(memory)
+
+
+@one_engine
+def test_the_name_of_a_thing_that_was_made_before_still_finds_it(open_memory: Callable[..., Memory]) -> None:
+    open_memory().scope("acme", "ada").state.set(GITHUB, 1)
+    me = open_memory(secrets="reject").scope("acme", "ada")
+    assert me.state.get(GITHUB).value == 1
+    me.state.remove(GITHUB)
 
 
 @one_engine

@@ -34,8 +34,8 @@ class JsonText(str):
     """Text that already is JSON, to be kept byte for byte."""
 
 
-def key(value: str, field: str) -> str:
-    """An id or key, unchanged, or an error that says what is wrong with it."""
+def key(value: str, field: str, secrets: Mode = "off") -> str:
+    """An id or key, unchanged, or an error that says what is wrong with it; a secret in a new one is refused, not masked."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     if not value or value.isspace():
@@ -46,7 +46,7 @@ def key(value: str, field: str) -> str:
         raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
         raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
-    return value
+    return value if secrets == "off" else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
 
 
 def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:

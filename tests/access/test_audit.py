@@ -13,7 +13,7 @@ import pytest
 from retain import Memory
 from retain.access import audit
 from retain.errors import Invalid
-from tests.conftest import Now, server_url
+from tests.conftest import Now, one_engine, server_url
 
 ATTEMPTS = (
     "update audit set who = 'somebody else' where tenant = :tenant",
@@ -57,6 +57,16 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
     for wrong in ({"limit": 0}, {"limit": 10_000}, {"after": "x"}, {"who": ""}):
         with pytest.raises(Invalid):
             audit.listed(log, "acme", **wrong)
+
+
+@one_engine
+def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> None:
+    """S13: what is in the log stays for good."""
+    secret = "gh" + "p_" + "a1" * 18
+    memory.database.write("acme", lambda tx: audit.add(tx, "ci", "state_set", f"state user:ada {secret}"))
+    (deed,) = audit.listed(memory.database, "acme")
+    assert deed.subject == "state user:ada [secret: github-token …a1a1]"
+    assert memory.database.read("acme", audit.broken) == []
 
 
 def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:

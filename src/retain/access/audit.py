@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retain import canonical, clock
+from retain import canonical, clock, masking
 from retain.kinds.kind import Check, Page, cut, unpack
 from retain.storage.database import Database, Row, Transaction
 
@@ -57,7 +57,8 @@ def add(
     """Put something that is done in this transaction on record; the last thing in it, because others wait from here on."""
     tx.lock("select 1 from tenants where tenant = :tenant")
     number, chain = tx.one(_LAST) or (0, "")
-    said = (number + 1, tx.now, who[:512], what, subject[:_MOST_SUBJECT], before, after, secrets, request_id[:200])
+    about = masking.mask(subject[:_MOST_SUBJECT])  # whatever the setting says: what is here stays for good
+    said = (number + 1, tx.now, who[:512], what, about, before, after, secrets, request_id[:200])
     names = ("number", "at", "who", "what", "subject", "before", "after", "secrets", "request_id")
     values = dict(zip(names, said, strict=True))
     del values["at"]

@@ -140,12 +140,12 @@ class Agents(Kind):
 
     def _values(self, *, name: str, tools: Sequence[str] | None, **texts: str | None) -> dict[str, str | None]:
         most = self._settings.max_attributes_bytes
-        canonical.key(name, "name")
+        secrets = self._settings.secrets
+        canonical.key(name, "name", secrets)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
-        secrets = self._settings.secrets
         checked: dict[str, str | None] = {
             field: None if value is None else canonical.text(value, field, most, secrets) for field, value in texts.items()
         }
-        names = None if tools is None else [canonical.key(tool, "tools") for tool in tools]
+        names = None if tools is None else [canonical.key(tool, "tools", secrets) for tool in tools]
         return {**checked, "name": name, "tools": None if names is None else canonical.dump(names, "tools", most)}

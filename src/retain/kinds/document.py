@@ -119,6 +119,8 @@ def guarded(made: Source, secrets: Mode) -> Source:
     """A document as it may be written."""
     if secrets == "off":
         return made
+    if made.path:
+        canonical.key(made.path, "path", secrets)
     title = masking.guard(made.title, "title", secrets)
     return replace(made, title=title, read=lambda: _guarded(made.read(), secrets))
 

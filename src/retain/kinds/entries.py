@@ -154,10 +154,10 @@ class Entries(Kind):
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
-        canonical.key(board, "board")
+        canonical.key(board, "board", self._settings.secrets)
         if isinstance(agents, str) or not isinstance(agents, Sequence) or not agents:
             raise Invalid(field="agents", problem="must be a list of names that is not empty")
-        wanted = sorted({canonical.key(agent, "agents") for agent in agents})
+        wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in agents})
 
         def work(tx: Transaction) -> dict[str, Sequence[str]]:
             tx.run(
@@ -267,7 +267,7 @@ class Entries(Kind):
     def _said(self, content: str, kind: EntryKind, board: str | None = None) -> Entry | Answer:
         """What the agent says is kept as its own, whoever the scope is for."""
         if self._who.agent is None:
-            return {"error": "There is no agent here whose memory this could be."}
+            return {"error": "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."}
         try:
             return self._add(content, kind, board, "agent")
         except TooLarge as error:

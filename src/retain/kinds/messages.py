@@ -190,7 +190,7 @@ class Messages(Kind):
             canonical.whole(expected_last_seq, "expected_last_seq")
         if key is None:
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
-        canonical.key(key, "key")
+        canonical.key(key, "key", self._settings.secrets)
         hashed = digest(rows)
         with suppress(Seen):
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)), safe=True)
@@ -345,7 +345,7 @@ def row(
     return {
         "role": role,
         "content": raw,
-        "author": None if author is None else canonical.key(author, where + "author"),
+        "author": None if author is None else canonical.key(author, where + "author", settings.secrets),
         "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
         "tokens": size,
         "said": index.said(role, value),

@@ -77,8 +77,8 @@ class Preparing:
         limit, secrets = self._home.settings.max_attributes_bytes, self._home.settings.secrets
         given = {"source": source, "status": status, "description": description}
         source, status, description = (canonical.text(said, field, limit, secrets) for field, said in given.items())
-        canonical.key(type, "type")
-        if key is not None and not placeholder.is_key(canonical.key(key, "key")):
+        canonical.key(type, "type", secrets)
+        if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
             raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
         told = canonical.dump(reference.an_object(metadata) | reference.origin(source, status), "metadata", limit, secrets)
         pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes, secrets)
@@ -244,7 +244,7 @@ class Refs(Kind):
         """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
         canonical.key(key, "key")
         if type is not None:
-            canonical.key(type, "type")
+            canonical.key(type, "type", self._settings.secrets)
         line = None if summary is None else reference.one_line(summary, _MOST_SUMMARY, self._settings.secrets)
         if line == "":
             raise Invalid(field="summary", problem="must not be blank")

@@ -82,7 +82,7 @@ class Sessions(Kind):
     def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
-        new = ids.uuid7() if id is None else canonical.key(id, "id")
+        new = ids.uuid7() if id is None else canonical.key(id, "id", self._settings.secrets)
         values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
 
         def work(tx: Transaction) -> Session:
