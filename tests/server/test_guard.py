@@ -18,6 +18,7 @@ from retain import Memory
 from retain.access.keys import Keys
 from retain.errors import SettingsError
 from retain.server.app import create_app
+from retain.server.exchange import MOST_PARTS
 from retain.server.guard import Guard
 from retain.settings import Settings
 
@@ -521,3 +522,29 @@ def test_the_rate_holds_in_a_real_app() -> None:
         assert found[-1].status_code == 429
         assert found[-1].headers["Content-Type"] == "application/problem+json"
         assert int(found[-1].headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"x":[' + b"[]," * MOST_PARTS + b"[]]}", 413),
+        (b'{"x":[' + b"{}," * MOST_PARTS + b"{}]}", 413),
+        (b'{"x":"' + b"[{" * MOST_PARTS + b'"}', 200),
+        (b'{"x":"' + rb"\"\\" + b"[{" * MOST_PARTS + rb"\\" + b'"}', 200),
+        (b'["\\\\",' + b"[]," * MOST_PARTS + b'"\\"["]', 413),
+    ],
+    ids=["lists", "objects", "a text", "a text with quotes", "texts with quotes around lists"],
+)
+@pytest.mark.parametrize("size", [1 << 30, 1 << 16], ids=["whole", "in pieces"])
+def test_a_body_of_very_many_lists_is_refused_before_it_is_read(body: bytes, status: int, size: int) -> None:
+    """S2: a body within the limit keeps nobody waiting for seconds."""
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    guard = guarded(fine, max_body_bytes=8 << 20)
+    scope = request(method="POST", content_length=str(len(body)), content_type="application/json")
+    found, _, said = asyncio.run(call(guard, scope, receive))
+    assert found == status
+    assert status == 200 or b"lists and objects" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,10 @@ SECURITY = (
 PRIVATE = ("/api", "/agent", "/mcp", "/metrics")
 BYTES_PER_SECOND = 64 << 10
 """A body may take `request_seconds`, and a second more for each so many bytes that have come."""
+MOST_PARTS = 200_000
+"""The most lists and objects in a body: a million of them fit into 3 MB, and would keep everybody waiting for seconds."""
+_MOST_TEXTS = 1_000_000
+_TEXT = re.compile(rb'"[^"]*"')
 LINGER_SECONDS = 1.0
 """So long a body that was refused is read and dropped: a connection closed at once would take the answer with it."""
 _NO_STORE = (b"cache-control", b"no-store")
@@ -67,6 +72,7 @@ class Exchange:
         "hear",
         "limit",
         "over",
+        "parts",
         "peer",
         "size",
         "state",
@@ -89,6 +95,8 @@ class Exchange:
         """The page of another origin, that may call us."""
         self.digest: bytes | None = None
         self.limit = 0
+        self.parts: list[bytes] | None = None
+        """The body so far, where it is JSON."""
         self.state = scope["state"]
         """What is noted of the request; a principal, once somebody was let in."""
         self.peer: str = (scope.get("client") or ("",))[0]
@@ -111,6 +119,13 @@ class Exchange:
             if self.size > self.limit:
                 await self.refuse(self.too_large())
                 return _DISCONNECT
+            if self.parts is not None:
+                self.parts.append(message.get("body", b""))
+                if self._whole and crowded(self.parts):
+                    said = f"The body has more than {MOST_PARTS:,} lists and objects: send less at once."
+                    await self.refuse(Refused(413, said))
+                    return _DISCONNECT
+                self.parts = None if self._whole else self.parts
         return message
 
     async def send(self, message: Message) -> None:
@@ -162,6 +177,17 @@ class Exchange:
         if self.cross:
             dressed += [(b"access-control-allow-origin", self.cross.encode()), _EXPOSED, (b"vary", b"Origin")]
         return dressed
+
+
+def crowded(parts: list[bytes]) -> bool:
+    """Whether JSON has too many lists and objects to be read while others wait; brackets inside of texts do not count."""
+    if sum(part.count(b"[") + part.count(b"{") for part in parts) <= MOST_PARTS:
+        return False
+    plain = b"".join(parts).replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 2 * _MOST_TEXTS:
+        return True
+    plain = _TEXT.sub(b"", plain)
+    return plain.count(b"[") + plain.count(b"{") > MOST_PARTS
 
 
 Learn = Callable[[Exchange, int], None]

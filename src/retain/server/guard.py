@@ -175,7 +175,9 @@ class Guard:
             return False
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise Refused(415, "Content-Encoding: a body is sent as it is here, not compressed.", closes=True)
-        exchange.limit = self._limit(scope["path"], headers)
+        upload = self._upload(scope["path"], headers)
+        exchange.limit = upload or self.settings.max_body_bytes
+        exchange.parts = None if upload else []
         if length is not None:
             if not length.isdigit():
                 raise Refused(400, "Content-Length: must be a number of bytes.", closes=True)
@@ -183,13 +185,13 @@ class Guard:
                 raise exchange.too_large()
         return True
 
-    def _limit(self, path: str, headers: Mapping[bytes, bytes]) -> int:
-        """The largest body: contents as they are may be large, since they need not be held in memory; JSON may not."""
+    def _upload(self, path: str, headers: Mapping[bytes, bytes]) -> int:
+        """How large a content may be that comes as it is, since it need not be held in memory; 0 for JSON, which must."""
         if headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower() != b"application/json":
             for prefix, limit in self._uploads:
                 if path.startswith(prefix):
                     return limit
-        return self.settings.max_body_bytes
+        return 0
 
 
 def install(app: FastAPI) -> None:
@@ -204,10 +206,9 @@ def install(app: FastAPI) -> None:
 
     @asynccontextmanager
     async def room() -> AsyncIterator[None]:
-        # As many threads as requests are let in, so that none waits for a thread: that wait would have no end, while the one
-        # for a database's connection has (503 after two seconds), and embedded writes that wait together share one commit.
-        # Requests that wait for a model or for news have as many again, and take none from the others. A thread that was
-        # not needed for a while ends.
+        # The framework's own threads, for what is no verb: looking at keys, uploads, MCP, chats. As many as requests
+        # are let in, those that wait for a model or for news with them, so that none waits for a thread. Verbs have others
+        # (threads.py): few, since the database is what they wait for, and apart from those where verbs wait for models.
         to_thread.current_default_thread_limiter().total_tokens = 2 * guard.settings.max_in_flight + 8
         yield
 

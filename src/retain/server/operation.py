@@ -34,7 +34,8 @@ from retain.server import problem
 from retain.server.answers import rendered, response
 from retain.server.door import Door
 from retain.server.shapes import Whose, messages
-from retain.server.threads import in_thread
+from retain.server.threads import in_thread, patient
+from retain.settings import Settings
 
 ONCE, IF_MATCH, IF_NONE_MATCH = b"idempotency-key", b"if-match", b"if-none-match"
 JSON = b"application/json"
@@ -79,6 +80,8 @@ class Operation:
         self._versioned = "if_version" in known
         self._messages = "messages" in known
         self._recorded = recorded(door.memory.settings, way.name, reads=way.needs == "read")
+        settings = door.memory.settings
+        self.in_thread = patient(max(1, settings.max_in_flight // 2)) if waits(way, settings) else in_thread
         self._as_it_is: tuple[Callable[[Any], Any], Do] | None = None
 
     def take_as_it_is(self, said: type[BaseModel], do: Do) -> None:
@@ -129,7 +132,7 @@ class Operation:
 
     async def run(self, call: Call) -> Response:
         """Do the verb, in a thread, and answer with what it returns."""
-        answer = await in_thread(self.done, call)
+        answer = await self.in_thread(self.done, call)
         return response(answer, call.headers.get(IF_NONE_MATCH, b"").decode("latin-1") if self.way.method == "GET" else None)
 
     def done(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> Answer:
@@ -187,6 +190,15 @@ class OperationRoute(APIRoute):
             return super().matches(scope)
         except ValueError:  # more digits than Python reads
             raise HTTPException(404) from None
+
+
+def waits(way: Way, settings: Settings) -> bool:
+    """Whether a verb may call a model, which takes as long as that takes."""
+    if way.kind == "refs" and way.verb in ("add", "capture"):
+        return settings.ref_describe == "model"
+    if way.verb in ("search", "context"):
+        return settings.embedder == "service"
+    return way.name in ("summaries_fold", "consolidations_propose")
 
 
 def lists_of(said: type[BaseModel]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI
@@ -16,7 +17,7 @@ from retain.kinds.turns import Turn
 from retain.memory import Scope
 from retain.server.answers import rendered, response
 from retain.server.door import Door
-from retain.server.operation import Call
+from retain.server.operation import Call, Operation
 from retain.server.routes import add_way
 from retain.server.shapes import STRICT, Used, asked, method_of
 from retain.server.threads import in_thread
@@ -57,7 +58,8 @@ def add(app: FastAPI, door: Door) -> None:
         text=(bool, Field(False, description="The context as plain text, too.")),
         whole=(bool, Field(False, description="All that the library's Context has, too.")),
     )
-    add_way(app, door, context, wanted, ContextAnswer).do = _context
+    assembling = add_way(app, door, context, wanted, ContextAnswer)
+    assembling.do = partial(_context, assembling)
 
     save = ways["save_turn"]
     method = method_of(save, kinds)
@@ -91,7 +93,7 @@ def _report(given: ReportShape) -> Report:
     return Report(given.budget, given.tokens, items, left_out, given.shares)
 
 
-async def _context(call: Call) -> Response:
+async def _context(operation: Operation, call: Call) -> Response:
     text, whole = call.named.pop("text", False), call.named.pop("whole", False)
 
     def assembled() -> Any:
@@ -103,4 +105,4 @@ async def _context(call: Call) -> Response:
             answer["whole"] = found.as_json()
         return rendered(answer)
 
-    return response(await in_thread(assembled))
+    return response(await operation.in_thread(assembled))
