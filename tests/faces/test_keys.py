@@ -42,6 +42,20 @@ def test_as_json_it_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (made["permissions"], made["expires_at"]) == (["read", "write"], None)
 
 
+def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_who_may_open_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, more, closes, warns in (
+        ("a", ["--json"], True, True),
+        ("b", [], False, False),
+        ("c", ["--permissions", "admin"], True, False),
+    ):
+        where = ["--database", f"sqlite:///{tmp_path}/{'a' if name == 'b' else name}.db"]
+        assert main(["keys", "create", name, *more, *where]) == 0
+        told = capsys.readouterr().err
+        assert ("every request to its server needs a key" in told, "WARNING" in told) == (closes, warns), name
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retain.access.keys import Keys, chosen
+from retain.access.keys import Key, Keys, chosen
 from retain.errors import Invalid
 from retain.faces.command import Arguments, on_record, open_memory
 from retain.faces.render import as_json, plain, show
@@ -35,6 +35,10 @@ REVOKE_EXAMPLE = "retain keys revoke berdwsoyovifmg7h --tenant acme"
 REVOKE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "id": {"metavar": "ID", "help": "the key's id, as `retain keys list` shows it"}
 }
+_FIRST = "This is the first key of this database: from now on every request to its server needs a key, on this machine too."
+_NO_ADMIN = """
+WARNING: it is no admin's, and there is no other: nobody can make or revoke keys, or see the audit log, over HTTP.
+`retain keys create NAME --permissions read,write,delete,admin` makes a key that can."""
 
 
 def create(arguments: Arguments) -> int:
@@ -42,6 +46,7 @@ def create(arguments: Arguments) -> int:
     allowed = chosen(word.strip() for word in arguments.permissions.split(",") if word.strip())
     with open_memory(arguments, create=True) as memory:
         tenant = _tenant(arguments, memory)
+        first = not Keys(memory.database).any()
         keys = _attended(memory, tenant, "keys_create", {"name": arguments.name})
         key, text = keys.create(
             tenant,
@@ -53,13 +58,19 @@ def create(arguments: Arguments) -> int:
         )
     if arguments.json:
         show({**as_json(key), "key": text}, json_wanted=True)
-        return 0
-    print(text)
+    else:
+        print(text)
+        _tell(key, tenant)
+    if first:
+        print(_FIRST + ("" if "admin" in key.permissions else _NO_ADMIN), file=sys.stderr)
+    return 0
+
+
+def _tell(key: Key, tenant: str) -> None:
     whose = "".join(f", for the {name} {one}" for name, one in (("user", key.user), ("agent", key.agent)) if one is not None)
     until = f" until {key.expires_at:%Y-%m-%d}" if key.expires_at else ""
     said = f"(key {key.id} of tenant {tenant}: {', '.join(key.permissions)}{whose}{until}; it is not shown again)"
     print(plain(said), file=sys.stderr)
-    return 0
 
 
 def list_(arguments: Arguments) -> int:
