@@ -203,7 +203,11 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
 def test_a_tool_says_what_a_model_can_do_about_it(memory: Memory, me: Scope, name: str) -> None:
     """J3: no agent, blank, too long, and arguments that it does not have."""
     nobody = memory.scope("acme", "ada")
-    assert tool(nobody, name).call({"content": "x"}) == {"error": "There is no agent here whose memory this could be."}
+    answer = tool(nobody, name).call({"content": "x"})
+    assert isinstance(answer, dict)
+    assert "no agent here" in answer["error"]
+    assert "X-Retain-Agent" in answer["error"]
+    assert "--agent" in answer["error"]
     assert tool(me, name).call({"content": " \n"}) == {"error": "The content must not be blank."}
     assert tool(me, name).call({"content": "😀" * 10_001}) == {
         "error": "The content has 10001 characters and may have 10000: shorten or split it."

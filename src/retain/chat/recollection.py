@@ -11,8 +11,9 @@ from retain.search.find import Hit
 
 NO_MODEL = "No model is set"
 _HEAD = (
-    f"{NO_MODEL}, so this was written without one. Your message is kept. For an answer, set `model` and `base_url` "
-    "(RETAIN_MODEL and RETAIN_BASE_URL in the environment), and start again."
+    f"{NO_MODEL}, so this was written without one. Your message is kept. For an answer, set `model` and `base_url` in "
+    "the settings, and start again: in retain.yaml, or as RETAIN_MODEL and RETAIN_BASE_URL in the environment, for the "
+    "server and the command line; in Python with Memory.open(settings=Settings(model=…, base_url=…))."
 )
 _MOST, _TOKENS = 10, 60
 

@@ -33,7 +33,8 @@ from retain.talk.content import Content
 from retain.talk.message import NewMessage
 
 EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
-4 conflict · 5 the database · 6 the settings · 7 a model · 130 stopped"""
+4 conflict · 5 the database · 6 the settings · 7 a model ·
+8 not allowed: no key, a wrong one, or too many requests · 130 stopped"""
 SCOPE = {
     "tenant": "the tenant (default: the setting)",
     "user": "the user; without one, every user of the tenant",
