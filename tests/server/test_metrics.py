@@ -17,6 +17,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from retain import Memory
+from retain.access.keys import Keys
+from retain.errors import Unreachable
 from retain.models import Completion
 from retain.models.watch import Call
 from retain.server import metrics
@@ -144,6 +146,48 @@ def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
     assert calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code == 403
     stranger = calling(None)
     assert stranger.get("/metrics").status_code == 401
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_scraper_is_known_while_the_database_is_away(
+    app: FastAPI, calling: Calling, operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """What was good stays good for a while; nobody else comes in, with or without a key."""
+    assert operator.get("/metrics").status_code == 200
+    other, stranger = calling(memory.settings.tenant), calling(None)
+    app.state.door.forget()
+
+    def away(*given: object, **named: object) -> None:
+        raise Unreachable(problem="a test")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(memory.database, "read", away)
+        assert operator.get("/metrics").status_code == 200
+        assert other.get("/metrics").status_code == 503
+        assert stranger.get("/metrics").status_code in (401, 503)
+    keys = Keys(memory.database)
+    for key in keys.list(memory.settings.tenant):
+        keys.revoke(memory.settings.tenant, key.id)
+    app.state.door.forget()
+    assert operator.get("/metrics").status_code == 401
+    app.state.door.forget()
+    monkeypatch.setattr(memory.database, "read", away)
+    assert operator.get("/metrics").status_code == 503
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_what_cannot_be_counted_is_done_all_the_same(
+    app: FastAPI, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """A write that is committed is not answered with 500."""
+
+    def broken(*given: object, **named: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app.state.metrics, "model", broken)
+    monkeypatch.setattr(app.state.metrics, "operation", broken)
+    asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
+    assert http.post("/api/interactions", json=asked).status_code == 201
 
 
 def test_on_this_machine_without_keys_they_are_open(engine: str, calling: Calling) -> None:

@@ -7,6 +7,7 @@ is one operation.
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from retain.server.background import Background
 from retain.server.metrics import Metrics
 from retain.tool import Answer, Tool
 
+_log = logging.getLogger("retain.observe")
 _APPENDS = ("messages.append", "messages.extend", "save_turn")
 _CALLS = ("interactions.add", "save_turn")
 
@@ -97,11 +99,14 @@ class Observer:
                 raise
             finally:
                 _inside.verb = False
-                seen(name, outcome, time.perf_counter() - started, found)
-                if writes and outcome == "ok":
-                    wake((self.who if scoped else self._who).tenant)
-                    if name in _CALLS:
+                try:
+                    if writes and outcome == "ok":
+                        wake((self.who if scoped else self._who).tenant)
+                    seen(name, outcome, time.perf_counter() - started, found)
+                    if outcome == "ok" and name in _CALLS:
                         used(name, given, named)
+                except Exception as error:  # what was done is done: whoever asked for it must not be told otherwise
+                    _log.error("%s could not be counted", name, exc_info=error)
 
         return observed
 

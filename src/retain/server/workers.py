@@ -160,7 +160,7 @@ class Workers:
 
 def _pause(failures: int) -> float:
     """How long to wait before the next start; the number may be as large as hours of failures make it."""
-    return min(0.1 * 2 ** min(failures, 10), _LONGEST_PAUSE)
+    return min(0.1 * (1 << min(failures, 10)), _LONGEST_PAUSE)
 
 
 def _say(pipe: int) -> None:
