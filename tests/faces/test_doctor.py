@@ -63,11 +63,45 @@ def test_all_is_well(look: Doctor, engine: str) -> None:
 
 
 def test_there_is_no_database(look: Doctor, engine: str, tmp_path: Path) -> None:
-    other = f"sqlite:///{tmp_path}/none.db" if engine == "sqlite" else "postgresql://nobody@127.0.0.1:9/none"
+    other = f"sqlite:///{tmp_path}/no/none.db" if engine == "sqlite" else "postgresql://nobody@127.0.0.1:9/none"
     status, found = look(make=False, database=other)
     assert status == 1
     assert found["database"][0]["state"] == "problem"
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_path: Path) -> None:
+    status, found = look(make=False, database=f"sqlite:///{tmp_path}/none.db")
+    assert (status, found["database"][0]["state"], "server" in found) == (0, "ok", True)
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
+    _, found = look(auth="keys")
+    assert (found["keys"][0]["state"], "nobody comes in" in found["keys"][0]["found"]) == ("warning", True)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_vectors_of_a_service_can_be_behind_too(look: Doctor, engine: str, url: str) -> None:
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        memory.scope("acme", "ada", "scout").entries.add("My sister lives in Graz.")
+    given = {"embedder": "service", "embedding_model": "e", "embedding_base_url": "http://127.0.0.1:9/v1"}
+    assert "not looked at" in look(make=False, **given)[1]["vectors"][0]["found"]
+    _, found = look(make=False, embedding_dimensions=8, **given)
+    assert found["vectors"][0]["found"].startswith("1 are due")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_look_that_breaks_is_a_finding(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any) -> Any:
+        raise ZeroDivisionError("a test")
+
+    monkeypatch.setattr(doctor, "_called", broken)
+    status, found = look("--models", model="small", base_url="http://127.0.0.1:9/v1")
+    assert (status, found["models"][0]["state"], "server" in found) == (1, "problem", True)
+    assert "ZeroDivisionError" in found["models"][0]["found"]
 
 
 def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
@@ -115,7 +149,8 @@ def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engi
 
 
 @one_engine
-def test_what_listens_on_the_port(look: Doctor, engine: str) -> None:
+def test_what_listens_on_the_port(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of this machine's is not asked about it."""
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
         "not ready": (503, "application/problem+json", b"{}"),
@@ -133,6 +168,8 @@ def test_what_listens_on_the_port(look: Doctor, engine: str) -> None:
         def log_message(self, *_: Any) -> None:
             pass
 
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         seen = {}

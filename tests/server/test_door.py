@@ -20,12 +20,13 @@ from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from retain import Memory
+from retain.access.keyless import loopback
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS, Principal
 from retain.errors import Busy, Invalid, SettingsError, Unauthorized
 from retain.server import door as doors
 from retain.server.app import create_app
-from retain.server.door import Door, loopback, refuse_open
+from retain.server.door import Door, refuse_open
 from tests.access.test_tokens import KEYS, signed, written
 from tests.conftest import SETTINGS, one_engine
 from tests.server.conftest import HERE, URL, Calling

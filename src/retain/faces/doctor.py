@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 from retain import clock
+from retain.access.keyless import loopback, may_be_open
 from retain.access.keys import Keys
 from retain.errors import RetainError
 from retain.faces.command import Arguments, version
@@ -22,7 +24,7 @@ from retain.search.embed import checked
 from retain.search.service import ServiceEmbedder
 from retain.settings import Settings
 from retain.storage import leases
-from retain.storage.connect import embedded
+from retain.storage.connect import embedded, in_memory
 from retain.storage.database import EVERY_TENANT
 from retain.work.embed import lag
 
@@ -81,24 +83,42 @@ def _looked(arguments: Arguments) -> Iterator[Seen]:
         return
     yield from _settings(settings)
     yield from _extras(settings)
+    if _is_fresh(settings):
+        yield Seen(
+            "database", "ok", f"there is none yet at {settings.shown('database')}", "the first write, or `retain serve`"
+        )
+        yield from _guarded(_port, settings)
+        return
     try:
         memory = Memory.open(settings=settings, migrate_up=False, create=False)
     except RetainError as error:
         yield Seen("database", "problem", str(error), "see `database` in the settings: `retain config show`")
     else:
         with memory:
-            for look in (_database, _schema, _clock, _disk, _health, _embedder, _keys):
+            for look in (_database, _schema, _clock, _disk, _health, _keys):
                 yield from _guarded(look, memory)
-            yield from _models(memory, arguments.models)
-    yield from _port(settings)
+            for look_or_call in (_embedder, _models):
+                yield from _guarded(look_or_call, memory, arguments.models)
+    yield from _guarded(_port, settings)
 
 
-def _guarded(look: Callable[[Memory], Iterator[Seen]], memory: Memory) -> Iterator[Seen]:
+def _guarded(look: Callable[..., Iterator[Seen]], *given: Any) -> Iterator[Seen]:
     """What one look finds; a look that fails is a finding, and not the end of the others."""
     try:
-        yield from look(memory)
+        yield from look(*given)
     except RetainError as error:
         yield Seen(look.__name__.strip("_"), "problem", str(error), "the message says what to do")
+    except Exception as error:
+        said = f"it cannot be looked at: {type(error).__name__}: {error}"
+        yield Seen(look.__name__.strip("_"), "problem", said, "this is a mistake in retain: report it")
+
+
+def _is_fresh(settings: Settings) -> bool:
+    """Whether nothing was written yet, in a folder where it can be."""
+    if in_memory(settings) or not settings.database.startswith("sqlite:///"):
+        return False
+    file = Path(settings.database.removeprefix("sqlite:///"))
+    return not file.exists() and os.access(file.parent, os.W_OK | os.X_OK)
 
 
 def _settings(settings: Settings) -> Iterator[Seen]:
@@ -124,7 +144,7 @@ def _settings(settings: Settings) -> Iterator[Seen]:
             "name each page and each host: any page could read every memory",
         ),
         (
-            settings.workers > 1 and settings.database in ("memory:", "sqlite:///:memory:"),
+            settings.workers > 1 and in_memory(settings),
             "problem",
             f"{settings.workers} workers, and a database in memory",
             "each would have its own: use a file, or one worker",
@@ -217,17 +237,22 @@ def _health(memory: Memory) -> Iterator[Seen]:
         yield Seen("health", "ok", f"{len(findings)} checks of the engine are well", "`retain verify` proves the rest")
 
 
-def _embedder(memory: Memory) -> Iterator[Seen]:
+def _embedder(memory: Memory, call: bool) -> Iterator[Seen]:
     embedder = memory.home.embedder
     if embedder is None:
         yield Seen("embedder", "ok", "none: search goes by words alone")
         return
     if isinstance(embedder, ServiceEmbedder):
-        yield Seen("embedder", "ok", f"a service: {memory.settings.embedding_model}", "--models calls it once")
+        yield Seen(
+            "embedder", "ok", f"a service: {memory.settings.embedding_model}", "" if call else "--models calls it once"
+        )
+        if not call and not memory.settings.embedding_dimensions:  # whose vectors these are, the service alone knows
+            yield Seen("vectors", "ok", "not looked at: the service must be asked first", "--models asks it")
+            return
     else:
         vectors = checked(embedder, ["hello"])
         yield Seen("embedder", "ok", f"{embedder.identity}, {len(vectors[0])} dimensions")
-        yield from _lag(memory)
+    yield from _lag(memory)
 
 
 def _lag(memory: Memory) -> Iterator[Seen]:
@@ -246,13 +271,18 @@ def _keys(memory: Memory) -> Iterator[Seen]:
         return
     any_keys = Keys(memory.database).any()
     opened = settings.jwt_issuer or any_keys
-    if _loopback(settings.host) and not opened and embedded(settings):
+    if not opened and may_be_open(settings):
         yield Seen("keys", "ok", "none: whoever is on this machine comes in", "`retain keys create NAME` closes the door")
     elif opened:
         yield Seen("keys", "ok", "there are some" if any_keys else f"tokens of {settings.jwt_issuer}")
     else:
-        state: State = "warning" if _loopback(settings.host) else "problem"
-        yield Seen("keys", state, f"none, and the server needs some on {settings.host}", "retain keys create NAME")
+        state: State = "warning" if loopback(settings.host) else "problem"
+        found = (
+            "none, and nobody comes in without one"
+            if loopback(settings.host)
+            else f"none, and the server needs some on {settings.host}"
+        )
+        yield Seen("keys", state, found, "retain keys create NAME")
 
 
 def _models(memory: Memory, call: bool) -> Iterator[Seen]:
@@ -297,7 +327,8 @@ def _port(settings: Settings) -> Iterator[Seen]:
         yield Seen("server", "ok", f"not running: port {settings.port} is free", "retain serve")
         return
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=_WAIT_SECONDS) as answer:  # noqa: S310 - http, as written above
+        ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # this machine is behind no proxy
+        with ask(f"{url}/readyz", timeout=_WAIT_SECONDS) as answer:
             ours = json.loads(answer.read(1000)) == {"status": "ok"}
     except urllib.error.HTTPError as error:
         kind = error.headers.get("content-type", "")
@@ -311,13 +342,6 @@ def _port(settings: Settings) -> Iterator[Seen]:
         yield Seen("server", "ok", f"it runs at {url}, and is ready")
     else:
         yield Seen("server", "warning", f"another program listens on port {settings.port}", "choose another `port`")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _size(size: float) -> str:

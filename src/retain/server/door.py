@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import logging
 import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from retain.access import tokens
+from retain.access.keyless import loopback, may_be_open
 from retain.access.keys import PREFIX, UNKNOWN, Admitted, Keys
 from retain.access.principal import Permission, Principal, local
 from retain.errors import Invalid, RetainError, SettingsError, Unauthorized
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
-from retain.settings import Settings
-from retain.storage.connect import embedded
 
 USER, AGENT = b"x-retain-user", b"x-retain-agent"
 SECONDS = 5.0
@@ -178,11 +175,6 @@ class Door:
             _log.warning("that the key %s was used could not be noted: %s", admitted.key, type(error).__name__)
 
 
-def may_be_open(settings: Settings) -> bool:
-    """Whether the settings let somebody in without a key at all: on this machine alone, to a file of theirs."""
-    return settings.auth == "auto" and embedded(settings) and loopback(settings.host) and not settings.jwt_issuer
-
-
 def refuse_open(memory: Memory) -> None:
     """An error where the server would listen to other machines while nobody could come in with a key."""
     settings = memory.settings
@@ -193,19 +185,6 @@ def refuse_open(memory: Memory) -> None:
         "NAME --permissions read,write,delete,admin`, or listen on 127.0.0.1"
     )
     raise SettingsError(where="host", problem=problem)
-
-
-@lru_cache(1024)
-def loopback(host: str) -> bool:
-    """Whether an address is this machine's own, which no other can reach."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
 
 
 def _is_here(request: HTTPConnection) -> bool:

@@ -16,9 +16,10 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from retain.access.keyless import loopback
 from retain.errors import SettingsError, Unauthorized
 from retain.server import life
-from retain.server.door import credential_of, loopback
+from retain.server.door import credential_of
 from retain.server.exchange import Exchange, Patience, Refused
 from retain.server.rate import Rate
 from retain.settings import Settings
