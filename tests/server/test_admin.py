@@ -92,7 +92,7 @@ def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: 
         copy.import_(io.BytesIO(found.content))
         assert copy.scope("acme", "ada", "scout").notes.read().text == f"# {CANARY}"
     (last,) = audit.listed(memory.database, "acme", limit=1)
-    assert (last.what, last.subject) == ("users_export", "users ada")
+    assert (last.what, last.subject) == ("export", "users ada")
 
 
 def test_of_a_user_who_is_erased_nothing_is_left(http: TestClient, memory: Memory, engine: str, tmp_path: Path) -> None:

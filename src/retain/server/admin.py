@@ -99,9 +99,9 @@ class _Routes:
 
     def _exported(self, principal: Principal, user: str, request_id: str) -> IO[bytes]:
         """The export in a file that has no name: whatever goes wrong does so before the first byte is sent."""
-        if recorded(self._memory.settings, "users_export"):
+        if recorded(self._memory.settings, "export"):
             who, tenant, about = principal.name, principal.tenant, f"users {user}"
-            self._memory.database.write(tenant, lambda tx: audit.add(tx, who, "users_export", about, request_id=request_id))
+            self._memory.database.write(tenant, lambda tx: audit.add(tx, who, "export", about, request_id=request_id))
         file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
         try:
             self._memory.export(file, tenants=[principal.tenant], user=user)

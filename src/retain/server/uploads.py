@@ -1,4 +1,4 @@
-"""Contents as they are, in and out: a body that is no JSON is kept byte for byte, and a large one is never all in memory.
+"""Contents as they are, in and out: a body that is no JSON is kept byte for byte, and while it is sent, never all in memory.
 
 What comes out is bytes to be saved, whatever it says it is: nothing that somebody stored is ever shown as a page of ours.
 """
