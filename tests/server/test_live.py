@@ -26,7 +26,7 @@ def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
     """Ada's notes, a client of the server that has them, and the server's app."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS) as memory:
         app = create_app(memory)
-        with serving(app) as address, httpx2.Client(base_url=address, headers=WHOSE, timeout=20) as client:
+        with serving(app) as address, httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client:
             yield memory.scope(None, "ada", "scout"), client, app
 
 
