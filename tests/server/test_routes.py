@@ -439,3 +439,12 @@ def test_the_document_says_what_may_go_wrong(here: TestClient) -> None:
     assert all(
         shared["content"].keys() == {"application/problem+json"} for shared in document["components"]["responses"].values()
     )
+
+
+def test_apps_in_one_process_share_a_document_and_no_memory(here: TestClient) -> None:
+    """What is documented of a route is worked out once; what answers is each app's own."""
+    with Memory.open("memory:") as memory:
+        app = create_app(memory)
+        other = TestClient(app, URL, headers=ADA, client=HERE)
+        assert app.openapi() == here.get("/openapi.json").json()
+        assert (here.get("/api/sessions/trip").status_code, other.get("/api/sessions/trip").status_code) == (200, 404)
