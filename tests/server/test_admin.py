@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,6 +17,7 @@ from retain import Memory
 from retain.access import audit
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
+from retain.server import admin
 from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.server.conftest import HERE, URL, Calling
@@ -172,3 +175,16 @@ def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
         assert boss.post("/api/users/ada/erase").status_code == 200
         assert ada.get("/api/me").status_code == 401
         assert boss.get("/api/me").status_code == 200
+
+
+def test_an_export_that_has_no_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2: 507, and no half of an export."""
+
+    class NoRoom(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(admin.tempfile, "SpooledTemporaryFile", lambda size: NoRoom())
+    with Memory.open("memory:") as memory:
+        found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
+    assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")

@@ -5,6 +5,7 @@ The tenant is the key's own, always; a key that is for one user or one agent alo
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Annotated, Any
@@ -18,6 +19,7 @@ from retain import canonical
 from retain.access import audit
 from retain.access.attended import Act, attended, recorded
 from retain.access.principal import Principal
+from retain.errors import Full
 from retain.kinds.kind import Page, Who
 from retain.memory import Memory
 from retain.server import problem
@@ -105,8 +107,10 @@ class _Routes:
         file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
         try:
             self._memory.export(file, tenants=[principal.tenant], user=user)
-        except BaseException:
+        except BaseException as error:
             file.close()
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise Full(problem="there is no room for the export among the temporary files") from None
             raise
         file.seek(0)
         return file
