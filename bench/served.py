@@ -76,9 +76,10 @@ def main() -> None:
     from fastapi import FastAPI
 
     from retain.server import logs
-    from retain.server.serve import KEEP_ALIVE_SECONDS, listen, server
+    from retain.server.serve import KEEP_ALIVE_SECONDS, bind, server
 
-    with listen("127.0.0.1", 0) as listener:
+    with bind("127.0.0.1", 0) as listener:
+        listener.listen(2048)
         host, port = listener.getsockname()
 
         def ready() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from retain import Memory
-from retain.server.serve import Server, listen, server
+from retain.server.serve import Server, bind, server
 
 COMMAND = str(Path(sys.executable).with_name("retain"))
 
@@ -28,7 +28,7 @@ def running(memory: Memory) -> Iterator[tuple[Server, tuple[str, int]]]:
     """A server in a thread, and its address."""
     ready = threading.Event()
     made = server(memory, ready.set)
-    with listen("127.0.0.1", 0) as listener:
+    with bind("127.0.0.1", 0) as listener:
         address = listener.getsockname()
         thread = threading.Thread(target=made.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -339,6 +339,13 @@ def test_the_first_key_closes_the_door_for_good(small: Memory) -> None:
         let_in(Door(small))
 
 
+@pytest.mark.parametrize("sent", ["Bearer", "Bearer ", "bearer  "])
+def test_a_bearer_without_a_token_is_no_credential(sent: str) -> None:
+    """What an example sends where the variable for the key is empty."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        assert let_in(Door(memory), headers={"Authorization": sent}).name == "local"
+
+
 @pytest.mark.parametrize(
     ("settings", "how"),
     [

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -51,7 +52,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 )
 def test_an_address_that_cannot_be_listened_on_is_said(host: str, port: int, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        serve.listen(host, port)
+        serve.bind(host, port)
 
 
 def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
@@ -60,9 +61,31 @@ def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(SettingsError, match="retain keys create"):
             serve.serve(replace(settings, workers=workers), refuse)
+        assert not list(tmp_path.iterdir())
     with Memory.open(settings=settings) as memory:
+        with pytest.raises(SettingsError, match="retain keys create"):
+            serve.serve(settings, refuse)
         Keys(memory.database).create("acme", "a test", ["read"])
         refuse_open(memory)
+
+
+@pytest.mark.parametrize("wrong", [{"port": 70_000}, {"host": "192.0.2.1"}, {"host": "no-such-host.invalid"}])
+def test_what_cannot_be_served_leaves_no_database_behind(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError):
+        serve.serve(replace(Settings(database=f"sqlite:///{tmp_path}/a.db", port=0), **wrong), refuse)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_server_that_needs_a_key_says_so_where_there_is_none(tmp_path: Path, keyed: bool) -> None:
+    database = f"sqlite:///{tmp_path}/a.db"
+    if keyed:
+        with Memory.open(database) as memory:
+            Keys(memory.database).create("acme", "a test", ["read"])
+    with Process(database, auth="keys") as server:
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(30)
+    assert ("retain keys create" in "".join(server.errors)) is not keyed
 
 
 def test_a_database_in_memory_is_one_process_s() -> None:

@@ -26,6 +26,7 @@ from retain.access.principal import Permission, Principal, local
 from retain.errors import Invalid, RetainError, SettingsError, Unauthorized
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
+from retain.settings import Settings
 
 USER, AGENT = b"x-retain-user", b"x-retain-agent"
 SECONDS = 5.0
@@ -177,8 +178,13 @@ class Door:
 
 def refuse_open(memory: Memory) -> None:
     """An error where the server would listen to other machines while nobody could come in with a key."""
-    settings = memory.settings
-    if loopback(settings.host) or settings.jwt_issuer or Keys(memory.database).any():
+    if not Keys(memory.database).any():
+        refuse_keyless(memory.settings)
+
+
+def refuse_keyless(settings: Settings) -> None:
+    """The same for a database that has no key, or is not there yet."""
+    if loopback(settings.host) or settings.jwt_issuer:
         return
     problem = (
         f"is {settings.host}, where other machines can come in, and there is no key yet: make one with `retain keys create "
@@ -216,6 +222,8 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
             sent = value.strip()
         else:
             continue
+        if name == b"authorization" and value.strip().lower() == b"bearer":
+            continue  # what an example sends where the variable for the key is empty
         if (found is not None and found != sent) or not sent or len(sent) > MOST_BYTES:
             raise Unauthorized(problem=UNKNOWN)
         found = sent

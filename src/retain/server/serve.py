@@ -21,20 +21,24 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from retain.access.keyless import may_be_open
+from retain.access.keys import Keys
 from retain.errors import SettingsError
 from retain.memory import Memory
 from retain.server import logs, metrics
 from retain.server.app import create_app
 from retain.server.connection import Connection
-from retain.server.door import refuse_open
+from retain.server.door import refuse_keyless, refuse_open
 from retain.server.guard import Guard
 from retain.server.workers import Workers
 from retain.settings import Settings
-from retain.storage.connect import in_memory
+from retain.storage.connect import absent, in_memory
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the proxies' own, or they would send a request into a connection that is just being closed."""
 _FINISHING = 0.8  # of the time to stop is for requests, the rest for what lives as long as the server
+_NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
+Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
 Told = Callable[[str], None]
 
 
@@ -47,14 +51,16 @@ def serve(settings: Settings, told: Told) -> int:
         )
         raise SettingsError(where="workers", problem=problem)
     _allow_many_files()
-    if settings.workers == 1:
-        with Memory.open(settings=settings) as memory:
+    with bind(settings.host, settings.port) as listener:  # before the database: what cannot be served is not made
+        if absent(settings):
+            refuse_keyless(settings)
+        with Memory.open(settings=settings) as memory:  # one migrates, before many open
             refuse_open(memory)
-            with listen(settings.host, settings.port) as listener:
+            if not (may_be_open(settings) or settings.jwt_issuer or Keys(memory.database).any()):
+                print(_NO_KEY, file=sys.stderr, flush=True)
+            listener.listen(2048)
+            if settings.workers == 1:
                 return _serve(memory, listener, lambda: told(_address(listener)))
-    with Memory.open(settings=settings) as memory:  # one migrates, before many open
-        refuse_open(memory)
-    with listen(settings.host, settings.port) as listener:
 
         def work(ready: Callable[[], None], parent: int) -> int:
             with Memory.open(settings=settings) as mine:
@@ -65,8 +71,8 @@ def serve(settings: Settings, told: Told) -> int:
             return Workers(settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds).run()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket on a port, or an error that says what to do."""
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that has a port and does not listen yet, or an error that says what to do."""
     if port > 65535:
         raise SettingsError(where="port", problem=f"{port} is no port: those go to 65535")
     try:
@@ -75,7 +81,6 @@ def listen(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(2048)
         except BaseException:
             listener.close()
             raise
@@ -85,7 +90,8 @@ def listen(host: str, port: int) -> socket.socket:
             raise SettingsError(where="port", problem=f"{port} on {host} is taken: {what}") from None
         if error.errno == errno.EACCES:
             raise SettingsError(where="port", problem=f"{port} is the administrator's: choose one above 1023") from None
-        raise SettingsError(where="host", problem=f"{host} cannot be listened on: {error.strerror or error}") from None
+        problem = f"{host} cannot be listened on, it must be an address of this machine: {error.strerror or error}"
+        raise SettingsError(where="host", problem=problem) from None
     return listener
 
 

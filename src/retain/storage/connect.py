@@ -46,6 +46,12 @@ def in_memory(settings: Settings) -> bool:
     return settings.database in ("memory:", "sqlite:///:memory:")
 
 
+def absent(settings: Settings) -> bool:
+    """Whether the database is not there before it is opened: a file that nobody has made yet, or one in memory."""
+    url = settings.database
+    return in_memory(settings) or (url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists())
+
+
 def folder(settings: Settings) -> Folder | None:
     """The folder for large contents: the one that the settings name, else one beside a file, else none."""
     url = settings.database
