@@ -137,3 +137,16 @@ def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path
             assert client.post("/api/messages/d", json={"role": "user", "content": "x"}).status_code == 201
             go_on.set()
             assert [one.result() for one in waiting] == [200] * 3
+
+
+def test_an_end_of_something_inside_is_an_error_and_no_end_of_the_others() -> None:
+    """A future takes no StopIteration: whoever waited, and all who were done after it, would wait for ever."""
+
+    async def ask() -> list[object]:
+        threads = Threads(1)
+        both = (threads(next, iter(())), threads(lambda: 1))
+        return await asyncio.wait_for(asyncio.gather(*both, return_exceptions=True), 10)
+
+    error, found = asyncio.run(ask())
+    assert isinstance(error, RuntimeError)
+    assert found == 1

@@ -105,11 +105,14 @@ class Threads:
     def _work(self) -> None:
         while True:
             latest, landing, future, work = self._waiting.get()
-            found = error = None
+            found: Any = None
+            error: BaseException | None = None
             try:
                 if time.monotonic() > latest:
                     raise Busy(problem=f"none of {self._most} threads was free within {self._wait_seconds:g} seconds")
                 found = work()
+            except StopIteration as caught:  # a future takes none, and what comes after it would wait for ever
+                error = RuntimeError("StopIteration").with_traceback(caught.__traceback__)
             except BaseException as caught:
                 error = caught
             with self._lock:

@@ -63,7 +63,7 @@ class Watch:
             gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
             status = status or (CLOSED if gone else 500)
             plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
-            route: str = getattr(scope.get("route"), "path", plain)
+            route = str(getattr(scope.get("route"), "path", plain))
             self._metrics.in_flight -= counted
             self._metrics.request(method, route, status, seconds)
             if trace:
