@@ -32,6 +32,7 @@ FIRST_WAIT = 0.5
 _MOST_TOKENS = 1 << 40
 _MOST_NAMED = 64
 _GRACE = 1.0  # seconds that a call may need to let go of what it has, after its deadline
+_LOADING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,13 @@ class RemoteModel:
         self._breaker = breaker
         self._ready = False
 
+    def prepare(self) -> None:
+        """Load what a call needs, which takes seconds the first time; who comes meanwhile waits, and loads nothing twice."""
+        if not self._ready:
+            with _LOADING:
+                provider.prepare(self.name, self._base_url, self._api_key)
+            self._ready = True
+
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Write an answer of at most so many tokens, or raise a ModelError within `model_seconds`."""
         canonical.whole(max_tokens, "max_tokens", 1)
@@ -182,9 +190,7 @@ class RemoteModel:
         self, question: provider.Question, seconds: float, begun: Callable[[], bool]
     ) -> tuple[Any, tuple[int, int, float | None, float]]:
         """The response, and what it took: tokens in and out, cost, milliseconds."""
-        if not self._ready:
-            provider.prepare(self.name, self._base_url, self._api_key)
-            self._ready = True
+        self.prepare()
         started = time.monotonic()
         try:
             response = _run(self._ask(question, started + seconds, begun), seconds)

@@ -30,6 +30,7 @@ from retain.server.app import create_app
 from retain.server.connection import Connection
 from retain.server.door import refuse_keyless, refuse_open
 from retain.server.guard import Guard
+from retain.server.warm import warming
 from retain.server.workers import Workers
 from retain.settings import Settings
 from retain.storage.connect import absent, in_memory
@@ -106,7 +107,8 @@ def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], p
         made = server(memory, ready, parent)
         if parent is not None:  # until our end: a signal that comes while the memory is closed must not stop that
             signal.signal(signal.SIGTERM, made.handle_exit)
-        made.run(sockets=[listener])
+        with warming(memory):
+            made.run(sockets=[listener])
     except SystemExit as error:  # it could not start, and has said why
         return error.code if isinstance(error.code, int) else 1
     finally:

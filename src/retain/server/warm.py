@@ -1,0 +1,54 @@
+"""What the first question would wait for: libraries and weights, loaded in a thread while the server answers already."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from retain.memory import Memory
+from retain.models.model import RemoteModel
+from retain.search.embed import checked
+from retain.search.service import ServiceEmbedder
+
+_JOIN_SECONDS = 5.0
+_log = logging.getLogger("retain.warm")
+
+
+@contextmanager
+def warming(memory: Memory) -> Iterator[threading.Thread]:
+    """Load while this lasts; nothing that goes wrong is told to anybody but the log, because whoever asks is told."""
+    stopping = threading.Event()
+    thread = threading.Thread(target=_load, args=(memory, stopping), name="retain-warm", daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        stopping.set()
+        thread.join(_JOIN_SECONDS)  # an interpreter that ends in the middle of an import may crash
+
+
+def _load(memory: Memory, stopping: threading.Event) -> None:
+    for name, load in _loads(memory):
+        if stopping.is_set():
+            return
+        started = time.monotonic()
+        try:
+            load()
+        except Exception as error:
+            _log.warning("%s could not be loaded before it is needed: %s", name, type(error).__name__)
+        else:
+            _log.info("%s is loaded, in %.1f s", name, time.monotonic() - started)
+
+
+def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What there is to load: nothing is sent to a service."""
+    home = memory.home
+    embedder = home.embedder
+    if embedder is not None and not isinstance(embedder, ServiceEmbedder):
+        yield "the embedder", lambda: checked(embedder, ["hello"])
+    for model in {home.models.main, home.models.summary}:
+        if isinstance(model, RemoteModel):
+            yield f"what {model.name} needs", model.prepare
