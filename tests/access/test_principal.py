@@ -12,7 +12,7 @@ from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 
 SHARED = {"agents_add", "agents_edit", "agents_remove"}
 """Always the whole tenant's; and state, where its area is."""
-BOUND: tuple[dict[str, str], ...] = ({"user": "ada"}, {"agent": "scout"}, {"user": "ada", "agent": "scout"})
+BOUND: tuple[dict[str, Any], ...] = ({"user": "ada"}, {"agent": "scout"}, {"user": "ada", "agent": "scout"})
 
 
 @pytest.mark.parametrize("way", [*WAYS, *SCOPE_WAYS], ids=lambda way: way.name)

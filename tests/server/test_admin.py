@@ -17,7 +17,6 @@ from retain import Memory
 from retain.access import audit
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
-from retain.server import admin
 from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.server.conftest import HERE, URL, Calling
@@ -184,7 +183,7 @@ def test_an_export_that_has_no_room_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(admin.tempfile, "SpooledTemporaryFile", lambda size: NoRoom())
+    monkeypatch.setattr("retain.server.admin.tempfile.SpooledTemporaryFile", lambda size: NoRoom())
     with Memory.open("memory:") as memory:
         found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
     assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")
