@@ -32,3 +32,10 @@ def allowed(who: Principal, way: Way, named: dict[str, Any]) -> bool:
     except Forbidden:
         return False
     return True
+
+
+def test_what_is_lacking_is_said_in_words() -> None:
+    with pytest.raises(Forbidden, match="this key is no admin's, it may only read"):
+        Principal("acme", frozenset({"read"}), "x").require("admin")
+    with pytest.raises(Forbidden, match="this key may not write, it may only read"):
+        Principal("acme", frozenset({"read"}), "x").require("write")

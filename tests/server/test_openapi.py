@@ -143,3 +143,12 @@ def test_the_examples_work() -> None:
             found = here.request(method, asked, params=query, json=body)
             absent = "/0199c0de" in asked or name in ABSENT
             assert found.status_code < 400 or (absent and found.status_code in (404, 409)), (name, found.text)
+
+
+def test_a_turn_by_another_name_has_an_example_that_says_something() -> None:
+    with Memory.open("memory:") as memory:
+        paths = create_app(memory).openapi()["paths"]
+    for path in ("/agent/run", "/agent/vision"):
+        body = paths[path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert body["message"], path
+        assert '"message"' in paths[path]["post"]["x-codeSamples"][0]["source"], path

@@ -31,9 +31,8 @@ class Principal:
     def require(self, permission: Permission) -> None:
         """Go on only if this is allowed."""
         if permission not in self.permissions:
-            raise Forbidden(
-                problem=f"this key may not {permission}, only {', '.join(sorted(self.permissions)) or 'nothing'}"
-            )
+            lacks = "is no admin's" if permission == "admin" else f"may not {permission}"
+            raise Forbidden(problem=f"this key {lacks}, it may only {', '.join(sorted(self.permissions)) or 'do nothing'}")
 
     def require_all(self, does: str) -> None:
         """Go on only if this is about the whole tenant, as what is to be done is."""

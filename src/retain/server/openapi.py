@@ -83,7 +83,9 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
 
 
 def example(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The least that a body of a shape says."""
+    """What a shape has for an example, else the least that a body of it says."""
+    if shape.get("examples"):
+        return dict(shape["examples"][0])
     properties = shape.get("properties", {})
     return {name: _value(_resolved(properties.get(name, {}), schemas), schemas) for name in shape.get("required", ())}
 

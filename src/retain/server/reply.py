@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from retain.chat.group import MOST_AGENTS
 from retain.chat.images import MOST_IMAGES
@@ -52,6 +52,7 @@ class EnterRequest(BaseModel):
 class RunRequest(Asked):
     """A message to an agent, by the names that agents' runners use."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
     agent: Text | None = Field(None, description="Who is to answer; also as the header X-Retain-Agent.")
     message: Text | None = Field(None, description="What is said.", examples=["Where do we go?"])
     input: Text | None = Field(None, description="The same by another name.", examples=[None])
@@ -67,6 +68,7 @@ class RunRequest(Asked):
 class VisionRequest(RunRequest):
     """A message with images."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "What is this?", "images": [_PIXEL]}]})
     images: list[Text] = Field(min_length=1, max_length=MOST_IMAGES, description="Images as data URLs.", examples=[[_PIXEL]])
 
 
