@@ -112,3 +112,28 @@ def test_a_key_makes_none_that_outlasts_it() -> None:
         assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
         assert http.post("/api/keys", json={**said, "name": "ä" * 100}).status_code == 201
         assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413
+
+
+def test_keys_and_the_log_are_asked_for_by_the_rules_of_all_else() -> None:
+    """415 for what is no JSON, 400 with advice for what cannot be read, 422 for what is unknown or said twice."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        here = TestClient(create_app(memory), URL, client=HERE)
+        for media in ("text/plain", None):
+            headers = {"Content-Type": media} if media else {}
+            assert here.post("/api/keys", content=b'{"name":"x","permissions":["read"]}', headers=headers).status_code == 415
+        for body in (b"{", b'{"name":NaN}', b'{"name":"\xff"}', b"[" * 100_000):
+            broken = here.post("/api/keys", content=body, headers={"Content-Type": "application/json"})
+            assert broken.status_code == 400
+            assert "body" in broken.json()["detail"]
+            assert "error parsing" not in broken.json()["detail"]
+        for method, path in (
+            ("GET", "/api/keys?limit=1&limit=2"),
+            ("GET", "/api/keys?nonsense=1"),
+            ("GET", "/api/audit?limit=1&limit=2"),
+            ("GET", "/api/me?nonsense=1"),
+            ("DELETE", "/api/keys/x?nonsense=1"),
+            ("POST", "/api/users/x/erase?dry=1"),
+        ):
+            refused = here.request(method, path)
+            assert (refused.status_code, bool(refused.json()["field"])) == (422, True), path
+        assert here.get("/api/keys").json()["data"] == []

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import re
 from collections.abc import Callable
+from copy import copy
 from typing import Annotated, Any, get_type_hints
 
 from fastapi import Body, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from retain import canonical
 from retain.errors import Invalid
 from retain.faces.ways import SCOPE_WAYS, WAYS, Way, word
 from retain.kinds import KINDS
@@ -22,7 +23,7 @@ from retain.server.answers import answer
 from retain.server.door import Door
 from retain.server.examples import EXAMPLES
 from retain.server.index import Index
-from retain.server.operation import Operation, OperationRoute
+from retain.server.operation import Operation, OperationRoute, parameters, parsed, read
 from retain.server.problem import MEDIA
 from retain.server.shapes import Whose, asked, method_of, shape
 
@@ -88,7 +89,7 @@ def add_way(
     result = result or get_type_hints(method).get("return")
     said = said or asked(way, method, tuple(in_path(way)), in_query=way.method in ("GET", "DELETE"))
     app.state.operations[way.name] = operation = Operation(door, way, method, said, _status(way, result))
-    route = copy.copy(_route(way, method, said, result, events))
+    route = copy(_route(way, method, said, result, events))
     route.app, route.openapi_extra = operation, dict(route.openapi_extra or {})
     app.router.routes.append(route)
     app.state.index.add(route)
@@ -130,29 +131,40 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 class Route(APIRoute):
-    """A route of another kind than a verb's: who asks comes first, and bodies are read by our rule for JSON all the same."""
+    """A route of another kind than a verb's: who asks comes first, and what is said is read by the rules of all else."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """The handler, given requests of somebody who may, that read JSON so."""
+        """The handler, given requests of somebody who may, whose body was read."""
         handle = super().get_route_handler()
         needs = (self.openapi_extra or {}).get("x-retain-permission")
+        takes_body, takes_query = self.body_field is not None, bool(self.dependant.query_params)
+        strict = "access" in self.tags
 
         async def handler(request: Request) -> Response:
             if needs:  # before the body: nobody learns what is wrong with a request before it is known who sent it
                 await request.app.state.door.admit(request, needs)
-            found: Response = await handle(_Read(request.scope, request.receive))
+            elif strict:
+                await request.app.state.door.who(request)
+            if strict and (query := parameters(request)) and not takes_query:
+                raise Invalid(field=next(iter(query)), problem="is not known here; check its name")
+            made = _Read(request.scope, request.receive)
+            if takes_body:
+                try:
+                    body = made._body = await read(request, dict(request.scope["headers"]))
+                except ClientDisconnect:
+                    raise HTTPException(400, "the body did not arrive") from None  # and nobody waits for an answer
+                made.said = parsed(body)
+            found: Response = await handle(made)
             return found
 
         return handler
 
 
 class _Read(Request):
+    said: Any = None
+
     async def json(self) -> Any:
-        try:
-            text = (await self.body()).decode()
-        except UnicodeDecodeError:
-            raise Invalid(field="body", problem="is not UTF-8 text") from None
-        return canonical.parse(text, "body")
+        return self.said
 
 
 def _vagueness(way: Way) -> tuple[int, int]:
