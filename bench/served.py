@@ -75,8 +75,8 @@ def main() -> None:
     import uvicorn
     from fastapi import FastAPI
 
-    from retain.server import logs
     from retain.server.serve import KEEP_ALIVE_SECONDS, bind, server
+    from retain.watch import logs
 
     with bind("127.0.0.1", 0) as listener:
         listener.listen(2048)

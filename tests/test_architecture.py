@@ -40,13 +40,13 @@ FLOORS = (
     {"context", "work", "access"},
     {"memory"},
     {"aio", "capture", "chat"},
-    {"faces", "server", "client", "adapters", "__init__"},
+    {"faces", "gate", "rest", "streams", "mcp", "watch", "server", "client", "adapters", "__init__"},
 )
 GENERATED = {"aio.py"}
 PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}
 LATE = {
     "storage/connect.py": {"storage.postgres"},
-    "faces/mcp.py": {"server.mcp_server"},
+    "faces/mcp.py": {"mcp.server"},
     "faces/serve.py": {"server.serve"},
 }
 """What is imported only when it is used, because it needs an optional library."""

@@ -41,11 +41,11 @@ from retain.errors import (
     WrongVersion,
 )
 from retain.faces.ways import WAYS
-from retain.server import problem
+from retain.gate import problem
 from retain.server.app import create_app
 from retain.testing import ScriptedModel
-from tests.server.talking import WAIT, Halting, Served, serve
 from tests.serving import serving
+from tests.streams.talking import WAIT, Halting, Served, serve
 
 talking = contextmanager(serve)
 

@@ -28,12 +28,12 @@ from retain.faces import cli
 from retain.faces.render import as_json
 from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
+from retain.mcp.guest import Guest
+from retain.mcp.ways import Verbs
 from retain.memory import Scope
 from retain.server.app import create_app
-from retain.server.mcp_guest import Guest
-from retain.server.mcp_ways import Verbs
+from tests.calling import HERE, URL
 from tests.conftest import SETTINGS
-from tests.server.conftest import HERE, URL
 
 Call = Callable[[Way, dict[str, Any]], Any]
 

@@ -21,7 +21,7 @@ from retain import Memory
 from retain.errors import ModelUnavailable
 from retain.faces.cli import main
 from retain.testing import FakeService, ScriptedModel, calling
-from tests.server.talking import serve
+from tests.streams.talking import serve
 
 PYTHON = sys.executable
 WAIT = 90.0

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.server.conftest import app, calling, http
+from tests.calling import app, calling, http
 
 __all__ = ["app", "calling", "http"]

@@ -1,6 +1,6 @@
 """What is another's cannot be told from what is not there, where REST's own ways end: chat, MCP, streams, keys, admins.
 
-Every way of REST has its test in tests/server/test_foreign.py.
+Every way of REST has its test in tests/gate/test_foreign.py.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from retain import Memory, Scope
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
 from retain.faces.ways import SCOPE_WAYS, WAYS
-from retain.server.examples import EXAMPLES
-from tests.server.conftest import Calling
-from tests.server.talking import Halting, Served, events, serve
-from tests.server.test_door import routes
-from tests.server.test_foreign import MARK, NOBODYS, filled, ids
+from retain.rest.examples import EXAMPLES
+from tests.calling import Calling
+from tests.gate.test_door import routes
+from tests.gate.test_foreign import MARK, NOBODYS, filled, ids
+from tests.streams.talking import Halting, Served, events, serve
 
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}

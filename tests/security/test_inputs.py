@@ -20,13 +20,13 @@ from starlette.testclient import TestClient
 from retain import Memory
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
+from retain.rest.examples import EXAMPLES
 from retain.server.app import create_app
-from retain.server.examples import EXAMPLES
 from retain.settings import Settings
+from tests.calling import HERE, URL
+from tests.rest.test_openapi import operations
 from tests.security import inputs
 from tests.security.inputs import FULL
-from tests.server.conftest import HERE, URL
-from tests.server.test_openapi import operations
 from tests.test_every_kind import populate
 
 ENDLESS = "notes_stream"

@@ -25,16 +25,16 @@ from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
 from retain.context.render import PREAMBLE
 from retain.errors import AlreadyExists, Conflict, Invalid, RetainError, SettingsError
+from retain.gate.door import refuse_open
 from retain.kinds.kind import pack
 from retain.models import Models
 from retain.server.app import create_app
-from retain.server.door import refuse_open
 from retain.testing import ScriptedModel
 from tests.access.test_tokens import KEYS, written
+from tests.calling import HERE, URL
 from tests.conftest import SETTINGS
+from tests.gate.test_door import routes
 from tests.security import inputs
-from tests.server.conftest import HERE, URL
-from tests.server.test_door import routes
 from tests.test_every_kind import populate
 
 MARK = "their mark"

@@ -17,8 +17,8 @@ from retain.server.background import Background
 from retain.work.embed import lag
 from retain.work.job import Done
 from retain.work.loop import Worked
+from tests.calling import Calling
 from tests.conftest import one_engine
-from tests.server.conftest import Calling
 
 
 def until(true: Callable[[], Any], seconds: float = 20.0) -> None:

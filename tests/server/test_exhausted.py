@@ -11,7 +11,7 @@ import psycopg
 
 from retain import Memory
 from retain.access.keys import Keys
-from retain.server.threads import MOST
+from retain.rest.threads import MOST
 from tests.chaos import sizes
 from tests.conftest import SETTINGS
 from tests.server.running import running

@@ -21,8 +21,8 @@ import pytest
 from retain import Memory
 from retain.access.keys import Keys
 from retain.errors import SettingsError
+from retain.gate.door import refuse_open
 from retain.server import serve
-from retain.server.door import refuse_open
 from retain.settings import Settings
 from tests.conftest import new_database
 from tests.server.running import Process
@@ -129,7 +129,8 @@ def test_an_end_with_requests_unfinished_is_said(tmp_path: Path) -> None:
     script = """
 import logging
 from retain import Settings
-from retain.server import logs, serve
+from retain.server import serve
+from retain.watch import logs
 logs.configure(Settings(log_format="json"))
 for number in range(2000):
     logging.getLogger("retain.test").warning("line %d", number)

@@ -31,7 +31,7 @@ def mcp(arguments: Arguments) -> int:
     try:
         import anyio
 
-        from retain.server.mcp_server import Guest, over_stdio
+        from retain.mcp.server import Guest, over_stdio
     except ImportError as error:
         problem = f"is not there ({error.name} is missing): pip install 'retain[mcp]'"
         raise SettingsError(where="mcp", problem=problem) from None

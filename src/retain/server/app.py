@@ -7,36 +7,19 @@ from importlib.util import find_spec
 from fastapi import FastAPI
 
 from retain.faces.command import version
+from retain.gate import guard, problem
+from retain.gate.door import Door
 from retain.memory import Memory
-from retain.server import (
-    admin,
-    background,
-    chat,
-    conversations,
-    docs,
-    guard,
-    health,
-    index,
-    keys,
-    live,
-    metrics,
-    observe,
-    openapi,
-    problem,
-    routes,
-    status,
-    turns,
-    uploads,
-    watch,
-    web,
-)
-from retain.server.door import Door
+from retain.rest import admin, docs, index, keys, openapi, routes, turns, uploads
+from retain.server import background, web
 from retain.server.life import life
+from retain.streams import chat, conversations, notes
+from retain.watch import health, metrics, operations, requests, status
 
 if find_spec("mcp"):  # an extra of its own: other libraries want an older one
-    from retain.server import mcp
+    from retain.mcp import mount
 else:
-    mcp = None  # type: ignore[assignment]
+    mount = None  # type: ignore[assignment]
 
 ABOUT = """Memory for AI agents.
 
@@ -67,21 +50,21 @@ def create_app(memory: Memory) -> FastAPI:
     routes.add(app, door)
     turns.add(app, door)
     uploads.add(app, door)
-    live.add(app, door)
+    notes.add(app, door)
     docs.add(app, door)
     keys.add(app, door)
     admin.add(app, door)
     chat.add(app, door)
     conversations.add(app, door)
-    if mcp:
-        mcp.add(app, door)
+    if mount:
+        mount.add(app, door)
     web.add(app)
     health.add(app)
     metrics.add(app, door)
     status.add(app, door)
     index.install(app)
     background.install(app)
-    observe.install(app)
+    operations.install(app)
     guard.install(app)  # what is installed after the routes stands around all of them
-    watch.install(app)  # the last, so that nothing is unseen
+    requests.install(app)  # the last, so that nothing is unseen
     return app

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from retain.faces.command import version
-from retain.server.exchange import CSP
+from retain.gate.exchange import CSP
 
 _STYLE = """
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem }

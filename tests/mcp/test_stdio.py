@@ -1,0 +1,143 @@
+"""MCP over standard input and output, as a process of its own: what a desktop client starts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp import Client
+from retain import Memory
+from retain.memory import Scope
+from tests.chaos.sizes import FULL
+from tests.conftest import SETTINGS
+from tests.mcp.clients import LEGACY, MODERN, command, over_stdio
+from tests.mcp.test_mcp import NAMES, READING, bad, good
+
+WHOSE = ("--tenant", "acme", "--user", "ada", "--agent", "scout")
+PROCESSES, WRITES = (8, 500) if FULL else (3, 25)
+NOTED = 15
+
+
+def scope(memory: Memory) -> Scope:
+    return memory.scope("acme", "ada", "scout")
+
+
+def request(number: int, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("revision", [MODERN, LEGACY])
+def test_a_round_trip(tmp_path: Path, revision: str) -> None:
+    """A8: the file is made, the flags say whose memory it is, and nobody else's can be named."""
+    database = f"sqlite:///{tmp_path}/new.db"
+
+    async def use() -> None:
+        async with over_stdio(database, *WHOSE, revision=revision) as client:
+            assert client.protocol_version == revision
+            assert [tool.name for tool in (await client.list_tools()).tools] == NAMES
+            await good(client, "save_to_core", content="Ich mag Karten: 地図 🗺")
+            await good(client, "manage_long_term_memory", operation="append", content="# Tee")
+            read = await client.read_resource("retain://notes/ada/scout")
+            assert "# Tee" in str(read.contents)
+            with pytest.raises(Exception, match="alone"):
+                await client.read_resource("retain://notes/bob/scout")
+
+    async def only_read() -> None:
+        async with over_stdio(database, *WHOSE, "--read-only", revision=revision) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == READING
+            assert "may not write" in await bad(client, "save_to_core", content="x")
+
+    asyncio.run(use())
+    if revision == MODERN:
+        asyncio.run(only_read())
+    with Memory.open(database, settings=SETTINGS) as memory:
+        assert [entry.content for entry in scope(memory).entries.list()] == ["Ich mag Karten: 地図 🗺"]
+
+
+def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
+    """Every line is a message, whatever comes in; what else there is to say is on standard error, and the end is an end."""
+    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    sent = [
+        b"not json\n", b"\xff\xfe\n", b"\n", b"[]\n", request(1, "initialize", **hello),
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n', request(2, "tools/list"),
+        request(3, "tools/call", name="save_to_core", arguments={"content": "x"}), request(4, "no/such/method"),
+    ]  # fmt: skip
+    words = command(f"sqlite:///{tmp_path}/a.db")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"".join(sent))
+        process.stdin.flush()
+        seen: dict[int, Any] = {}
+        while len(seen) < 4:
+            message = json.loads(process.stdout.readline())
+            if message.get("id") is not None:
+                seen[message["id"]] = message
+        rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert rest == b""
+    assert len(seen[2]["result"]["tools"]) == len(NAMES)
+    assert seen[3]["result"]["isError"] is True
+    assert seen[4]["error"]["code"] == -32601
+    assert b"without --agent" in errors
+    assert b"Traceback" not in errors
+
+
+def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
+    """A process takes a while to start: who asked for the revisions and gave up may begin with an older one."""
+    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    words = command(f"sqlite:///{tmp_path}/a.db", *WHOSE)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(request(1, "server/discover", _meta=meta) + request(2, "initialize", **hello))
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert answers[0]["result"]["supportedVersions"] == [MODERN]
+    assert answers[1]["result"]["protocolVersion"] == LEGACY
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['anyio'] = None; from retain.faces.cli import main; sys.exit(main(['mcp']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "pip install 'retain[mcp]'" in done.stderr
+
+
+def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
+    """B6: one process for each client, all on one file at once; everything that was acknowledged is there."""
+    database = f"sqlite:///{tmp_path}/shared.db"
+    Memory.open(database, settings=SETTINGS).close()
+
+    async def write(number: int) -> None:
+        async with over_stdio(database, *WHOSE) as client:
+            await asyncio.gather(*(_one(client, f"{number}-{n}", n < NOTED) for n in range(WRITES)))
+
+    async def _one(client: Client, name: str, noted: bool) -> None:
+        await good(client, "set_state", key=name, value=name)
+        if noted:  # one document that all of them change
+            await good(client, "manage_long_term_memory", operation="append", content=f"- {name}")
+
+    async def crowd() -> None:
+        await asyncio.gather(*(write(number) for number in range(PROCESSES)))
+
+    asyncio.run(crowd())
+    wanted = {f"{number}-{n}" for number in range(PROCESSES) for n in range(WRITES)}
+    with Memory.open(database, settings=SETTINGS) as memory:
+        page, seen = None, set()
+        while page is None or page.next:
+            page = scope(memory).state.list(limit=1000, after=page.next if page else None)
+            seen |= {item.value for item in page}
+        assert seen == wanted
+        noted = [line.removeprefix("- ") for line in scope(memory).notes.read().text.splitlines() if line]
+        assert sorted(noted) == sorted(name for name in wanted if int(name.partition("-")[2]) < NOTED)
+        assert not [finding for finding in memory.verify() if finding.problem]
