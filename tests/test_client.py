@@ -218,6 +218,14 @@ def test_what_is_found_and_assembled_is_the_same(there: Scope, here: Scope) -> N
     assert turn.report == json.loads(json.dumps(own.report.as_json()))
 
 
+def test_a_blank_user_is_not_every_user() -> None:
+    """S8: a name that was forgotten must not widen what is seen."""
+    with Client("http://127.0.0.1:9") as client:
+        for wrong in ("", " ", 5):
+            with pytest.raises(Invalid, match="user: must"):
+                client.scope(user=wrong)  # type: ignore[arg-type]
+
+
 def test_errors_are_the_library_s(there: Scope) -> None:
     with pytest.raises(NotFound, match="no session 'nope'"):
         there.sessions.get("nope")

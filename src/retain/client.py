@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any, Self, get_type_hints
 from urllib.parse import quote, urlencode
 
-from retain import errors, ids
+from retain import canonical, errors, ids
 from retain.aio import AsyncScope, Hop
 from retain.context.assemble import Context
 from retain.errors import Invalid, NoServer, RetainError, SettingsError
@@ -72,6 +72,9 @@ class Client:
 
     def scope(self, user: str | None = None, agent: str | None = None) -> Scope:
         """Whose memory, in the tenant that the key belongs to."""
+        for field, value in (("user", user), ("agent", agent)):
+            if value is not None:
+                canonical.key(value, field)
         return _RemoteScope(self, Who("", user, agent))
 
     def send(self, method: str, path: str, who: Who, query: Mapping[str, Any], body: Any = None) -> Any:
