@@ -23,8 +23,8 @@ from retain.server.web import styled
 _CODE = re.compile("`([^`]+)`")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-body { background: #fff } h1 { margin-bottom: 0 } h2 { margin: 2.5rem 0 .3rem } nav { display: flex; flex-wrap: wrap; gap: .2rem .8rem }
-a { color: #0b5cad }
+body { background: #fff } h1 { margin-bottom: 0 } h2 { margin: 2.5rem 0 .3rem }
+nav { display: flex; flex-wrap: wrap; gap: .2rem .8rem } a { color: #0b5cad }
 details { border: 1px solid #ddd; border-radius: 6px; margin: .4rem 0; padding: 0 .8rem }
 summary { cursor: pointer; padding: .45rem 0; overflow-wrap: anywhere } summary b { display: inline-block; width: 4.2rem }
 summary span { color: #555 } code, pre { font: 13px/1.45 ui-monospace, monospace; background: #f4f4f4; border-radius: 4px }
