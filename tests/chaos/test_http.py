@@ -134,7 +134,7 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
 
         with ThreadPoolExecutor(CLIENTS) as pool:
             waiting = [pool.submit(append, number) for number in range(16)]
-            until(lambda: in_flight(server) > 16, "all to be in flight")
+            until(lambda: in_flight(server) >= 16, "all to be in flight")
             stopping = pool.submit(server.stop)
             until(lambda: server.process.ask("GET", "/readyz")[0] == 503, "the server to stop taking work")
             leave.set()
@@ -174,8 +174,9 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
     """The status and the JSON of one answer, over a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {server.key}"}
-        connection.request("POST", f"{path}?user={WHO[1]}&agent={WHO[2]}", json.dumps(body), headers)
+        whose = {"X-Retain-User": WHO[1], "X-Retain-Agent": WHO[2]}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {server.key}", **whose}
+        connection.request("POST", path, json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     finally:

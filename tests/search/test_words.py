@@ -151,6 +151,7 @@ def test_identifiers_of_any_shape_are_read(text: str) -> None:
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MOST_KNOWN", 10)
+    monkeypatch.setattr(words, "_known", {})
     for number in range(100):
         words.analyse(f"w{number}")
     assert len(words._known) <= 10
