@@ -88,6 +88,8 @@ def chat(plan: Plan, clients: Clients) -> Table:
     """One turn after another, by one client and by eight, with a model that has its answer ready."""
     database = f"sqlite:///{plan.place()}/chat.db"
     key = served.key(database, WHO[0])
+    with Memory.open(database) as memory:
+        memory.scope(*WHO).agents.add(WHO[2])
     rows = []
     with served.scripted(database, plan.place() / "chat.log") as server:
         for number in (1, 8):
@@ -95,7 +97,7 @@ def chat(plan: Plan, clients: Clients) -> Table:
                 written(
                     "POST",
                     "/api/chat",
-                    {"message": "When does my train leave?", "session_id": f"{number} {n}"},
+                    {"message": "When does my train leave?", "session_id": f"00000000-0000-7000-8000-{number:06}{n:06}"},
                     **headers(key),
                 )
                 for n in range(number)
