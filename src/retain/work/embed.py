@@ -139,14 +139,17 @@ class Vectors:
     def _round(self, home: Home, tenant: str, embedder: Embedder, model: _Model, progress: Progress | None) -> Done:
         seen = self._seen.setdefault((tenant, model), _Seen())
         seen.start(home.database.read(tenant, lambda tx: tx.now))
-        look = _look(home, tenant, model, seen.floor)
-        due = seen.again() + seen.ready(look.numbers)
-        while not due and not look.whole:
-            look = _look(home, tenant, model, look.top)
-            due = seen.ready(look.numbers)
+        first, again = seen.floor, seen.again()
+        look = _look(home, tenant, model, first)
+        while not (due := again + seen.ready(look.numbers)) and not look.whole:
+            first = look.top
+            look = _look(home, tenant, model, first)
         lease = leases.claim(home.database, tenant, "embed", _LEASE_SECONDS) if due else None
         if due and lease is None:
             return Done(left=len(due))
+        if lease:  # who had it before may have done all of this a moment ago
+            look = _look(home, tenant, model, first)
+            due = again + seen.ready(look.numbers)
         total, renewed = Done(), time.monotonic()
         try:
             while lease:
