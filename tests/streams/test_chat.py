@@ -138,6 +138,26 @@ def test_who_hangs_up_loses_nothing(starting: Start) -> None:
     assert len(model.asked) == 1
 
 
+def test_who_is_shut_out_hears_no_more(here: Start) -> None:
+    """A key is revoked while its stream is open: not another word of it is told, and the turn is kept all the same."""
+    model = Halting("One two three four.")
+    served = here(model)
+    keys = Keys(served.memory.database)
+    key, text = keys.create("acme", "for a while", ("read", "write"))
+    with served.client(Authorization=f"Bearer {text}") as http:
+        with http.stream("POST", "/api/chat", json={"message": "Count.", "stream": True}) as response:
+            reading = events(response.iter_lines())
+            first = next(reading)
+            assert model.halted.acquire(timeout=WAIT)
+            keys.revoke("acme", key.id)
+            served.app.state.door.forget()
+            model.going.set()
+            told = [event.name for event in reading]
+    assert "message" not in told
+    assert "done" not in told
+    until(lambda: len(said(served, first.data["session_id"])) == 2)
+
+
 def test_a_stream_is_taken_up_where_it_broke_off(here: Start) -> None:
     """`Last-Event-ID`: what was missed, then what comes, nothing twice."""
     model = Halting("One two three four five.")

@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
@@ -127,15 +128,16 @@ class Chat:
         session = await run_in_threadpool(_going_on, scope, said.session_id)
         after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 10 else 0
         run = self._runs.get((principal.tenant, session.user, session.id, key))
+        still = partial(self._door.still, request, "read")
         if run is not None and not run.ended:
-            return EventStream(run.events(after))
+            return EventStream(run.events(after), still)
         agents = said.agents or [scope.who.agent or session.agent]
         other = _Elsewhere(scope, session.id, key)
         running, found = await run_in_threadpool(other.look, agents[0])  # or there is no such turn, or no longer
         if run is not None and not (run.failed and (found or running)):  # else it was tried again in another process
-            return EventStream(run.events(after))
+            return EventStream(run.events(after), still)
         seconds = self._door.memory.settings.chat_seconds
-        return EventStream(other.events(agents, after, request.app.state.stopping, seconds))
+        return EventStream(other.events(agents, after, request.app.state.stopping, seconds), still)
 
     async def _turn(
         self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
@@ -152,7 +154,7 @@ class Chat:
 
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
         if said.stream or MEDIA in request.headers.get("accept", ""):
-            return EventStream(run.events())
+            return EventStream(run.events(), partial(self._door.still, request, "read"))
         try:
             found = await run.result()
         except RetainError as error:
@@ -247,7 +249,7 @@ class _Elsewhere:
 
     async def events(
         self, agents: Sequence[str], after: int, stopping: asyncio.Event, seconds: float
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The answers, each as soon as it is saved; then, or where there is none in so many seconds, the end."""
         end, beat = time.monotonic() + seconds, time.monotonic() + BEAT_SECONDS
         try:

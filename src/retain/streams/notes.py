@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
@@ -73,16 +73,12 @@ async def _stream(app: FastAPI, door: Door, call: Call) -> Response:
         after = int(last)
     look = call.scope.notes.changes
     first = await in_thread(look, after=after)  # what is wrong with the request is said before anything is streamed
-    return EventStream(_events(app, partial(door.still, call.request, STREAM.needs), look, after, first))
+    return EventStream(_events(app, look, after, first), partial(door.still, call.request, STREAM.needs))
 
 
 async def _events(
-    app: FastAPI,
-    still: Callable[[], Awaitable[bool]],
-    look: Callable[..., list[NoteVersion]],
-    after: int,
-    found: list[NoteVersion],
-) -> AsyncIterator[bytes]:
+    app: FastAPI, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
+) -> AsyncGenerator[bytes, None]:
     beat, pause = time.monotonic(), SOON
     yield b"retry: 1000\n\n"
     while not app.state.stopping.is_set():
@@ -99,8 +95,6 @@ async def _events(
         pause = min(pause * _SLOWER, LATER)
         try:
             found = await in_thread(look, after=after)
-            if not await still():  # asked last, so that nothing is told that was written after a key was revoked
-                return
         except RetainError:
             return  # who listens comes again, and hears what is wrong if it still is
 

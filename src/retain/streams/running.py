@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from retain.chat import wire
 from retain.errors import KeyReused, Overloaded, RetainError
 from retain.streams.stream import BEAT, BEAT_SECONDS, written
+
+_log = logging.getLogger("retain.chat")
 
 KEEP_SECONDS = 300.0
 """So long the events of a turn that is over can be asked for again."""
@@ -96,7 +99,7 @@ class Run:
             raise self._error
         return self._result
 
-    async def events(self, after: int = 0, beat: float = BEAT_SECONDS) -> AsyncIterator[bytes]:
+    async def events(self, after: int = 0, beat: float = BEAT_SECONDS) -> AsyncGenerator[bytes, None]:
         """What was said after an event, then what is being said, to the end; with a beat while nothing is."""
         after = after if after <= self._last else 0  # of another run with the same key
         with self._woken() as woken:
@@ -233,7 +236,10 @@ class Runs:
         try:
             result = work(run.say)
         except Exception as error:  # it is raised where somebody waits for the turn
-            told = None if isinstance(error, RetainError) else wire.failure(error, *run.name[2:], kept=run.kept)
+            told = None
+            if not isinstance(error, RetainError):  # a mistake of ours, which a reader of the stream is not told
+                _log.exception("a turn failed")
+                told = wire.failure(error, *run.name[2:], kept=run.kept)
             run.end(error=error, last=None if told is None else ("error", told))
         else:
             run.end(result)

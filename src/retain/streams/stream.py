@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -26,10 +27,13 @@ def written(id: int, name: str, data: Mapping[str, Any]) -> bytes:
 
 
 class EventStream(StreamingResponse):
-    """A response of events; a reader that does not read is let go, and holds nothing but its place meanwhile."""
+    """A response of events; a reader that does not read is let go, and holds nothing but its place meanwhile.
 
-    def __init__(self, events: AsyncIterator[bytes], headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(events, headers={**_HEADERS, **(headers or {})}, media_type=MEDIA)
+    `still` is asked before each event whether the reader may hear it: a key can be revoked while somebody listens.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], still: Callable[[], Awaitable[bool]]) -> None:
+        super().__init__(_while(still, events), headers=_HEADERS, media_type=MEDIA)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what there is, and end the events where the reader is gone."""
@@ -42,3 +46,11 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, patiently)
         except* TimeoutError:
             pass  # uvicorn closes the connection of an answer that was not ended
+
+
+async def _while(still: Callable[[], Awaitable[bool]], events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(events):
+        async for event in events:
+            if not await still():
+                return  # who listens comes again, and hears why
+            yield event
