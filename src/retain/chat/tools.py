@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,8 @@ from retain.errors import RetainError
 from retain.memory import Scope
 from retain.talk.pairing import Call
 from retain.tool import Answer, Tool
+
+_log = logging.getLogger("retain.chat")
 
 MOST_AT_ONCE = 16
 MOST_IN_A_TURN = 256
@@ -102,6 +105,7 @@ class Tools:
         except RetainError as error:
             return _refused(call, str(error))
         except Exception as error:  # a tool that breaks must not take the turn with it
+            _log.exception("the tool %s failed", tool.name)
             return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
         return Result(call, "error" not in answer, text)
 

@@ -172,7 +172,7 @@ class Door:
         assert admitted.key is not None
         try:
             self.keys.used(admitted.principal.tenant, admitted.key)
-        except Exception as error:
+        except Exception as error:  # the request was answered: when a key was used last is nothing to fail it for
             _log.warning("that the key %s was used could not be noted: %s", admitted.key, type(error).__name__)
 
 

@@ -92,7 +92,7 @@ class Guard:
         try:
             await self.app(scope, hears, exchange.send)
         except Exception:
-            if not exchange.over:
+            if not exchange.over:  # else it was refused in the middle of its body, and what that broke was answered
                 raise
         finally:
             self.in_flight -= not long

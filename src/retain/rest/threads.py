@@ -113,7 +113,7 @@ class Threads:
                 found = work()
             except StopIteration as caught:  # a future takes none, and what comes after it would wait for ever
                 error = RuntimeError("StopIteration").with_traceback(caught.__traceback__)
-            except BaseException as caught:
+            except BaseException as caught:  # raised in the loop, where somebody waits for it
                 error = caught
             with self._lock:
                 self._open -= 1

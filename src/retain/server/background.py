@@ -107,7 +107,7 @@ class Background:
             return 0.0
         except NotFound:  # a tenant whose first write was undone
             worked = Worked({})
-        except Exception as error:
+        except Exception as error:  # the next round may do better, and what is due stays due
             if self._stopping.is_set():
                 return 0.0
             log.error("the later work failed: %s", type(error).__name__, exc_info=error)

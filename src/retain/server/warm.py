@@ -37,7 +37,7 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
         started = time.monotonic()
         try:
             load()
-        except Exception as error:
+        except Exception as error:  # the first question loads it again, and says what is wrong with it
             _log.warning("%s could not be loaded before it is needed: %s", name, type(error).__name__)
         else:
             _log.info("%s is loaded, in %.1f s", name, time.monotonic() - started)

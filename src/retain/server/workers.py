@@ -149,7 +149,7 @@ class Workers:
         except RetainError as error:
             print(f"retain: {error}", file=sys.stderr)
             status = error.exit_code
-        except BaseException:
+        except BaseException:  # a child ends here, whatever it was, and never goes on as its parent
             traceback.print_exc()
         finally:
             with suppress(OSError, ValueError):

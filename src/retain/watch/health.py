@@ -58,7 +58,7 @@ class Health:
         except StorageError as error:
             self._why(f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}")
             return _AWAY
-        except Exception as error:
+        except Exception as error:  # whatever it is, the answer is that nobody can work here
             _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
             return _AWAY
         self._reason = ""
