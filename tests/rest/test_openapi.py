@@ -83,13 +83,13 @@ def schema(app: FastAPI) -> Any:
     return schemathesis.openapi.from_dict(app.openapi())
 
 
-@pytest.mark.parametrize(("name", "method", "path"), operations(), ids=lambda part: str(part))
+@pytest.mark.parametrize(
+    ("name", "method", "path"), [one for one in operations() if one[0] not in ENDLESS], ids=lambda part: str(part)
+)
 def test_an_operation_answers_as_the_document_says(
     client: TestClient, schema: Any, name: str, method: str, path: str
 ) -> None:
     """4.6: whatever is sent, no 5xx, no status that is not documented, and what is answered has the shape it should."""
-    if name in ENDLESS:
-        pytest.skip("its answer does not end")
     operation = schema[path][method]
 
     def check(case: Any) -> None:
