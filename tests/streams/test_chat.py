@@ -144,15 +144,15 @@ def test_who_is_shut_out_hears_no_more(here: Start) -> None:
     served = here(model)
     keys = Keys(served.memory.database)
     key, text = keys.create("acme", "for a while", ("read", "write"))
-    with served.client(Authorization=f"Bearer {text}") as http:
-        with http.stream("POST", "/api/chat", json={"message": "Count.", "stream": True}) as response:
-            reading = events(response.iter_lines())
-            first = next(reading)
-            assert model.halted.acquire(timeout=WAIT)
-            keys.revoke("acme", key.id)
-            served.app.state.door.forget()
-            model.going.set()
-            told = [event.name for event in reading]
+    client = served.client(Authorization=f"Bearer {text}")
+    with client as http, http.stream("POST", "/api/chat", json={"message": "Count.", "stream": True}) as response:
+        reading = events(response.iter_lines())
+        first = next(reading)
+        assert model.halted.acquire(timeout=WAIT)
+        keys.revoke("acme", key.id)
+        served.app.state.door.forget()
+        model.going.set()
+        told = [event.name for event in reading]
     assert "message" not in told
     assert "done" not in told
     until(lambda: len(said(served, first.data["session_id"])) == 2)
