@@ -1,0 +1,228 @@
+"""A browser before a real server over the test's database: what a person sees.
+
+    def test_a_note_is_shown(web: Web, memory: Memory) -> None:
+        memory.scope(user="default").notes.append("Lisbon")
+        web.open("/memory/notes")
+        expect(web.page.get_by_text("Lisbon")).to_be_visible()
+
+On SQLite the server needs no key until there is one (`web.key()`); elsewhere it needs one, and every device is signed in
+with it, unless it is made with `web.device(signed_in=False)`. Its model says again what it hears, until `web.model` is
+another. At the end of a test nothing may have been wrong on any page: no error in the console, no exception, no request to
+anywhere else; what a test means to go wrong it names with `web.expects("503")`. A server runs in a thread of its own:
+Playwright has the test's, and with it `asyncio.run` does not work there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, sync_playwright
+
+from retain import Memory
+from retain.access.keyless import may_be_open
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.models.model import Models
+from retain.server.serve import Server, bind, server
+from retain.testing import EchoModel, ScriptedModel
+from tests.conftest import SETTINGS
+
+ROOT = Path(__file__).parents[2]
+SCREENS = ROOT / ".cache" / "screens"
+"""Where `web.screens` puts its pictures."""
+SIZES = {1280: 800, 390: 844}
+SECONDS = 15.0
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
+_AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+class _Asked:
+    """The model of a server: whichever `web.model` is at the moment."""
+
+    def __init__(self, web: Web) -> None:
+        self._web = web
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._web.model, name)
+
+
+class Web:
+    """A server, and a browser before it."""
+
+    def __init__(self, database: str, browser: Browser) -> None:
+        self.model: ScriptedModel | None = EchoModel(lambda asked: f"You said: {asked}")
+        """What answers; None, before a start, for a server without a model."""
+        self.settings = replace(SETTINGS, database=database, stop_seconds=5)
+        """What the server starts with; `restart(secrets="reject")` starts it with others."""
+        self.wrong: list[str] = []
+        """What went wrong so far, on any page."""
+        self._browser = browser
+        self._expected: list[str] = []
+        self._running = ExitStack()
+        self._contexts: list[BrowserContext] = []
+        self._port = 0
+        self.start()
+        self._key = "" if may_be_open(self.settings) else self.key()
+        self.page: Page = self.device()
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def open(self, path: str = "/", page: Page | None = None) -> Page:
+        """Go to an address; the page."""
+        page = page or self.page
+        page.goto(self.url + path)
+        return page
+
+    def tab(self) -> Page:
+        """One more page of the first device: the same cookies, the same storage."""
+        return self._watch(self.page.context.new_page())
+
+    def device(self, *, signed_in: bool = True, **options: Any) -> Page:
+        """A page of another device: nothing in its storage. `options` are those of a Playwright context."""
+        given = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", "locale": "en-GB"}
+        context = self._browser.new_context(base_url=self.url, **(given | options))
+        context.set_default_timeout(SECONDS * 1000)
+        if signed_in and self._key:
+            context.set_extra_http_headers({"Authorization": f"Bearer {self._key}"})
+        context.on("request", self._requested)
+        self._contexts.append(context)
+        return self._watch(context.new_page())
+
+    def expects(self, *texts: str) -> None:
+        """What goes wrong and has one of these texts in it is meant to."""
+        self._expected += texts
+
+    def key(self, permissions: Iterable[str] = PERMISSIONS, tenant: str = "default", **bound: Any) -> str:
+        """A new key's text; from the first one on the server wants one from everybody."""
+        memory: Memory = self.server.config.app.state.memory  # type: ignore[union-attr]
+        _, text = Keys(memory.database).create(tenant, "a test", permissions, **bound)
+        self.server.config.app.state.door.forget()  # type: ignore[union-attr]
+        return text
+
+    def start(self, **changes: Any) -> None:
+        """Start the server where it was, over the same database, perhaps with other settings."""
+        self.settings = settings = replace(self.settings, **changes)
+        main: Any = _Asked(self) if self.model else None
+        with ExitStack() as stack:
+            memory = stack.enter_context(Memory.open(settings=settings, models=Models(settings, main=main)))
+            listener: socket.socket = stack.enter_context(bind("127.0.0.1", self._port))
+            self._port = listener.getsockname()[1]
+            ready = threading.Event()
+            self.server: Server = server(memory, ready.set)
+            thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            stack.callback(self._end, thread)
+            assert ready.wait(30)
+            self._running = stack.pop_all()
+
+    def stop(self) -> None:
+        """Stop the server: whoever asks it then finds nobody there."""
+        self._running.close()
+
+    def restart(self, **changes: Any) -> None:
+        """Stop the server and start it on the same port, with a memory that was opened anew."""
+        self.stop()
+        self.start(**changes)
+
+    def axe(self, page: Page | None = None) -> list[str]:
+        """What a person with a screen reader or a keyboard would stumble over here: serious findings and worse."""
+        page = page or self.page
+        page.evaluate(_AXE.read_text())
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:3])}"
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+
+    def screens(self, name: str, page: Page | None = None) -> None:
+        """Pictures of this page for people to look at, in both themes, wide and narrow."""
+        page = page or self.page
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            for width, height in SIZES.items():
+                page.set_viewport_size({"width": width, "height": height})
+                page.wait_for_timeout(50)
+                page.screenshot(path=SCREENS / f"{name}-{theme}-{width}.png")
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+    def close(self) -> None:
+        """Close all pages, and the server; fail for what went wrong."""
+        for context in self._contexts:
+            context.close()
+        self.stop()
+        unmeant = [text for text in self.wrong if not any(part in text for part in self._expected)]
+        assert not unmeant, unmeant
+
+    def _end(self, thread: threading.Thread) -> None:
+        self.server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+    def _watch(self, page: Page) -> Page:
+        page.on("console", self._said)
+        page.on("pageerror", self._failed)
+        return page
+
+    def _said(self, message: ConsoleMessage) -> None:
+        where = message.location.get("url", "")
+        if message.type in ("error", "assert") and not where.endswith("/favicon.ico"):  # of an answer that is no page
+            self.wrong.append(f"console: {message.text} ({where})")
+
+    def _failed(self, error: Error) -> None:
+        self.wrong.append(f"exception: {error}")
+
+    def _requested(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.url}/", "data:", "blob:")):
+            self.wrong.append(f"request to {request.url}")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Callable[[], Browser]]:
+    """The distribution's browser, started once for all tests of a process, when the first one asks for it.
+
+    While Playwright's loop counts as running in this thread no other test could run one: it does so during a test with a
+    browser alone.
+    """
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        assert not os.environ.get("CI"), "there is no browser: scripts/test_tools.sh installs one"
+        pytest.skip("Chromium is not installed: run the tests with `make test`")
+    with sync_playwright() as playing:
+        browser = playing.chromium.launch(executable_path=found, args=_FLAGS)
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+
+        def wake() -> Browser:
+            asyncio._set_running_loop(loop)
+            return browser
+
+        yield wake
+        wake().close()
+
+
+@pytest.fixture
+def web(url: str, chromium: Callable[[], Browser]) -> Iterator[Web]:
+    """A server on the test's database, and an empty browser before it."""
+    made = Web(url, chromium())
+    try:
+        yield made
+        made.close()
+    finally:
+        made.stop()
+        asyncio._set_running_loop(None)

@@ -1,0 +1,4 @@
+"""What the tests of this room stand on."""
+
+from tests.calling import app, calling, http  # noqa: F401
+from tests.web.browsing import chromium, web  # noqa: F401
