@@ -1,0 +1,45 @@
+"""Write the types of the web app from the OpenAPI document: web/src/api/schema.ts.
+
+python scripts/generate_web.py            write them
+python scripts/generate_web.py --check    fail if they are not what would be written
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from retain import Memory
+from retain.server.app import create_app
+
+WEB = Path(__file__).parent.parent / "web"
+TYPES = WEB / "src" / "api" / "schema.ts"
+
+
+def types() -> str:
+    """The types of every request and answer."""
+    with tempfile.TemporaryDirectory() as folder, Memory.open(f"sqlite:///{folder}/empty.db") as memory:
+        document, made = Path(folder, "openapi.json"), Path(folder, "schema.ts")
+        document.write_text(json.dumps(create_app(memory).openapi()))
+        command = [WEB / "node_modules" / ".bin" / "openapi-typescript", document, "--output", made]
+        subprocess.run(command, check=True, cwd=WEB, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return made.read_text()
+
+
+def main() -> int:
+    """Write, or check."""
+    wanted = types()
+    if "--check" not in sys.argv:
+        TYPES.write_text(wanted)
+        return 0
+    if TYPES.read_text() == wanted:
+        return 0
+    print(f"{TYPES.relative_to(WEB.parent)} is not what the API says: run `make generate`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

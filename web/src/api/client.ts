@@ -1,0 +1,150 @@
+// One call of the API: typed by the OpenAPI document, tried again where that is safe, failing as a Problem that people can read.
+import type { paths } from "./schema";
+
+type Method = "get" | "put" | "post" | "patch" | "delete";
+type Operation<M extends Method, P extends keyof paths> = paths[P] extends { [K in M]: infer O } ? O : never;
+export type PathOf<M extends Method> = {
+  [P in keyof paths]: Operation<M, P> extends { responses: unknown } ? P : never;
+}[keyof paths];
+type QueryOf<O> = O extends { parameters: { query?: infer Q } } ? NonNullable<Q> : Record<string, never>;
+type NamesOf<O> = O extends { parameters: { path: infer N } } ? { path: N } : { path?: never };
+type BodyOf<O> = O extends { requestBody?: infer R }
+  ? NonNullable<R> extends { content: { "application/json": infer B } }
+    ? B
+    : never
+  : never;
+type AnswerOf<O> = O extends { responses: infer R }
+  ? {
+      [S in keyof R]: S extends 200 | 201
+        ? R[S] extends { content: { "application/json": infer A } }
+          ? A
+          : undefined
+        : never;
+    }[keyof R]
+  : never;
+export type Said<O> = NamesOf<O> & {
+  query?: Partial<QueryOf<O>> & { user?: string; agent?: string };
+  body?: BodyOf<O>;
+  signal?: AbortSignal;
+  ifMatch?: number;
+};
+
+/** A failure: what the server said of it, or that it could not be reached. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly type = "",
+    readonly field: string | null = null,
+    readonly requestId = "",
+    readonly retryAfter = 0,
+  ) {
+    super(detail);
+  }
+
+  /** Whether the same request may work in a moment: nobody answered, or not now. */
+  get passing(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 503;
+  }
+}
+
+const TRIES = 3;
+const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
+let csrf: string | null = null;
+let signedOut: () => void = () => {};
+
+/** What every change is sent with while one is signed in; and what happens when one is not any more. */
+export function signIn(token: string | null, whenSignedOut: () => void): void {
+  csrf = token;
+  signedOut = whenSignedOut;
+}
+
+export const get = <P extends PathOf<"get">>(path: P, said?: Said<Operation<"get", P>>) => call("get", path, said);
+export const put = <P extends PathOf<"put">>(path: P, said?: Said<Operation<"put", P>>) => call("put", path, said);
+export const post = <P extends PathOf<"post">>(path: P, said?: Said<Operation<"post", P>>) => call("post", path, said);
+export const patch = <P extends PathOf<"patch">>(path: P, said?: Said<Operation<"patch", P>>) =>
+  call("patch", path, said);
+export const remove = <P extends PathOf<"delete">>(path: P, said?: Said<Operation<"delete", P>>) =>
+  call("delete", path, said);
+
+async function call<M extends Method, P extends PathOf<M>>(
+  method: M,
+  path: P,
+  said: Said<Operation<M, P>> = {} as Said<Operation<M, P>>,
+): Promise<AnswerOf<Operation<M, P>>> {
+  const headers: Record<string, string> = said.body === undefined ? {} : { "Content-Type": "application/json" };
+  if (said.ifMatch !== undefined) headers["If-Match"] = `"${said.ifMatch}"`;
+  if (method !== "get") headers["Idempotency-Key"] = crypto.randomUUID();
+  const body = said.body === undefined ? undefined : JSON.stringify(said.body);
+  const where = address(path as string, said.path as Record<string, unknown> | undefined, said.query);
+  const answer = await patient(where, { method: method.toUpperCase(), headers, body, signal: said.signal });
+  const text = await answer.text();
+  return (text ? JSON.parse(text) : undefined) as AnswerOf<Operation<M, P>>;
+}
+
+/** An address with its names and its query filled in; what is null or undefined is left out. */
+export function address(path: string, names: Record<string, unknown> = {}, query: object = {}): string {
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(names[name])));
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== "") asked.set(name, String(value));
+  }
+  return asked.size ? `${filled}?${asked}` : filled;
+}
+
+/** Fetch, again where nobody answered: a change is sent with the same idempotency key, so it happens once. */
+async function patient(where: string, how: RequestInit): Promise<Response> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await fetched(where, how);
+    } catch (error) {
+      if (!(error instanceof Problem) || !error.passing || tried >= TRIES) throw error;
+      await pause(Math.min(error.retryAfter || 0.3 * tried, 2), how.signal ?? undefined);
+    }
+  }
+}
+
+/** One fetch; an answer that is no success is a Problem. */
+export async function fetched(where: string, how: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(how.headers);
+  if (csrf && how.method && how.method !== "GET") headers.set("X-Retain-CSRF", csrf);
+  let answer: Response;
+  try {
+    answer = await fetch(where, { ...how, headers, credentials: "same-origin" });
+  } catch (error) {
+    if (how.signal?.aborted) throw error;
+    throw new Problem(0, "No answer", UNREACHABLE);
+  }
+  if (answer.ok) return answer;
+  const problem = await problemOf(answer);
+  if (answer.status === 401) signedOut();
+  throw problem;
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  const after = Number(answer.headers.get("Retry-After")) || 0;
+  try {
+    const said = await answer.json();
+    return new Problem(answer.status, said.title, said.detail, said.type, said.field ?? null, said.request_id, after);
+  } catch {
+    return new Problem(answer.status, "Failed", `The server answered ${answer.status}.`, "", null, "", after);
+  }
+}
+
+/** Wait so many seconds, or until it is called off. */
+export function pause(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((done, fail) => {
+    const timer = setTimeout(done, seconds * 1000);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      fail(signal.reason);
+    });
+  });
+}
+
+/** What to tell a person of any failure. */
+export function told(error: unknown): string {
+  if (error instanceof Problem) return error.detail;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,27 @@
+// The records of the API, by the names the document gives them.
+import type { components } from "./schema";
+
+type Records = components["schemas"];
+export type Agent = Records["Agent"];
+export type ChatSession = Records["ChatSession"];
+export type Consolidation = Records["Consolidation"];
+export type ContextAnswer = Records["ContextAnswer"];
+export type Deed = Records["Deed"];
+export type Document = Records["Document"];
+export type Entry = Records["Entry"];
+export type Found = Records["Found"];
+export type Hit = Records["Hit"];
+export type Interaction = Records["Interaction"];
+export type Item = Records["Item"];
+export type Key = Records["Key"];
+export type Message = Records["Message"];
+export type Note = Records["Note"];
+export type NoteVersion = Records["NoteVersion"];
+export type Ref = Records["Ref"];
+export type Reply = Records["Reply"];
+export type Report = Records["ReportShape"];
+export type Status = Records["Status"];
+export type Summary = Records["Summary"];
+export type Total = Records["Total"];
+export type Turn = Records["Turn"];
+export type View = Records["View"];

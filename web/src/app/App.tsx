@@ -1,0 +1,65 @@
+// Which page an address is. Pages are loaded when they are first gone to.
+import { Component, lazy, type ReactNode, Suspense, useEffect } from "react";
+import { Link } from "../ui/Link";
+import { Empty, Failure, Loading } from "../ui/states";
+import { go, useRoute } from "./route";
+import { Shell } from "./Shell";
+import { Known, useWho } from "./who";
+
+const PAGES = {
+  chat: lazy(() => import("../pages/chat/Chat")),
+  why: lazy(() => import("../pages/why/Why")),
+  agents: lazy(() => import("../pages/agents/Agents")),
+  memory: lazy(() => import("../pages/memory/Memory")),
+  search: lazy(() => import("../pages/search/Search")),
+  operations: lazy(() => import("../pages/operations/Operations")),
+};
+const SignIn = lazy(() => import("../pages/signin/SignIn"));
+
+export function App() {
+  return (
+    <Known>
+      <Suspense fallback={<Loading />}>
+        <Here />
+      </Suspense>
+    </Known>
+  );
+}
+
+function Here() {
+  const { here } = useWho();
+  const { parts, path } = useRoute();
+  const home = parts.length === 0 || (here.signed_in && parts[0] === "sign-in");
+  useEffect(() => {
+    if (home) go("/chat", true);
+  }, [home]);
+  if (!here.signed_in) return <SignIn />;
+  const Page = PAGES[(parts[0] ?? "chat") as keyof typeof PAGES];
+  return (
+    <Shell>
+      <Mishap key={path}>
+        <Suspense fallback={<Loading />}>{home ? null : Page ? <Page /> : <Nowhere />}</Suspense>
+      </Mishap>
+    </Shell>
+  );
+}
+
+function Nowhere() {
+  return (
+    <Empty title="There is no such page">
+      <p>
+        <Link href="/chat">Go to the chat</Link>
+      </p>
+    </Empty>
+  );
+}
+
+/** A mistake in one page is said there, and the others go on. */
+class Mishap extends Component<{ children: ReactNode }, { error?: unknown }> {
+  override state: { error?: unknown } = {};
+  static getDerivedStateFromError = (error: unknown) => ({ error });
+  override render() {
+    if (!this.state.error) return this.props.children;
+    return <Failure error={this.state.error} retry={() => location.reload()} />;
+  }
+}

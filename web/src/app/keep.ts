@@ -1,0 +1,17 @@
+// What this browser keeps: an id, a draft, a choice. A browser that keeps nothing must not stop anybody.
+export function kept(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+export function keep(name: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch {
+    // private mode, or full: it is forgotten with the page
+  }
+}

@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/states";
+
+export default function Chat() {
+  return <Empty title="Chat" />;
+}

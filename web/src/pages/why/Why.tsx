@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/states";
+
+export default function Why() {
+  return <Empty title="Why" />;
+}

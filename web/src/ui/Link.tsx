@@ -1,0 +1,13 @@
+// A link inside the app: an ordinary one for the browser, without a reload for whoever clicks it.
+import type { AnchorHTMLAttributes, MouseEvent } from "react";
+import { go } from "../app/route";
+
+export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement> & { href: string }) {
+  const follow = (event: MouseEvent<HTMLAnchorElement>) => {
+    onClick?.(event);
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    go(href);
+  };
+  return <a href={href} onClick={follow} {...rest} />;
+}

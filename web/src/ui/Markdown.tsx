@@ -1,0 +1,120 @@
+// Markdown as elements. Whatever was stored is text: HTML in it is shown as it was written, and an image is a link that
+// nobody follows by itself, because a picture's address can carry away what was read.
+import type { Nodes, Parent } from "mdast";
+import { fromMarkdown } from "mdast-util-from-markdown";
+import { gfmFromMarkdown } from "mdast-util-gfm";
+import { gfm } from "micromark-extension-gfm";
+import { Fragment, memo, type ReactNode } from "react";
+
+const PARSE = { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] };
+const MOST = 200_000;
+
+/** Text that may have Markdown in it. `inline` turns pieces of plain text into elements of one's own (references, marks). */
+export const Markdown = memo(function Markdown({
+  text,
+  inline,
+}: {
+  text: string;
+  inline?: (text: string) => ReactNode;
+}) {
+  if (text.length > MOST) return <pre className="plain">{text}</pre>;
+  return <div className="markdown">{children(fromMarkdown(text, PARSE), inline)}</div>;
+});
+
+type Inline = ((text: string) => ReactNode) | undefined;
+
+function children(node: Parent, inline: Inline): ReactNode {
+  return node.children.map((child, place) => (
+    <Fragment key={place}>{element(child as Nodes, inline)}</Fragment>
+  ));
+}
+
+function element(node: Nodes, inline: Inline): ReactNode {
+  switch (node.type) {
+    case "text":
+      return inline ? inline(node.value) : node.value;
+    case "html":
+      return node.value;
+    case "paragraph":
+      return <p>{children(node, inline)}</p>;
+    case "heading":
+      return <Heading depth={node.depth}>{children(node, inline)}</Heading>;
+    case "emphasis":
+      return <em>{children(node, inline)}</em>;
+    case "strong":
+      return <strong>{children(node, inline)}</strong>;
+    case "delete":
+      return <del>{children(node, inline)}</del>;
+    case "inlineCode":
+      return <code>{node.value}</code>;
+    case "code":
+      return (
+        <pre>
+          <code>{node.value}</code>
+        </pre>
+      );
+    case "blockquote":
+      return <blockquote>{children(node, inline)}</blockquote>;
+    case "list":
+      return node.ordered ? (
+        <ol start={node.start ?? 1}>{children(node, inline)}</ol>
+      ) : (
+        <ul>{children(node, inline)}</ul>
+      );
+    case "listItem":
+      return (
+        <li>
+          {node.checked !== null && node.checked !== undefined && (node.checked ? "☑ " : "☐ ")}
+          {children(node, inline)}
+        </li>
+      );
+    case "link":
+      return <Outside href={node.url}>{children(node, inline)}</Outside>;
+    case "image":
+      return <Outside href={node.url}>[image: {node.alt || node.url}]</Outside>;
+    case "table":
+      return (
+        <div className="table">
+          <table>
+            <tbody>{children(node, inline)}</tbody>
+          </table>
+        </div>
+      );
+    case "tableRow":
+      return <tr>{children(node, inline)}</tr>;
+    case "tableCell":
+      return <td>{children(node, inline)}</td>;
+    case "break":
+      return <br />;
+    case "thematicBreak":
+      return <hr />;
+    case "linkReference":
+      return children(node, inline);
+    case "imageReference":
+      return `[image: ${node.alt ?? node.identifier}]`;
+    case "footnoteReference":
+      return `[^${node.identifier}]`;
+    case "footnoteDefinition":
+      return children(node, inline);
+    case "definition":
+      return `[${node.identifier}]: ${node.url}`;
+    default:
+      return "children" in node ? children(node as Parent, inline) : "value" in node ? String(node.value) : null;
+  }
+}
+
+/** A heading below those of the page itself. */
+function Heading({ depth, children }: { depth: number; children: ReactNode }) {
+  const Tag = `h${Math.min(depth + 2, 6)}` as "h3";
+  return <Tag>{children}</Tag>;
+}
+
+/** A link to elsewhere, if it is one that only opens a page. */
+function Outside({ href, children }: { href: string; children: ReactNode }) {
+  if (!/^(https?:|mailto:)/i.test(href)) return <span title={href}>{children}</span>;
+  return (
+    <a href={href} target="_blank" rel="noopener noreferrer nofollow" title={href}>
+      {children}
+    </a>
+  );
+}

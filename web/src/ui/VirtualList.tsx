@@ -1,0 +1,62 @@
+// A list of any length: only what is in sight is in the document.
+import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef } from "react";
+
+type Shown<T> = {
+  items: readonly T[];
+  keyOf: (item: T) => string | number;
+  children: (item: T, index: number) => ReactNode;
+  /** About how tall an item is, in pixels; each is measured once it is seen. */
+  size?: number;
+  label: string;
+  className?: string;
+  /** Called when the end is near: load more. */
+  nearEnd?: () => void;
+  handle?: Ref<Virtualizer<HTMLDivElement, Element>>;
+};
+
+export function VirtualList<T>({
+  items,
+  keyOf,
+  children,
+  size = 80,
+  label,
+  className = "",
+  nearEnd,
+  handle,
+}: Shown<T>) {
+  const box = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => size,
+    getItemKey: (index) => keyOf(items[index] as T),
+    overscan: 6,
+  });
+  useImperativeHandle(handle, () => list, [list]);
+  const seen = list.getVirtualItems();
+  const last = seen.at(-1)?.index ?? -1;
+  useEffect(() => {
+    if (items.length && last >= items.length - 5) nearEnd?.();
+  }, [last, items.length]);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <div ref={box} className={`virtual ${className}`} tabIndex={0}>
+      <ul className="virtual-all" aria-label={label} style={{ height: list.getTotalSize() }}>
+        {seen.map((row) => (
+          <li
+            key={row.key}
+            ref={list.measureElement}
+            data-index={row.index}
+            className="virtual-item"
+            aria-setsize={items.length}
+            aria-posinset={row.index + 1}
+            style={{ transform: `translateY(${row.start}px)` }}
+          >
+            {children(items[row.index] as T, row.index)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

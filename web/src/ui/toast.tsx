@@ -1,0 +1,42 @@
+// A line that says what was just done, for a few seconds, to those who see and those who listen.
+import { useSyncExternalStore } from "react";
+
+type Toast = { id: number; text: string; undo?: () => void };
+let shown: Toast[] = [];
+let last = 0;
+const heard = new Set<() => void>();
+const set = (toasts: Toast[]) => {
+  shown = toasts;
+  for (const listener of heard) listener();
+};
+
+/** Say that something was done; with `undo`, offer to take it back. */
+export function say(text: string, undo?: () => void): void {
+  const id = ++last;
+  set([...shown, { id, text, undo }]);
+  setTimeout(() => set(shown.filter((toast) => toast.id !== id)), undo ? 8000 : 4000);
+}
+
+export function Toasts() {
+  const toasts = useSyncExternalStore(
+    (listener) => {
+      heard.add(listener);
+      return () => heard.delete(listener);
+    },
+    () => shown,
+  );
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {toasts.map((toast) => (
+        <p key={toast.id}>
+          {toast.text}
+          {toast.undo && (
+            <button type="button" onClick={toast.undo}>
+              Undo
+            </button>
+          )}
+        </p>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,17 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+const server = "http://127.0.0.1:7700"; // `make serve`, while `npm run dev` shows the page as it is written
+
+export default defineConfig({
+  plugins: [react()],
+  build: {
+    outDir: "../src/retain/web/site",
+    emptyOutDir: true,
+    assetsInlineLimit: 0, // what is inlined would need holes in the content security policy
+    modulePreload: { polyfill: false },
+    target: "es2022",
+  },
+  server: { proxy: Object.fromEntries(["/api", "/healthz", "/readyz"].map((path) => [path, server])) },
+  test: { include: ["src/**/*.test.ts"] },
+});
