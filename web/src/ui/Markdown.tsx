@@ -24,9 +24,7 @@ export const Markdown = memo(function Markdown({
 type Inline = ((text: string) => ReactNode) | undefined;
 
 function children(node: Parent, inline: Inline): ReactNode {
-  return node.children.map((child, place) => (
-    <Fragment key={place}>{element(child as Nodes, inline)}</Fragment>
-  ));
+  return node.children.map((child, place) => <Fragment key={place}>{element(child as Nodes, inline)}</Fragment>);
 }
 
 function element(node: Nodes, inline: Inline): ReactNode {
