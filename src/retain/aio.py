@@ -21,7 +21,7 @@ from retain.kinds.agents import Agent, Agents
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.document import Document, Passage
 from retain.kinds.entries import Entries
-from retain.kinds.entry import Entry, EntryKind
+from retain.kinds.entry import Entry, EntryKind, Review
 from retain.kinds.finding import Found
 from retain.kinds.interactions import Interaction, Interactions, Total, Usage
 from retain.kinds.kind import Page, Source
@@ -216,10 +216,13 @@ class AsyncMessages:
         last: int | None = None,
         minutes: float | None = None,
         tokens: int | None = None,
+        before: int | None = None,
         turns_only: bool = False,
     ) -> list[Message]:
         """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all."""
-        return await self._hop(self._kind.window, session, last=last, minutes=minutes, tokens=tokens, turns_only=turns_only)
+        return await self._hop(
+            self._kind.window, session, last=last, minutes=minutes, tokens=tokens, before=before, turns_only=turns_only
+        )
 
     async def get(self, session: str, seq: int) -> Message:
         """One message by its number."""
@@ -327,12 +330,28 @@ class AsyncEntries:
         """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
         return await self._hop(self._kind.edit, id, content, if_version=if_version)
 
+    async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
+        """Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then."""
+        return await self._hop(self._kind.accept, id, if_version=if_version)
+
+    async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
+        """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later."""
+        return await self._hop(self._kind.refuse, id, if_version=if_version)
+
+    async def queue(self, *, review: Review = "pending", limit: int = 100, after: str | None = None) -> Page[Entry]:
+        """What waits for a review, or was refused, on whatever board and of whatever agent, the newest first."""
+        return await self._hop(self._kind.queue, review=review, limit=limit, after=after)
+
     async def remove(self, id: str) -> None:
         """Forget an entry, and with it what waits to be made of it."""
         await self._hop(self._kind.remove, id)
 
+    async def remove_many(self, ids: Sequence[str]) -> int:
+        """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
+        return await self._hop(self._kind.remove_many, ids)
+
     async def counts(self) -> dict[str, int]:
-        """How many core and journal entries there are, faded ones too."""
+        """How many core and journal entries there are, faded ones too; and how many are `pending`, where some are."""
         return await self._hop(self._kind.counts)
 
     async def prompt(self) -> str:
@@ -371,6 +390,7 @@ class AsyncEntries:
         kind: EntryKind | None = None,
         board: str | None = None,
         search: str | None = None,
+        review: Review | None = None,
         expired: bool | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -383,6 +403,7 @@ class AsyncEntries:
             kind=kind,
             board=board,
             search=search,
+            review=review,
             expired=expired,
             since=since,
             until=until,
@@ -651,9 +672,9 @@ class AsyncTurns:
         """One turn by its id."""
         return await self._hop(self._kind.get, id)
 
-    async def list(self, session: str, *, limit: int = 100, after: str | None = None) -> Page[Turn]:
-        """The turns of a session, the newest first."""
-        return await self._hop(self._kind.list, session, limit=limit, after=after)
+    async def list(self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None) -> Page[Turn]:
+        """The turns of a session, the newest first; with `seq`, only those of one message."""
+        return await self._hop(self._kind.list, session, seq=seq, limit=limit, after=after)
 
 
 class AsyncScope:

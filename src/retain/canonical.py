@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from retain import masking
 from retain.errors import Invalid, TooLarge
@@ -23,6 +23,7 @@ MAX_KEY_BYTES = 512
 MAX_DEPTH = 64
 MAX_AMOUNT = 1e15
 
+T = TypeVar("T")
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict of these, or JsonText."""
 
@@ -78,6 +79,20 @@ def amount(value: float, field: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_AMOUNT:
         raise Invalid(field=field, problem=f"must be a number from 0 to {MAX_AMOUNT:.0e}")
     return float(value) + 0.0  # SQLite does not keep the sign of -0.0
+
+
+def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
+    """A list that is neither empty nor longer than it may be."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
+        raise Invalid(field=field, problem=f"must be a list of {field} that is not empty")
+    if len(values) > most:
+        raise TooLarge(field=field, size=len(values), unit=field, limit=most)
+    return values
+
+
+def words(search: str | None, limit: int) -> list[str]:
+    """The words that a search is for, without regard to capital letters; none where nothing is searched for."""
+    return [] if search is None else text(search, "search", limit).casefold().split()
 
 
 def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:

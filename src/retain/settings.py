@@ -24,9 +24,14 @@ _NO_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 
 
-def _setting(default: Any, doc: str, least: float = 0, *, also: str = "", secret: bool = False) -> Any:
-    """A setting; `also` is a variable of another program that sets it too, a `secret` is never shown."""
-    return field(default=default, metadata={"doc": doc, "least": least, "also": also, "secret": secret})
+def _setting(
+    default: Any, doc: str, least: float = 0, *, also: str = "", secret: bool = False, words: tuple[str, ...] = ()
+) -> Any:
+    """A setting; `also` is a variable of another program that sets it too, a `secret` is never shown.
+
+    One with `words` is some of them, with commas between.
+    """
+    return field(default=default, metadata={"doc": doc, "least": least, "also": also, "secret": secret, "words": words})
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,12 @@ class Settings:
     secrets: Literal["off", "flag", "mask", "reject"] = _setting(
         "off", "Keys, tokens and passwords in what is written: kept, kept and counted, masked, or refused."
     )
+    review: str = _setting(
+        "tool",
+        "Whose core entries and lines on whiteboards wait until a person accepts them: some of `tool`, `import`, `agent`, "
+        "with commas; with `journal` among them, their journal entries wait too. Empty: nobody's.",
+        words=("tool", "import", "agent", "journal"),
+    )
     chat_seconds: float = _setting(300.0, "The longest one turn of a chat may take, with all its tools.", 1)
     chat_rounds: int = _setting(8, "How often a model may ask for tools in one turn.", 1)
     chat_tokens: int = _setting(2000, "The most tokens of one answer.", 16)
@@ -252,6 +263,7 @@ NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
 _SECRET = frozenset(f.name for f in FIELDS if f.metadata["secret"])
 _LEAST = {f.name: f.metadata["least"] for f in FIELDS}
+_WORDS = {f.name: f.metadata["words"] for f in FIELDS}
 
 
 def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
@@ -293,6 +305,8 @@ def _convert(name: str, value: Any, where: str) -> Any:
         if str(value).lower() not in words:
             raise SettingsError(where=where, problem=f"must be true or false, not {value!r}")
         return words[str(value).lower()]
+    if _WORDS[name]:
+        return _some(name, value, where)
     if wanted is str:
         if isinstance(value, list | dict | bool):
             said = "a list, an object or a word of YAML" if name in _SECRET else repr(value)
@@ -307,3 +321,12 @@ def _convert(name: str, value: Any, where: str) -> Any:
     if isinstance(value, bool) or not _LEAST[name] <= number < float("inf"):
         raise SettingsError(where=where, problem=f"must be a number from {_LEAST[name]} up, not {value!r}")
     return number
+
+
+def _some(name: str, value: Any, where: str) -> str:
+    """Some of the words that a setting knows, with a comma between them; the word off, as YAML reads it, is none."""
+    said = "" if value in (None, False, "off") else value
+    given = {word.strip() for word in str(said).split(",")} - {""}
+    if not isinstance(said, str) or given.difference(_WORDS[name]):
+        raise SettingsError(where=where, problem=f"must be some of {', '.join(_WORDS[name])}, with commas, not {value!r}")
+    return ",".join(word for word in _WORDS[name] if word in given)

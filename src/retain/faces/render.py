@@ -25,7 +25,7 @@ _COLUMNS = {
     "Session": ("id", "user", "agent", "label", "count", "updated_at"),
     "Agent": ("name", "model", "tools", "version", "prompt"),
     "NoteVersion": ("version", "operation", "source", "created_at", "text"),
-    "Entry": ("id", "agent", "kind", "created_at", "expired", "content"),
+    "Entry": ("id", "agent", "kind", "created_at", "expired", "review", "content"),
     "Consolidation": ("id", "agent", "status", "created_at", "model", "content"),
     "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),
     "Ref": ("key", "type", "is_active", "tokens", "created_at", "summary"),

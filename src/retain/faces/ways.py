@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from retain.access.principal import Permission
 
-_REMOVES = ("remove", "clear", "delete_section")
+_REMOVES = ("remove", "remove_many", "clear", "delete_section")
 _READS = ("search", "context")
 
 
@@ -119,7 +119,11 @@ WAYS = (
     Way("entries", "search", "GET /entries/search", "retain entries search 'what does Ada prefer' --agent scout"),
     Way("entries", "get", "GET /entries/{id}", "retain entries get 0199… --json"),
     Way("entries", "edit", "PATCH /entries/{id}", 'retain entries edit 0199… "Ada prefers night trains." --if-version 1'),
+    Way("entries", "queue", "GET /entries/queue", "retain entries queue"),
+    Way("entries", "accept", "POST /entries/{id}/accept", "retain entries accept 0199… --if-version 1"),
+    Way("entries", "refuse", "POST /entries/{id}/refuse", "retain entries refuse 0199…"),
     Way("entries", "remove", "DELETE /entries/{id}", "retain entries remove 0199…"),
+    Way("entries", "remove_many", "POST /entries/remove", "retain entries remove-many 0199…,0199… --agent scout"),
     Way("entries", "counts", "GET /entries/counts", "retain entries counts --agent scout"),
     Way("entries", "prompt", "GET /entries/prompt", "retain entries prompt --agent scout"),
     Way("entries", "share", "PUT /entries/boards/{board:path}", "retain entries share trips scout,planner"),
@@ -177,7 +181,7 @@ WAYS = (
     ),
     Way("interactions", "list", "GET /interactions", "retain interactions list --model gpt-5-mini"),
     Way("interactions", "totals", "GET /interactions/totals", "retain interactions totals model"),
-    Way("turns", "list", "GET /turns", "retain turns list trip"),
+    Way("turns", "list", "GET /turns", "retain turns list trip --seq 4"),
     Way("turns", "get", "GET /turns/{id}", "retain turns get 0199… --json"),
 )
 
@@ -208,6 +212,7 @@ WORDS = {
     "around": "So many before it and after it, too.",
     "attributes": "A JSON object of your own.",
     "author": "Who speaks, where several agents do.",
+    "before": "Only messages before this number.",
     "board": "Which whiteboard; `main` where an entry does not say.",
     "by": "What to add up by.",
     "color": "A colour to show the agent in.",
@@ -227,6 +232,7 @@ WORDS = {
     "header": "The heading of a section: `Preferences`, or `## Preferences` where several are called alike.",
     "icon": "An icon to show the agent with.",
     "id": "The id.",
+    "ids": "The ids, with commas between them.",
     "if_version": "Only if it is at this version; 0 means: only if it does not exist.",
     "is_active": "Whether it is listed in prompts.",
     "key": "The key.",
@@ -257,6 +263,7 @@ WORDS = {
     "query": "Words to look for.",
     "refs.key": "The key, as it stands in the placeholder.",
     "refs.tokens": "The most tokens to show, 50 to 100000.",
+    "review": "Only entries that are `pending`, `refused` or `accepted`.",
     "role": "Who speaks: system, user, assistant or tool.",
     "route": "Which part of your program made the call.",
     "search": "Only those in which all these words are.",
@@ -276,6 +283,7 @@ WORDS = {
     "tools": "The tools that the agent may use, with commas between them.",
     "ttl": "Forget it after so many seconds.",
     "turns_only": "Only user messages and final answers.",
+    "turns.seq": "Only the turn of this message, by its number; of a user's message, the turns that answered it.",
     "type": "What it is, such as command_output, user_preference or file_content.",
     "until": "Before this moment, with a time zone.",
     "value": "The value, as JSON; text needs its quotes.",

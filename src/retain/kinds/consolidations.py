@@ -29,10 +29,14 @@ _FAR = 2**62
 _COLUMNS = "id, agent, status, content, entry_id, model, user_id, source, created_at, decided_at"
 _DUE = """select id, user_id, content, tokens, version, created_at, source, failures from entries
           where tenant = :tenant and agent = :agent and kind = 'journal' and created_at > :after and created_at <= :upto
-          and (user_id is null or user_id = coalesce(:user, user_id))
+          and review = 'accepted' and (user_id is null or user_id = coalesce(:user, user_id))
           and not exists (select 1 from consolidation_sources as used
                           where used.tenant = :tenant and used.entry_id = entries.id)
           order by created_at, id limit :size"""
+
+_INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, review, version,
+                                  created_at, updated_at)
+             values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, :review, 1, :now, :now)"""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,10 @@ class Consolidations(Kind):
         return looked.made
 
     def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry; also one that was refused or undone. Once more changes nothing."""
+        """Make a proposal a core entry; also one that was refused or undone. Once more changes nothing.
+
+        What a person accepts counts at once; where a program does, an entry of an untrusted source waits for a review.
+        """
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
@@ -112,15 +119,12 @@ class Consolidations(Kind):
                 return found
             if not found.content:
                 raise Conflict(problem=f"consolidation {id!r} has nothing to accept")
-            new = entry.values(ids.uuid7(), found.agent, "core", None, found.content, found.user, found.source)
-            tx.run(
-                """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, version,
-                                        created_at, updated_at)
-                   values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, 1, :now, :now)""",
-                **new,
-            )
-            made = index.entry(new["id"], found.agent, "core", None, found.content, found.user, at=tx.now)
-            self._home.index.add(tx, made)
+            review = self._reviewed(found)
+            new = entry.values(ids.uuid7(), found.agent, "core", None, found.content, found.user, found.source, review)
+            tx.run(_INSERT, **new)
+            if review == "accepted":
+                made = index.entry(new["id"], found.agent, "core", None, found.content, found.user, at=tx.now)
+                self._home.index.add(tx, made)
             return self._decide(tx, id, "accepted", new["id"])
 
         return self._write(work)
@@ -187,6 +191,12 @@ class Consolidations(Kind):
         if not found:
             raise NotFound(what="consolidation", id=id)
         return found[0]
+
+    def _reviewed(self, found: Consolidation) -> entry.Review:
+        """What a person accepts is reviewed by that; what a program does waits, where its sources or it would."""
+        if self._who.source in entry.PEOPLE:
+            return "accepted"
+        return entry.awaits(self._settings.review, (found.source, self._who.source), "core")
 
     def _decide(self, tx: Transaction, id: str, status: Status, made: str | None) -> Consolidation:
         tx.run(

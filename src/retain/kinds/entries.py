@@ -8,34 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from retain import canonical, clock, ids, placeholder
-from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.errors import AlreadyExists, Invalid, NotFound, WrongVersion
+from retain.kinds import boards as sharing
 from retain.kinds import entry as rules
+from retain.kinds import entry_tools, finding
 from retain.kinds import findable as index
-from retain.kinds import finding
-from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind
-from retain.kinds.kind import Kind, Page, Table, Who, cut, unpack
+from retain.kinds import review as reviewing
+from retain.kinds.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind, Review
+from retain.kinds.kind import Kind, Page, Table, cut, unpack
 from retain.search.index import parts
 from retain.section import Ask, Section
 from retain.storage.database import Row, Transaction
-from retain.tool import Answer, Tool
+from retain.tool import Tool
 
-CORE_NOTE = "This is kept for good and is part of every prompt of yours."
 _MOST_IN_A_PROMPT = 1000
 _IN_ONE_READ = 500
 
 # A scope sees its agent's entries and the boards that this shares, written with its user or with none.
-_WITH_USER = " and (user_id is null or user_id = coalesce(:user, user_id))"
-_COLUMNS = "id, agent, kind, board, content, user_id, source, version, created_at, updated_at"
-_MINE = "(select board from board_members where tenant = :tenant and agent = :agent)"
+_WITH_USER, _COLUMNS, _MINE = reviewing.WITH_USER, reviewing.COLUMNS, reviewing.MINE
 _GET = "select " + _COLUMNS + " from entries where tenant = :tenant and id = :id"
 _SEEN = _GET + _WITH_USER
 _FIND = {False: _SEEN, True: _SEEN + " and (board is null and agent = :agent or board in " + _MINE + ")"}
+_OWN = {named: _FIND[named] + " and agent = coalesce(:agent, agent)" for named in _FIND}
+_REMOVE = "delete from entries where tenant = :tenant and id = :id"
 _FILTER = (
     _WITH_USER
     + """ and created_at >= :since and created_at < :until and (created_at, id) < (:at, :id)
+    and review = coalesce(:review, review)
     and case when kind = 'journal' and created_at <= :fading then 1 else 0 end between :least and :most
     order by created_at desc, id desc limit :size"""
 )
@@ -49,19 +51,16 @@ _LIST = {
 }
 _COUNTED = "select kind, count(*) from entries where tenant = :tenant and board is null" + _WITH_USER
 _COUNTS = {True: _COUNTED + " and agent = :agent group by kind", False: _COUNTED + " group by kind"}
-_INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, version,
+_INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, review, version,
                                   created_at, updated_at)
-             values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, 1, :created_at, :updated_at)
+             values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source, :review, 1,
+                     :created_at, :updated_at)
              on conflict do nothing
              returning """ + _COLUMNS  # fmt: skip
-_NEWEST = """select id, agent, content, tokens, created_at from entries
-             where tenant = :tenant and agent = :agent and kind = :kind and created_at > :since""" + _WITH_USER + """
-             order by created_at desc, id desc limit :size"""  # fmt: skip
-_ON_BOARDS = """select id, agent, content, tokens, created_at, board from entries
-                where tenant = :tenant and board in """ + _MINE + _WITH_USER + """
-                order by created_at desc, id desc limit :size"""  # fmt: skip
 _STALE = """delete from consolidations where tenant = :tenant and status not in ('accepted', 'passed') and id in (
                 select consolidation_id from consolidation_sources where tenant = :tenant and entry_id = :id)"""
+_UNDONE = """update consolidations set status = 'undone', content = '', entry_id = null, decided_at = :now
+             where tenant = :tenant and entry_id = :id"""
 _AGAIN = """delete from consolidation_sources where tenant = :tenant and entry_id = :id and consolidation_id in (
                 select id from consolidations where tenant = :tenant and status = 'passed')"""
 
@@ -99,104 +98,106 @@ class Entries(Kind):
             if if_version not in (None, found.version):
                 raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
             tx.run(
-                """update entries set content = :content, tokens = :tokens, source = :source, version = version + 1,
-                       failures = 0, updated_at = :now where tenant = :tenant and id = :id""",
+                """update entries set content = :content, tokens = :tokens, source = :source, review = :review,
+                       version = version + 1, failures = 0, updated_at = :now where tenant = :tenant and id = :id""",
                 id=id,
-                source=max(found.source, self._who.source, key=rules.TRUST.index),  # trusted as the least of its writers
+                source=rules.least_trusted((found.source, self._who.source)),
+                review=self._awaits((self._who.source,), found.kind) if found.review == "accepted" else found.review,
                 content=kept,
                 tokens=rules.cost(kept),
             )
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
             tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
             row = tx.one(_GET, id=id) or ()
-            self._home.index.replace(tx, self.name, id, index.entry(*row[:6], at=row[8], said=said))
+            self._home.index.remove(tx, self.name, id)
+            self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
         return self._write(work)
 
+    def accept(self, id: str, *, if_version: int | None = None) -> Entry:
+        """Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
+
+        Only a person can, and never an agent, an import or a tool. Once more changes nothing.
+        """
+        return self._decide(id, "accepted", if_version)
+
+    def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
+        """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
+
+        Only a person can. The same words of the same source are not offered for review again.
+        """
+        return self._decide(id, "refused", if_version)
+
+    def queue(self, *, review: Review = "pending", limit: int = 100, after: str | None = None) -> Page[Entry]:
+        """What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
+
+        A scope with an agent or a user has its own alone. `signs` say what to look at twice; they decide nothing.
+        """
+        if review not in ("pending", "refused"):
+            raise Invalid(field="review", problem=f"must be pending or refused, not {review!r}")
+        size = self._limit(limit)
+        at, id = unpack(after, [int, str]) if after else (rules.FAR, "")
+
+        def work(tx: Transaction) -> list[Entry]:
+            return [_entry(row, tx.now) for row in reviewing.queue(tx, self._who, review, at, id, size + 1)]
+
+        return cut(self._read(work), size, _place)
+
     def remove(self, id: str) -> None:
         """Forget an entry, and with it what waits to be made of it."""
         canonical.key(id, "id")
+        self._write(lambda tx: self._forget(tx, [self._own(tx, id).id]))
 
-        def work(tx: Transaction) -> None:
-            self._own(tx, id)
-            tx.run(_STALE, id=id)
-            tx.run(
-                """update consolidations set status = 'undone', content = '', entry_id = null, decided_at = :now
-                   where tenant = :tenant and entry_id = :id""",
-                id=id,
-            )
-            tx.run("delete from entries where tenant = :tenant and id = :id", id=id)
-            self._home.index.remove(tx, self.name, id)
+    def remove_many(self, ids: Sequence[str]) -> int:
+        """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
+        wanted = sorted({canonical.key(id, "ids") for id in canonical.several(ids, "ids", self._settings.max_page)})
+        who = {"agent": self._who.agent, "user": self._who.user}
 
-        self._write(work)
+        def work(tx: Transaction) -> int:
+            for id in wanted:  # in one order, whoever else does the same
+                tx.lock(_GET, id=id)
+            own = [id for id in wanted if tx.one(_OWN[self._who.agent is not None], id=id, **who)]
+            self._forget(tx, own)
+            return len(own)
+
+        return self._write(work)
+
+    def _forget(self, tx: Transaction, ids: Sequence[str]) -> None:
+        each = [{"id": id} for id in ids]
+        tx.many(_STALE, each)
+        tx.many(_UNDONE, each)
+        tx.many(_REMOVE, each)
+        self._home.index.remove_all(tx, self.name, ids)
 
     def counts(self) -> dict[str, int]:
-        """How many core and journal entries there are, faded ones too."""
-
-        def work(tx: Transaction) -> dict[str, int]:
-            rows = tx.all(_COUNTS[self._who.agent is not None], agent=self._who.agent, user=self._who.user)
-            return {"core": 0, "journal": 0, **{str(kind): int(count) for kind, count in rows}}
-
-        return self._read(work)
+        """How many core and journal entries there are, faded ones too; and how many are `pending`, where some are."""
+        sees, who = self._who.agent is not None, {"agent": self._who.agent, "user": self._who.user}
+        rows, waiting = self._read(lambda tx: (tx.all(_COUNTS[sees], **who), reviewing.pending(tx, self._who)))
+        return {"core": 0, "journal": 0, **{str(kind): int(count) for kind, count in rows}, **waiting}
 
     def prompt(self) -> str:
         """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
         self._agent()
-        section = self._read(lambda tx: _private(tx, self._who, rules.FAR))
+        section = self._read(lambda tx: reviewing.private(tx, self._who, rules.FAR))
         return placeholder.neutral(section.write(section.pieces))
 
     def whiteboard(self) -> str:
         """The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing."""
         self._agent()
-        section = self._read(lambda tx: _boards(tx, self._who, _MOST_IN_A_PROMPT))
+        section = self._read(lambda tx: reviewing.boards(tx, self._who, _MOST_IN_A_PROMPT))
         return placeholder.neutral(section.write(section.pieces))
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
         canonical.key(board, "board", self._settings.secrets)
-        if isinstance(agents, str) or not isinstance(agents, Sequence) or not agents:
-            raise Invalid(field="agents", problem="must be a list of names that is not empty")
-        wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in agents})
-
-        def work(tx: Transaction) -> dict[str, Sequence[str]]:
-            tx.run(
-                "insert into boards (tenant, board, created_at) values (:tenant, :board, :now) on conflict do nothing",
-                board=board,
-            )
-            tx.lock("select 1 from boards where tenant = :tenant and board = :board", board=board)
-            rows = tx.all("select agent from board_members where tenant = :tenant and board = :board", board=board)
-            members = {str(row[0]) for row in rows}
-            if members and self._who.agent is not None and self._who.agent not in members:
-                raise NotFound(what="board", id=board)
-            tx.many(
-                "delete from board_members where tenant = :tenant and board = :board and agent = :agent",
-                [{"board": board, "agent": agent} for agent in sorted(members.difference(wanted))],
-            )
-            tx.many(
-                """insert into board_members (tenant, board, agent, created_at)
-                   values (:tenant, :board, :agent, :now) on conflict do nothing""",
-                [{"board": board, "agent": agent} for agent in wanted],
-            )
-            return {board: wanted}
-
-        return self._write(work)
+        given = canonical.several(agents, "agents", self._settings.max_batch)
+        wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in given})
+        return self._write(lambda tx: sharing.share(tx, self._who.agent, board, wanted))
 
     def boards(self) -> dict[str, Sequence[str]]:
         """The boards that the agent shares, each with the agents that share it; without an agent, every board."""
-
-        def work(tx: Transaction) -> Sequence[Row]:
-            return tx.all(
-                """select board, agent from board_members where tenant = :tenant and board in (
-                       select board from board_members where tenant = :tenant and agent = coalesce(:agent, agent))
-                   order by board, agent""",
-                agent=self._who.agent,
-            )
-
-        found: dict[str, Any] = {}
-        for board, agent in self._read(work):
-            found.setdefault(board, []).append(agent)
-        return found
+        return self._read(lambda tx: sharing.shared(tx, self._who.agent))
 
     def export(self) -> Sequence[Entry]:
         """Every core and journal entry of the agent, the oldest first, for `add_many`."""
@@ -211,12 +212,9 @@ class Entries(Kind):
     def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
         """Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay."""
         agent = self._agent()
-        if isinstance(entries, str | bytes) or not isinstance(entries, Sequence) or not entries:
-            raise Invalid(field="entries", problem="must be a list of entries that is not empty")
-        if len(entries) > self._settings.max_batch:
-            raise TooLarge(field="entries", size=len(entries), unit="entries", limit=self._settings.max_batch)
-        secrets = self._settings.secrets
-        rows = [rules.imported(one, f"entries[{n}]", agent, self._who.user, secrets) for n, one in enumerate(entries)]
+        secrets, given = self._settings.secrets, enumerate(canonical.several(entries, "entries", self._settings.max_batch))
+        whose = (agent, self._who.user, self._who.source, self._settings.review)
+        rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
         said = [parts(row["content"]) for row in rows]
         return self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
 
@@ -235,45 +233,19 @@ class Entries(Kind):
 
     def tools(self) -> list[Tool]:
         """How an agent remembers something."""
-        return rules.tools(self._save_to_journal, self._save_to_core, self._save_to_board)
+        return entry_tools.tools(None if self._who.agent is None else self._say, self.boards)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The agent's private memory."""
-        return None if self._who.agent is None else _private(tx, self._who, _MOST_IN_A_PROMPT)
+        return None if self._who.agent is None else reviewing.private(tx, self._who, _MOST_IN_A_PROMPT)
 
     def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The boards that the agent shares: other agents' words, and so a layer of their own."""
-        return None if self._who.agent is None else _boards(tx, self._who, _MOST_IN_A_PROMPT)
+        return None if self._who.agent is None else reviewing.boards(tx, self._who, _MOST_IN_A_PROMPT)
 
-    def _save_to_journal(self, content: str) -> Answer:
-        saved = self._said(content, "journal")
-        if isinstance(saved, dict):
-            return saved
-        until = saved.created_at + rules.JOURNAL_WINDOW
-        return {**_success(saved), "expires_around": until.date().isoformat()}
-
-    def _save_to_core(self, content: str) -> Answer:
-        saved = self._said(content, "core")
-        return saved if isinstance(saved, dict) else {**_success(saved), "note": CORE_NOTE}
-
-    def _save_to_board(self, content: str, board: str = MAIN_BOARD) -> Answer:
-        try:
-            saved = self._said(content, "whiteboard", board)
-        except NotFound:
-            shared = ", ".join(self.boards()) or "none"
-            return {"error": f"You do not share a board {board!r}. The boards that you share: {shared}."}
-        return saved if isinstance(saved, dict) else {**_success(saved), "board": saved.board}
-
-    def _said(self, content: str, kind: EntryKind, board: str | None = None) -> Entry | Answer:
-        """What the agent says is kept as its own, whoever the scope is for."""
-        if self._who.agent is None:
-            return {"error": "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."}
-        try:
-            return self._add(content, kind, board, "agent")
-        except TooLarge as error:
-            return {"error": f"The content has {error.size} characters and may have {error.limit}: shorten or split it."}
-        except Invalid as error:
-            return {"error": f"The {error.field} {error.problem}."}
+    def _say(self, content: str, kind: EntryKind, board: str | None) -> Entry:
+        """What the agent says is kept as its own, whoever the scope is for; a tool's stays a tool's."""
+        return self._add(content, kind, board, rules.least_trusted(("agent", self._who.source)))
 
     def _add(self, content: str, kind: EntryKind, board: str | None, source: str) -> Entry:
         if kind not in KINDS_OF_ENTRY:
@@ -282,18 +254,16 @@ class Entries(Kind):
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
         kept = rules.content(content, secrets=self._settings.secrets)
         where = canonical.key(MAIN_BOARD if board is None else board, "board") if kind == "whiteboard" else None
-        values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source)
+        review = self._awaits((source,), kind)
+        values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source, review)
         said = parts(kept)
 
         def work(tx: Transaction) -> Entry:
-            if where is not None and not tx.one(
-                "select 1 from board_members where tenant = :tenant and board = :board and agent = :agent",
-                board=where,
-                agent=values["agent"],
-            ):
-                raise NotFound(what="board", id=where)
+            sharing.require(tx, values["agent"], where)
+            if review != "accepted" and (there := reviewing.same(tx, values)):
+                return _entry(there, tx.now)
             row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now) or ()
-            self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
+            self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
         return self._write(work)
@@ -305,11 +275,38 @@ class Entries(Kind):
             raise Invalid(field="created_at", problem="lies more than a day in the future")
         updated = max(created, values["updated_at"] or 0)
         if row := tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}):
-            self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
+            self._find_again(tx, row, said)
         row = row or tx.one(_GET, id=values["id"]) or ()
         if (row[1], row[2], row[4]) != (values["agent"], values["kind"], values["content"]):
             raise AlreadyExists(what="entry", id=values["id"])
         return _entry(row, tx.now)
+
+    def _decide(self, id: str, review: Review, if_version: int | None) -> Entry:
+        """What a person says about an entry; what does not count is not found, and nothing is made of it."""
+        canonical.key(id, "id")
+        reviewing.by_a_person(self._who)
+
+        def work(tx: Transaction) -> Entry:
+            found = self._own(tx, id)
+            if if_version not in (None, found.version):
+                raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
+            if found.review == review:
+                return found
+            reviewing.decide(tx, id, review)
+            tx.run(_STALE, id=id)
+            self._home.index.remove(tx, self.name, id)
+            self._find_again(tx, tx.one(_GET, id=id) or ())
+            return self._find(tx, id)
+
+        return self._write(work)
+
+    def _awaits(self, sources: Sequence[str], kind: EntryKind) -> Review:
+        return rules.awaits(self._settings.review, sources, kind)
+
+    def _find_again(self, tx: Transaction, row: Row, said: Sequence[str] | None = None) -> None:
+        """Make an entry findable, if it counts."""
+        if row[10] == "accepted":
+            self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
 
     def _find(self, tx: Transaction, id: str) -> Entry:
         row = tx.one(_FIND[self._who.agent is not None], id=id, agent=self._who.agent, user=self._who.user)
@@ -319,7 +316,7 @@ class Entries(Kind):
 
     def _own(self, tx: Transaction, id: str) -> Entry:
         """An entry that the scope may change, kept from others until the commit; a line on a board is its author's."""
-        tx.lock("select 1 from entries where tenant = :tenant and id = :id", id=id)
+        tx.lock(_GET, id=id)
         found = self._find(tx, id)
         if self._who.agent not in (None, found.agent):
             raise Invalid(field="id", problem=f"is a line of {found.agent}, and only its author can change it")
@@ -346,6 +343,7 @@ class Entries(Kind):
         kind: EntryKind | None = None,
         board: str | None = None,
         search: str | None = None,
+        review: Review | None = None,
         expired: bool | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -362,8 +360,8 @@ class Entries(Kind):
             canonical.key(board, "board")
             if kind not in (None, "whiteboard"):
                 raise Invalid(field="board", problem=f"has no {kind} entries")
-        if search is not None and not isinstance(search, str):
-            raise Invalid(field="search", problem=f"must be text, not {type(search).__name__}")
+        if review is not None and review not in get_args(Review):
+            raise Invalid(field="review", problem=f"must be one of {', '.join(get_args(Review))}, not {review!r}")
         size = self._limit(limit)
         at, id = unpack(after, [int, str]) if after else (rules.FAR, "")
         shared = kind == "whiteboard" or board is not None
@@ -371,30 +369,22 @@ class Entries(Kind):
             **rules.everything(self._who.agent, self._who.user, since, until),
             "kind": kind,
             "board": board,
+            "review": review,
             "least": int(expired is True),
             "most": int(expired is not False),
         }
-        words = canonical.text(search or "", "search", self._settings.max_attributes_bytes).casefold().split()
+        words = canonical.words(search, self._settings.max_attributes_bytes)
         found = self._read(lambda tx: self._listed(tx, shared, {**values, "at": at, "id": id}, words, size + 1))
-        return cut(found, size, lambda entry: [clock.from_datetime(entry.created_at, "after"), entry.id])
+        return cut(found, size, _place)
+
+
+def _place(entry: Entry) -> list[Any]:
+    return [clock.from_datetime(entry.created_at, "after"), entry.id]
 
 
 def _entry(row: Row, now: int) -> Entry:
-    id, agent, kind, board, content, user, source, version, created, updated = row
+    id, agent, kind, board, content, user, source, version, created, updated, review = row
     fades = created + WINDOW if kind == "journal" else None
     at = (clock.to_datetime(created), clock.to_datetime(updated), clock.to_datetime_or_none(fades))
-    return Entry(id, agent, kind, board, content, user, source, version, *at, fades is not None and fades <= now)
-
-
-def _success(saved: Entry) -> Answer:
-    return {"success": True, "memory_type": saved.kind, "content": saved.content}
-
-
-def _private(tx: Transaction, who: Who, most: int) -> Section:
-    core = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="core", since=-1, size=most)
-    journal = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="journal", since=tx.now - WINDOW, size=most)
-    return rules.private_section(core[::-1], journal[::-1])
-
-
-def _boards(tx: Transaction, who: Who, most: int) -> Section:
-    return rules.shared_section(tx.all(_ON_BOARDS, agent=who.agent, user=who.user, size=most)[::-1])
+    expired, signs = fades is not None and fades <= now, rules.to_look_at(review, content)
+    return Entry(id, agent, kind, board, content, user, source, version, *at, expired, review, signs)

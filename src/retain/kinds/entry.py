@@ -1,20 +1,22 @@
-"""An entry of what an agent remembers: its record, the rule for its content, when it fades, and how a prompt says it."""
+"""An entry of what an agent remembers: its record, what it may say, who is trusted, when it fades, how a prompt says it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from retain import canonical, clock, ids, tokens
 from retain.errors import Invalid, TooLarge
 from retain.masking import Mode
 from retain.section import Piece, Section
-from retain.tool import Answer, Tool, schema
+from retain.texts.signs import signs
 
 EntryKind = Literal["journal", "core", "whiteboard"]
+Review = Literal["accepted", "pending", "refused"]
+"""Whether an entry counts; one that is pending or refused is listed, and is in no prompt, search or consolidation."""
 KINDS_OF_ENTRY: tuple[EntryKind, ...] = ("journal", "core", "whiteboard")
 JOURNAL_WINDOW = timedelta(days=7)
 """How long a journal entry reaches the prompt. Nothing removes it afterwards: it only is no longer said."""
@@ -25,18 +27,16 @@ FAR = 2**62
 """Later than any moment."""
 TRUST = ("admin", "user", "agent", "import", "tool")
 """Who writes, the most trusted first: an import was at least chosen by somebody, what a tool brings is anybody's."""
-
-
-JOURNAL_TOOL = f"""Write something into your private journal that matters for the coming days: what you are doing, what you \
-noticed, what to do next. It fades from your prompt after {JOURNAL_WINDOW.days} days."""
-CORE_TOOL = """Keep something for good in your private core memory: lasting facts, preferences, lessons, promises. It is in \
-every prompt of yours from now on, so keep it short."""
-BOARD_TOOL = """Write a line on a whiteboard that you share with other agents. They will see it with your name."""
+PEOPLE = ("admin", "user")
+"""Those of them who can review what the others wrote."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something an agent remembers; `expired` says whether a journal entry had faded when it was read."""
+    """Something an agent remembers; `expired` says whether a journal entry had faded when it was read.
+
+    Only what is accepted counts. `signs` say what to look at twice in one that is not; they are no proof of anything.
+    """
 
     id: str
     agent: str
@@ -50,27 +50,8 @@ class Entry:
     updated_at: datetime
     expires_at: datetime | None
     expired: bool
-
-
-def tools(journal: Callable[..., Answer], core: Callable[..., Answer], board: Callable[..., Answer]) -> list[Tool]:
-    """The tools with which an agent remembers something, over what each of them does."""
-    text = {"type": "string", "description": f"What to remember, at most {MOST_CHARACTERS} characters."}
-    name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
-    said: dict[str, Mapping[str, Any]] = {
-        "success": {"const": True},
-        "memory_type": {"type": "string"},
-        "content": {"type": "string"},
-    }
-
-    def kept(more: str) -> dict[str, Any]:
-        return schema((*said, more), **said, **{more: {"type": "string"}})
-
-    one, two = schema(("content",), content=text), schema(("content",), content=text, board=name)
-    return [
-        Tool("save_to_journal", JOURNAL_TOOL, one, journal, "Save to journal", kept("expires_around")),
-        Tool("save_to_core", CORE_TOOL, one, core, "Save to core memory", kept("note")),
-        Tool("save_to_whiteboard", BOARD_TOOL, two, board, "Save to whiteboard", kept("board")),
-    ]
+    review: Review = "accepted"
+    signs: Sequence[str] = ()
 
 
 def content(value: str, field: str = "content", secrets: Mode = "off") -> str:
@@ -109,6 +90,17 @@ def least_trusted(sources: Iterable[str]) -> str:
     return max(sources, key=lambda name: places.get(name, len(TRUST)))
 
 
+def awaits(review: str, sources: Sequence[str], kind: str) -> Review:
+    """Whether what these wrote waits for a person, by the setting `review`; somebody among them may not be trusted."""
+    words = review.split(",")
+    return "pending" if any(name in words for name in sources) and (kind != "journal" or kind in words) else "accepted"
+
+
+def to_look_at(review: Review, content: str) -> Sequence[str]:
+    """What whoever reviews an entry should look at twice; what counts already is not searched for it."""
+    return () if review == "accepted" else signs(content)
+
+
 def cost(content: str) -> int:
     """About how many tokens the content takes in a prompt."""
     return tokens.estimate(line(content))
@@ -125,7 +117,14 @@ def _day(days: int) -> str:
 
 
 def values(
-    id: str, agent: str, kind: EntryKind, board: str | None, content: str, user: str | None, source: str
+    id: str,
+    agent: str,
+    kind: EntryKind,
+    board: str | None,
+    content: str,
+    user: str | None,
+    source: str,
+    review: Review = "accepted",
 ) -> dict[str, Any]:
     """A new entry as the values of its row, but for its times."""
     return {
@@ -137,6 +136,7 @@ def values(
         "tokens": cost(content),
         "user": user,
         "source": source,
+        "review": review,
     }
 
 
@@ -147,6 +147,7 @@ def everything(
     return {
         "agent": agent,
         "user": user,
+        "review": None,
         "since": 0 if since is None else clock.from_datetime(since, "since"),
         "until": FAR if until is None else clock.from_datetime(until, "until"),
         "at": FAR,
@@ -156,8 +157,13 @@ def everything(
     }
 
 
-def imported(given: Mapping[str, Any], field: str, agent: str, user: str | None, secrets: Mode = "off") -> dict[str, Any]:
-    """An entry from elsewhere, checked, as the values of its row; what it says of its source is not believed."""
+def imported(
+    given: Mapping[str, Any], field: str, agent: str, user: str | None, source: str, review: str, secrets: Mode = "off"
+) -> dict[str, Any]:
+    """An entry from elsewhere, checked, as the values of its row; what it says of its source is not believed.
+
+    Neither is that it was accepted, where imports wait, or whoever brings it in would; that it was not always is.
+    """
     if not isinstance(given, Mapping):
         raise Invalid(field=field, problem=f"must be an object, not {type(given).__name__}")
     names = [known.name for known in fields(Entry)]
@@ -169,7 +175,12 @@ def imported(given: Mapping[str, Any], field: str, agent: str, user: str | None,
     id = canonical.key(given["id"], f"{field}.id", secrets) if "id" in given else ids.uuid7()
     whose = user if user is not None or given.get("user") is None else canonical.key(given["user"], f"{field}.user")
     said = content(given.get("content", ""), f"{field}.content", secrets)
-    row = values(id, agent, kind, None, said, whose, "import")
+    state = given.get("review", "accepted")
+    if state not in get_args(Review):
+        raise Invalid(field=f"{field}.review", problem=f"must be one of {', '.join(get_args(Review))}, not {state!r}")
+    if state == "accepted":
+        state = awaits(review, ("import", source), kind)
+    row = values(id, agent, kind, None, said, whose, least_trusted(("import", source)), state)
     return {**row, **{name: _moment(given.get(name), f"{field}.{name}") for name in ("created_at", "updated_at")}}
 
 

@@ -115,11 +115,12 @@ NOTES = Findable(
 # -- entries -------------------------------------------------------------------------------------------------------------
 
 _ENTRIES = """select id, agent, kind, board, content, user_id, created_at from entries
-    where tenant = :tenant and id > :id and not exists (
+    where tenant = :tenant and id > :id and review = 'accepted' and not exists (
         select 1 from search_items found where found.tenant = :tenant and found.kind = 'entries' and found.id = entries.id)
     order by id limit :size"""
 _NO_ENTRY = """select number, 'entry ' || id from search_items where tenant = :tenant and kind = 'entries' and not exists (
-        select 1 from entries where entries.tenant = :tenant and entries.id = search_items.id)
+        select 1 from entries
+        where entries.tenant = :tenant and entries.id = search_items.id and entries.review = 'accepted')
     limit :size"""
 
 

@@ -24,6 +24,7 @@ _TO_COMMIT = 30.0
 """How long a lease lasts besides the longest that one call of a model can take; it is renewed before each."""
 _AGENTS = """select distinct agent from entries
              where tenant = :tenant and kind = 'journal' and created_at > :after and created_at <= :upto
+             and review = 'accepted'
              and not exists (select 1 from consolidation_sources as used
                              where used.tenant = :tenant and used.entry_id = entries.id)
              order by agent"""
