@@ -1,0 +1,47 @@
+// Text in which each placeholder of a stored output is a chip that opens it.
+import { Fragment, lazy, Suspense, useState } from "react";
+import { createPortal } from "react-dom";
+import { Icon } from "../ui/Icon";
+import { pieces } from "./placeholder";
+import "./refs.css";
+
+const RefViewer = lazy(() => import("./RefViewer"));
+
+/** Plain text with its references as chips; for Markdown: `<Markdown text=… inline={withRefs} />`. */
+export function RefText({ text }: { text: string }) {
+  return (
+    <>
+      {pieces(text).map((piece, place) => (
+        <Fragment key={place}>
+          {typeof piece === "string" ? piece : <RefChip refKey={piece.key} description={piece.description} />}
+        </Fragment>
+      ))}
+    </>
+  );
+}
+
+/** What `Markdown` takes as `inline`: always the same function, so that nothing is drawn again for it. */
+export const withRefs = (text: string) => (text.includes("[MemoryRef: ") ? <RefText text={text} /> : text);
+
+/** One reference, by its key; `description` is what it is called. */
+export function RefChip({ refKey, description }: { refKey: string; description?: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" className="chip ref-chip" title={`Open ${refKey}`} onClick={() => setOpen(true)}>
+        <Icon name="ref" /> <span>{description || refKey}</span>
+      </button>
+      {open &&
+        createPortal(
+          // What is clicked in the dialog is no click on whatever the chip stands in.
+          // biome-ignore lint/a11y/noStaticElementInteractions: it only stops what bubbles
+          <div onClick={(event) => event.stopPropagation()} onKeyDown={(event) => event.stopPropagation()}>
+            <Suspense>
+              <RefViewer refKey={refKey} close={() => setOpen(false)} />
+            </Suspense>
+          </div>,
+          document.body,
+        )}
+    </>
+  );
+}

@@ -1,0 +1,119 @@
+// A stored output, opened: what it is, and the part of it that one wants to see. Only a part is ever fetched and shown, so
+// that one of a gigabyte is as quick as a small one.
+import { useState } from "react";
+import { address, get, patch } from "../api/client";
+import type { Ref } from "../api/index";
+import { useLoad } from "../api/load";
+import { to } from "../app/route";
+import { useWho } from "../app/who";
+import { Dialog } from "../ui/Dialog";
+import { Link } from "../ui/Link";
+import { Failure, Loading } from "../ui/states";
+import { bytes, count, Time } from "../ui/time";
+import { say } from "../ui/toast";
+import { RefContent } from "./RefContent";
+import "./refs.css";
+
+type Shown = { refKey: string; close: () => void; changed?: (ref: Ref) => void };
+
+export default function RefViewer({ refKey, close, changed }: Shown) {
+  const { user } = useWho();
+  const info = useLoad(
+    (signal) => get("/api/refs/{key}/info", { path: { key: refKey }, query: { user }, signal }),
+    [refKey, user],
+  );
+  const take = (ref: Ref) => {
+    info.set(ref);
+    changed?.(ref);
+  };
+  return (
+    <Dialog title="Stored output" close={close} wide>
+      {info.data ? (
+        <>
+          <About of={info.data} set={take} />
+          <RefContent of={info.data} />
+        </>
+      ) : info.error ? (
+        <Failure error={info.error} retry={info.reload} />
+      ) : (
+        <Loading />
+      )}
+    </Dialog>
+  );
+}
+
+/** What is known of it, and whether prompts may mention it. */
+function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
+  const { user, may } = useWho();
+  const [error, setError] = useState<unknown>();
+  const turn = async (is_active: boolean) => {
+    setError(undefined);
+    try {
+      set(await patch("/api/refs/{key}", { path: { key: of.key }, query: { user }, body: { is_active } }));
+      say(is_active ? "Prompts mention it again." : "Prompts no longer mention it.");
+    } catch (failed) {
+      setError(failed);
+    }
+  };
+  const { command, status } = of.metadata;
+  return (
+    <div className="ref-about">
+      <p className="ref-summary">{of.summary}</p>
+      <dl className="facts">
+        <Fact name="Key">
+          <code>{of.key}</code>
+        </Fact>
+        {typeof command === "string" && command && (
+          <Fact name="Command">
+            <code>{command}</code>
+            {typeof status === "string" && status && ` ${status}`}
+          </Fact>
+        )}
+        <Fact name="Type">{of.type.replaceAll("_", " ")}</Fact>
+        <Fact name="Size">
+          {bytes(of.bytes)} · {count(of.lines)} {of.lines === 1 ? "line" : "lines"} · {count(of.tokens)} tokens
+        </Fact>
+        {of.agent && (
+          <Fact name="Agent">
+            <Link href={to(["agents", of.agent])}>{of.agent}</Link>
+          </Fact>
+        )}
+        {of.session && (
+          <Fact name="Conversation">
+            <Link href={to(["chat", of.agent ?? "assistant", of.session])}>Open it</Link>
+          </Fact>
+        )}
+        <Fact name="Stored">
+          <Time at={of.created_at} /> by {of.source}
+        </Fact>
+      </dl>
+      <div className="toolbar">
+        {may("write") ? (
+          <label className="check">
+            <input type="checkbox" checked={of.is_active} onChange={(event) => turn(event.target.checked)} />
+            Active: prompts may mention it
+          </label>
+        ) : (
+          <span className="chip">{of.is_active ? "active" : "not active: in no prompt"}</span>
+        )}
+        <a
+          className="ref-whole"
+          href={address("/api/refs/{key}/content", { key: of.key }, { user })}
+          download={of.key + (of.media === "json" ? ".json" : of.media === "binary" ? ".bin" : ".txt")}
+        >
+          Download the whole
+        </a>
+      </div>
+      {error !== undefined && <Failure error={error} />}
+    </div>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { following, pagesIn, partOf, pattern } from "./parts";
+
+test("plain words are looked for as they are", () => {
+  expect(pattern("a.b (c)", false)).toBe("(?i)a\\.b \\(c\\)");
+  expect(pattern("a.b (c)", true)).toBe("a.b (c)");
+});
+
+test("what was typed is a part, or none yet", () => {
+  expect(partOf("page", " 3 ", false)).toEqual({ page: 3 });
+  expect(partOf("page", "0", false)).toBeNull();
+  expect(partOf("lines", "10 – 20", false)).toEqual({ lines: "10-20" });
+  expect(partOf("lines", "7", false)).toEqual({ lines: "7-7" });
+  expect(partOf("lines", "20-10", false)).toBeNull();
+  expect(partOf("head", "20", false)).toEqual({ head: 20 });
+  expect(partOf("path", "items[0]", false)).toEqual({ path: "$.items[0]" });
+  expect(partOf("path", "$..name", false)).toEqual({ path: "$..name" });
+  expect(partOf("grep", " ", true)).toBeNull();
+});
+
+test("what follows, and how many pages there are", () => {
+  expect(following({ page: 4 })).toEqual({ page: 4 });
+  expect(following({ lines: [41, 80] })).toEqual({ lines: "41-80" });
+  expect(following({})).toBeNull();
+  expect(pagesIn("page 2 of about 1,204, lines 90–120 of 9,000")).toBe(1204);
+  expect(pagesIn("all of it, 3 lines")).toBeNull();
+});

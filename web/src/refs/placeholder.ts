@@ -1,0 +1,17 @@
+// `[MemoryRef: key - description]` in a text, told from everything else exactly as src/retain/placeholder.py does.
+
+export type Placeholder = { key: string; description: string };
+const WHOLE = /\[MemoryRef: ([a-z0-9][a-z0-9-]{0,79})(?: - ([^[\]\n]*))?\]/g;
+
+/** A text in its pieces: plain text, and the placeholders between. */
+export function pieces(text: string): (string | Placeholder)[] {
+  const found: (string | Placeholder)[] = [];
+  let done = 0;
+  for (const match of text.matchAll(WHOLE)) {
+    if (match.index > done) found.push(text.slice(done, match.index));
+    found.push({ key: match[1] as string, description: match[2] ?? "" });
+    done = match.index + match[0].length;
+  }
+  if (done < text.length) found.push(text.slice(done));
+  return found;
+}
