@@ -50,9 +50,9 @@ function Text({ view, plain, stale }: { view: View; plain: boolean; stale: boole
   if (!view.text) return <p className="quiet">Nothing here.</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <div className="ref-text" role="region" aria-label="Text" tabIndex={0} aria-busy={stale}>
+    <section className="ref-text" aria-label="Text" tabIndex={0} aria-busy={stale}>
       <pre className={plain ? "plain" : ""}>{view.text}</pre>
-    </div>
+    </section>
   );
 }
 
