@@ -52,10 +52,10 @@ export class Problem extends Error {
 const TRIES = 3;
 const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
 let csrf: string | null = null;
-let signedOut: () => void = () => {};
+let signedOut: (problem: Problem) => Promise<boolean> = async () => false;
 
-/** What every change is sent with while one is signed in; and what happens when one is not any more. */
-export function signIn(token: string | null, whenSignedOut: () => void): void {
+/** What every change is sent with while one is signed in; and who is told when one is not any more: true means once more. */
+export function signIn(token: string | null, whenSignedOut: (problem: Problem) => Promise<boolean>): void {
   csrf = token;
   signedOut = whenSignedOut;
 }
@@ -105,8 +105,22 @@ async function patient(where: string, how: RequestInit): Promise<Response> {
   }
 }
 
-/** One fetch; an answer that is no success is a Problem. */
+/** One fetch; an answer that is no success is a Problem. Whoever was signed out meanwhile can sign in, and it goes on. */
 export async function fetched(where: string, how: RequestInit = {}): Promise<Response> {
+  try {
+    return await once(where, how);
+  } catch (error) {
+    if (error instanceof Problem && shutOut(error) && (await signedOut(error))) return once(where, how);
+    throw error;
+  }
+}
+
+/** Whether a request was refused because the sign-in has ended, or is another one than this page knows. */
+const shutOut = (problem: Problem) =>
+  problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Retain-CSRF"));
+
+/** One fetch by whoever one is now. */
+export async function once(where: string, how: RequestInit = {}): Promise<Response> {
   const headers = new Headers(how.headers);
   if (csrf && how.method && how.method !== "GET") headers.set("X-Retain-CSRF", csrf);
   let answer: Response;
@@ -117,9 +131,7 @@ export async function fetched(where: string, how: RequestInit = {}): Promise<Res
     throw new Problem(0, "No answer", UNREACHABLE);
   }
   if (answer.ok) return answer;
-  const problem = await problemOf(answer);
-  if (answer.status === 401) signedOut();
-  throw problem;
+  throw await problemOf(answer);
 }
 
 async function problemOf(answer: Response): Promise<Problem> {

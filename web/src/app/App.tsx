@@ -4,7 +4,7 @@ import { Link } from "../ui/Link";
 import { Empty, Failure, Loading } from "../ui/states";
 import { go, useRoute } from "./route";
 import { Shell } from "./Shell";
-import { Known, useWho } from "./who";
+import { identity, Known, useWho } from "./who";
 
 const PAGES = {
   chat: lazy(() => import("../pages/chat/Chat")),
@@ -15,6 +15,7 @@ const PAGES = {
   operations: lazy(() => import("../pages/operations/Operations")),
 };
 const SignIn = lazy(() => import("../pages/signin/SignIn"));
+const SignInAgain = lazy(() => import("../pages/signin/SignInAgain"));
 
 export function App() {
   return (
@@ -27,7 +28,7 @@ export function App() {
 }
 
 function Here() {
-  const { here } = useWho();
+  const { here, away } = useWho();
   const { parts, path } = useRoute();
   const home = parts.length === 0 || (here.signed_in && parts[0] === "sign-in");
   useEffect(() => {
@@ -36,10 +37,15 @@ function Here() {
   if (!here.signed_in) return <SignIn />;
   const Page = PAGES[(parts[0] ?? "chat") as keyof typeof PAGES];
   return (
-    <Shell>
+    <Shell key={identity(here)}>
       <Mishap key={path}>
         <Suspense fallback={<Loading />}>{home ? null : Page ? <Page /> : <Nowhere />}</Suspense>
       </Mishap>
+      {away && (
+        <Suspense fallback={null}>
+          <SignInAgain />
+        </Suspense>
+      )}
     </Shell>
   );
 }

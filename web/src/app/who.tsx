@@ -1,6 +1,6 @@
 // Who is here: asked of the server once, before anything else is shown.
-import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useState } from "react";
-import { fetched, signIn } from "../api/client";
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { once, type Problem, signIn } from "../api/client";
 import { Failure, Loading } from "../ui/states";
 import { keep, kept } from "./keep";
 
@@ -25,6 +25,10 @@ export type Who = {
   choosable: boolean;
   choose: (user: string) => void;
   may: (permission: Permission) => boolean;
+  /** Signed out in mid-work: the key is asked for over the page, or that was put off. */
+  away: "asking" | "later" | null;
+  /** Put off signing in again, or take it up. */
+  later: (later: boolean) => void;
   /** Ask the server again, or take what it has just said. */
   refresh: (here?: Here) => void;
 };
@@ -39,20 +43,52 @@ export function useWho(): Who {
   return who;
 }
 
+/** Whose memory somebody may see: two who differ in this share no page. */
+export const identity = ({ me }: Here): string => JSON.stringify(me && [me.tenant, me.user, me.agent]);
+
 export function Known({ children }: { children: ReactNode }) {
   const [here, setHere] = useState<Here>();
   const [error, setError] = useState<unknown>();
   const [chosen, setChosen] = useState(kept(USER));
-  const refresh = useCallback((said?: Here) => {
-    const take = (found: Here) => {
-      signIn(found.csrf, () => setHere((before) => (before?.needs_key ? { ...before, signed_in: false } : before)));
-      setHere(found);
-      setError(undefined);
-    };
-    if (said) take(said);
-    else fetched("/api/web").then(async (answer) => take(await answer.json()), setError);
+  const [away, setAway] = useState<Who["away"]>(null);
+  // What calls from outside of a render need as it is now: who one was, and which calls wait until one is back.
+  const now = useRef<{ here?: Here; away: Who["away"]; waiting: ((again: boolean) => void)[] }>({
+    away: null,
+    waiting: [],
+  });
+  const turn = useCallback((next: Who["away"], again = false) => {
+    now.current.away = next;
+    setAway(next);
+    if (next === "asking") return;
+    for (const go of now.current.waiting.splice(0)) go(again);
   }, []);
-  useEffect(refresh, []);
+  const take = useCallback((found: Here): boolean => {
+    const before = now.current.here;
+    const same = !!before?.signed_in && found.signed_in && identity(before) === identity(found);
+    now.current.here = found;
+    signIn(found.csrf, lost);
+    setHere(found);
+    setError(undefined);
+    turn(null, same);
+    return same;
+  }, []);
+  const lost = useCallback(async (problem: Problem): Promise<boolean> => {
+    if (problem.status === 403) return take(await ask()); // another tab signed in: this one has the older word
+    if (!now.current.here?.signed_in || now.current.away === "later") return false;
+    turn("asking");
+    return new Promise((done) => now.current.waiting.push(done));
+  }, []);
+  const refresh = useCallback((said?: Here) => {
+    if (said) take(said);
+    else ask().then(take, setError);
+  }, []);
+  useEffect(() => refresh(), []);
+  useEffect(() => {
+    if (!away) return;
+    const look = () => void ask().then((found) => found.signed_in && take(found), Boolean); // perhaps in another tab
+    window.addEventListener("focus", look);
+    return () => window.removeEventListener("focus", look);
+  }, [away]);
   const who = useMemo<Who | undefined>(() => {
     if (!here) return undefined;
     const bound = here.me?.user ?? null;
@@ -65,10 +101,15 @@ export function Known({ children }: { children: ReactNode }) {
         setChosen(user);
       },
       may: (permission) => here.me?.permissions.includes(permission) ?? false,
+      away,
+      later: (later) => turn(later ? "later" : "asking"),
       refresh,
     };
-  }, [here, chosen]);
+  }, [here, chosen, away]);
   if (who) return <Context value={who}>{children}</Context>;
   if (error) return <Failure error={error} retry={() => refresh()} />;
   return <Loading />;
 }
+
+/** What the server says of itself and of whoever asks. */
+const ask = async (): Promise<Here> => (await once("/api/web")).json();

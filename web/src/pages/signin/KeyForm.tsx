@@ -1,0 +1,70 @@
+// A key is asked for: at the door, or over the page of somebody whose sign-in has ended.
+import { type FormEvent, useState } from "react";
+import { once, Problem, told } from "../../api/client";
+import { type Here, useWho } from "../../app/who";
+import { Field } from "../../ui/Field";
+import { useNow } from "../../ui/time";
+
+const UNKNOWN = "This key is not known here. Look for a missing letter; it may also have been revoked, or have ended.";
+const OFTEN = "That were too many tries. Wait a moment, then try again.";
+
+/** Sign this browser in; the key is sent once, and kept by nobody here. */
+export async function signInWith(key: string, remember = false): Promise<Here> {
+  const headers = { "Content-Type": "application/json" };
+  const body = JSON.stringify({ key, remember });
+  return (await once("/api/web/sign-in", { method: "POST", body, headers })).json();
+}
+
+function said(error: unknown): string {
+  if (error instanceof Problem && error.status === 401) return UNKNOWN;
+  if (error instanceof Problem && error.status === 429) return OFTEN;
+  return told(error);
+}
+
+export function KeyForm() {
+  const { refresh } = useWho();
+  const [key, setKey] = useState("");
+  const [remember, setRemember] = useState(false);
+  const [wrong, setWrong] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [from, setFrom] = useState(0);
+  const wait = Math.ceil((from - useNow(0.5)) / 1000);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setWrong(null);
+    try {
+      refresh(await signInWith(key.trim(), remember));
+    } catch (error) {
+      if (error instanceof Problem && error.status === 429) setFrom(Date.now() + Math.max(error.retryAfter, 1) * 1000);
+      setWrong(said(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <form onSubmit={submit}>
+      <Field
+        label="API key"
+        wrong={wrong}
+        hint="It begins with rtn_. Whoever runs this server makes one: retain keys create NAME --permissions read,write"
+      >
+        <input
+          type="password"
+          value={key}
+          onChange={(event) => setKey(event.target.value)}
+          autoComplete="current-password"
+          spellCheck={false}
+          autoFocus
+          required
+        />
+      </Field>
+      <label className="check">
+        <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
+        Stay signed in on this device for 30 days
+      </label>
+      <button type="submit" className="primary" disabled={busy || wait > 0 || !key.trim()}>
+        {wait > 0 ? `Try again in ${wait} s` : busy ? "Signing in…" : "Sign in"}
+      </button>
+    </form>
+  );
+}

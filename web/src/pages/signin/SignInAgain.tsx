@@ -1,0 +1,27 @@
+// The sign-in ended in mid-work: the key is asked for over the page, which stays as it is, and what was asked goes on.
+import { useWho } from "../../app/who";
+import { Dialog } from "../../ui/Dialog";
+import { KeyForm } from "./KeyForm";
+import "./signin.css";
+
+export default function SignInAgain() {
+  const { away, later } = useWho();
+  if (away === "asking") {
+    return (
+      <Dialog title="Sign in again" close={() => later(true)}>
+        <p>
+          You are signed out: the key or the sign-in has ended. The page behind is as you left it, with all you wrote.
+        </p>
+        <KeyForm />
+      </Dialog>
+    );
+  }
+  return (
+    <aside className="signed-out" aria-label="Signed out">
+      <p role="status">You are signed out. Nothing is saved until you are back.</p>
+      <button type="button" className="primary" onClick={() => later(false)}>
+        Sign in
+      </button>
+    </aside>
+  );
+}
