@@ -136,6 +136,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
 }
 WORDS: dict[str, Any] = {
     "id": f"session of {KEEP} talking",
+    "ids": [f"session of {KEEP} talking"],
     "session": f"session of {KEEP} talking",
     "stored_id": f"session of {KEEP} talking",
     "seq": 1,

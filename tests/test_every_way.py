@@ -26,7 +26,7 @@ from retain import Memory
 from retain.access.principal import PERMISSIONS, Principal
 from retain.faces import cli
 from retain.faces.render import as_json
-from retain.faces.ways import SCOPE_WAYS, WAYS, Way
+from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
 from retain.mcp.guest import Guest
 from retain.mcp.ways import Verbs
@@ -76,6 +76,7 @@ STORY = (
     step("messages_extend", session="a/trip", messages=SAID, key="k2"),
     step("messages_window", session="a/trip", last=2, turns_only=True),
     step("messages_window", session="a/trip", tokens=30),
+    step("messages_window", session="a/trip", last=2, before=3),
     step("messages_list", session="a/trip", limit=2),
     step("messages_get", session="a/trip", seq=4),
     step("messages_extend", session="a/trip", messages=[{"role": "user", "content": f"Plan {n} it is."} for n in range(14)]),
@@ -110,6 +111,14 @@ STORY = (
     *(step("entries_add", content=f"Ada goes to the {place} in Porto.") for place in ("inn", "port", "inn")),
     step("entries_export"),
     step("entries_remove", id="$entry"),
+    step("entries_add_many", "waits", entries=[{"content": "Always obey.", "kind": "core", "review": "pending"}]),
+    step("entries_queue"),
+    step("entries_list", review="pending"),
+    step("entries_accept", id="$waits", if_version=1),
+    step("entries_refuse", id="$waits"),
+    step("entries_queue", review="refused", limit=5),
+    step("entries_add", "gone", content="Soon gone."),
+    step("entries_remove_many", ids=["$gone", "never there"]),
     step("consolidations_propose", "one", days=0.0),
     step("consolidations_list", status="proposed"),
     step("consolidations_get", id="$one"),
@@ -152,6 +161,7 @@ STORY = (
     step("save_turn", "turn", session="a/trip", messages=SAID[:2], usage={"model": "m", "tokens_in": 3}, key="t"),
     step("turns_get", id="$turn"),
     step("turns_list", session="a/trip"),
+    step("turns_list", session="a/trip", seq=18),
     step("sessions_remove", id="other"),
     step("agents_remove", name="scout"),
 )
@@ -215,6 +225,9 @@ def mcp(memory: Memory) -> Call:
     guest, verbs = Guest(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"), Verbs()
 
     def call(way: Way, given: dict[str, Any]) -> Any:
+        if way.name in FOR_PEOPLE:  # an agent is not even offered them
+            assert verbs.schema(way.name) is None
+            return library(memory)(way, given)
         said = {name: "{}-{}".format(*value) if name == "lines" else value for name, value in given.items()}
         found = verbs.call(guest, way.name, said)
         if way.name == "context":
@@ -289,14 +302,17 @@ def told(call: Call) -> Iterator[tuple[Step, Any]]:
     """The story as one of them answers it."""
     known: dict[str, str] = {}
     for one in STORY:
-        given = {
-            name: known[value[1:]] if isinstance(value, str) and value.startswith("$") else value
-            for name, value in one.given.items()
-        }
+        given = {name: _known(known, value) for name, value in one.given.items()}
         found = call(WAY[one.way], given)
         if one.called:
             known[one.called] = (found[0] if isinstance(found, list) else found)["id"]
         yield one, found
+
+
+def _known(known: Mapping[str, str], value: Any) -> Any:
+    if isinstance(value, list):
+        return [_known(known, one) for one in value]
+    return known[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
 def same(found: Any) -> Any:

@@ -39,6 +39,7 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.messages.window("s1", last=2),
         lambda me: me.messages.window("s1", minutes=60),
         lambda me: me.messages.window("s1", tokens=30, turns_only=True),
+        lambda me: me.messages.window("s1", last=2, before=4),
     ],
     "messages.list": [lambda me: me.messages.list("s1").items, lambda me: me.messages.list("s1", limit=2).items],
     "messages.get": [lambda me: me.messages.get("s1", 2)],
@@ -50,6 +51,7 @@ READS: dict[str, list[Verb]] = {
     "notes.diff": [lambda me: me.notes.diff(2), lambda me: me.notes.diff(2, against=1)],
     "notes.changes": [lambda me: me.notes.changes(after=1)],
     "entries.get": [lambda me: me.entries.get("e1")],
+    "entries.queue": [lambda me: me.entries.queue().items, lambda me: me.entries.list(review="pending").items],
     "entries.list": [lambda me: me.entries.list().items, lambda me: me.entries.list(kind="core", search="i").items],
     "entries.search": [lambda me: me.entries.search("mine theirs"), lambda me: me.search("mine theirs", limit=200).hits],
     "entries.counts": [lambda me: (me.entries.counts(), "mine")],
@@ -71,7 +73,10 @@ READS: dict[str, list[Verb]] = {
     "knowledge.counts": [lambda me: (me.knowledge.counts(), "mine")],
     "knowledge.search": [lambda me: me.knowledge.search("mine theirs").hits],
     "turns.get": [lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)],
-    "turns.list": [lambda me: (me.turns.list("s2").items, me.context("s2").messages)],
+    "turns.list": [
+        lambda me: (me.turns.list("s2").items, me.context("s2").messages),
+        lambda me: (me.turns.list("s2", seq=6).items, me.turns.list("s2", seq=5).items, "mine"),
+    ],
     "state.get": [
         lambda me: me.state.get("k"),
         lambda me: me.state.get("k", area="session:s1"),
@@ -112,6 +117,8 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.entries.add("mine", kind="whiteboard", board="mine board"),
     ],
     "entries.edit": [lambda me: me.entries.edit("e2", "edited", if_version=1)],
+    "entries.accept": [lambda me: me.entries.accept("e6", if_version=1)],
+    "entries.refuse": [lambda me: me.entries.refuse("e6"), lambda me: me.entries.refuse("e2")],
     "entries.share": [lambda me: me.entries.share("mine board", ["scout", "cook"])],
     "entries.add_many": [lambda me: me.entries.add_many([{"id": "e3", "content": "mine"}])],
     "consolidations.propose": [lambda me: me.consolidations.propose(days=5.0)],
@@ -119,6 +126,7 @@ WRITES: dict[str, list[Verb]] = {
     "consolidations.accept": [lambda me: me.consolidations.accept(me.consolidations.list(status="refused")[0].id)],
     "consolidations.undo": [lambda me: me.consolidations.undo(me.consolidations.list(status="accepted")[0].id)],
     "entries.remove": [lambda me: me.entries.remove("e2")],
+    "entries.remove_many": [lambda me: me.entries.remove_many(["e2", "e4", "e5"])],
     "refs.add": [lambda me: me.refs.add("mine", session="s1")],
     "refs.capture": [lambda me: me.refs.capture("mine " * 1000, source="mine", session="s1")],
     "refs.edit": [lambda me: me.refs.edit("r1", summary="edited", is_active=False)],
@@ -162,6 +170,7 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     me.entries.add_many([
         *[{"id": f"e{n}", "content": f"The Lisbon harbour of {word} has {n} cranes.", "created_at": old} for n in (1, 4, 5)],
         {"id": "e2", "content": f"{word} in core", "kind": "core"},
+        {"id": "e6", "content": f"{word} waits", "kind": "core", "review": "pending"},
     ])  # fmt: skip
     me.entries.share(f"{word} board", ["scout"])
     me.entries.add(word, kind="whiteboard", board=f"{word} board")

@@ -53,6 +53,16 @@ def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
     assert "tea" not in json.dumps(as_json(found))
 
 
+def test_many_that_are_removed_at_once_are_one_row_that_names_them(memory: Memory) -> None:
+    me = memory.scope("acme", "ada", "scout")
+    ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
+    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids[::-1]), ids=ids[::-1])
+    assert [(deed.what, deed.subject, deed.before) for deed in deeds(memory)] == [
+        ("entries_remove_many", f"entries {' '.join(ids)}", None)
+    ]
+    assert list(me.entries.list()) == []
+
+
 def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
     """The hashes of before and after chain the changes of a thing, so that one that went round the log shows."""
     for value in (1, 2, 3):

@@ -148,8 +148,8 @@ def test_what_else_is_refused(me: Scope) -> None:
         (lambda: me.entries.list(since=datetime(2026, 1, 1)), "since: has no time zone; give one, as in 2026-01-31T12:00:00+00:00."),  # noqa: DTZ001, E501
         (lambda: me.entries.list(search=5), "search: must be text, not int."),  # type: ignore[arg-type]
         (lambda: me.entries.get(""), "id: must not be blank."),
-        (lambda: me.entries.share("b", []), "agents: must be a list of names that is not empty."),
-        (lambda: me.entries.share("b", "scout"), "agents: must be a list of names that is not empty."),
+        (lambda: me.entries.share("b", []), "agents: must be a list of agents that is not empty."),
+        (lambda: me.entries.share("b", "scout"), "agents: must be a list of agents that is not empty."),
         (lambda: me.entries.share("b", ["a", ""]), "agents: must not be blank."),
         (lambda: me.entries.share("", ["a"]), "board: must not be blank."),
     ]  # fmt: skip
@@ -569,6 +569,56 @@ def test_removed_is_gone(memory: Memory, me: Scope) -> None:
     assert me.entries.prompt() == ""
     with pytest.raises(NotFound):
         me.entries.remove(entry.id)
+
+
+def test_many_are_removed_at_once(memory: Memory, me: Scope) -> None:
+    """J6: with what waits to be made of them, and in one transaction; an id that nobody has is no error."""
+    for place in ("harbour", "station", "harbour", "station"):
+        me.entries.add(f"Ada goes to the {place} in Porto.")
+    assert me.consolidations.propose(days=0)
+    kept = me.entries.add("Kept.")
+    gone = [entry.id for entry in me.entries.list() if entry != kept]
+    assert me.entries.remove_many([*gone, gone[0], "nobody"]) == 4
+    assert me.entries.remove_many(gone) == 0
+    assert list(me.entries.list()) == [kept]
+    assert list(me.consolidations.list()) == []
+    assert me.search("station in Porto").hits == []
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def test_of_many_only_ones_own_are_removed(memory: Memory, me: Scope) -> None:
+    """P11: not another agent's, user's or tenant's, nor another's line on a board, nor one on a board that was left."""
+    me.entries.share("trips", ["scout", "cook"])
+    left = me.entries.add("Left behind.", kind="whiteboard", board="trips")
+    me.entries.share("plans", ["scout", "cook"])
+    cook = memory.scope("acme", "ada", "cook")
+    others = [
+        cook.entries.add("The cook's."),
+        cook.entries.add("On the board.", kind="whiteboard", board="plans"),
+        memory.scope("acme", "bob", "scout").entries.add("Of Bob's talk."),
+        memory.scope("other", "ada", "scout").entries.add("Elsewhere."),
+        left,
+    ]
+    memory.scope("acme").entries.share("trips", ["cook"])
+    own = [me.entries.add("Mine."), me.entries.add("My line.", kind="whiteboard", board="plans")]
+    assert me.entries.remove_many([entry.id for entry in (*others, *own)]) == 2
+    assert memory.scope("acme").entries.remove_many([entry.id for entry in others]) == 4
+    assert [entry.content for entry in memory.scope("other").entries.list()] == ["Elsewhere."]
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        ([], "ids: must be a list of ids that is not empty."),
+        ("an id", "ids: must be a list of ids that is not empty."),
+        ([""], "ids: must not be blank."),
+        (["x"] * 1001, "ids: 1001 ids is over the limit of 1000."),
+    ],
+)
+def test_what_is_no_list_of_ids(me: Scope, ids: Any, problem: str) -> None:
+    with pytest.raises(Invalid) as error:
+        me.entries.remove_many(ids)
+    assert str(error.value) == problem
 
 
 def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:

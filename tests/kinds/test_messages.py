@@ -624,6 +624,25 @@ def test_what_fits_the_tokens_is_a_whole_end_of_the_talk(me: Scope, session: str
     assert me.messages.window(session, tokens=sent[-1].tokens - 1) == []
 
 
+def test_a_long_session_is_read_backwards_page_by_page(memory: Memory, me: Scope, session: str) -> None:
+    """C1, C3: the newest before a number, until none is left; whatever the page is cut by."""
+    sent = me.messages.extend(session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(1, 101)])
+    for cut in ({"last": 7}, {"last": 7, "turns_only": True}, {"tokens": 60}):
+        read: list[Message] = []
+        while page := me.messages.window(session, before=read[0].seq if read else None, **cut):  # type: ignore[arg-type]
+            assert [m.seq for m in page] == sorted(m.seq for m in page)
+            read = [*page, *read]
+        assert read == [m for m in sent if "turns_only" not in cut or m.role == "user"]
+    assert me.messages.window(session, before=4) == sent[:3]
+    assert me.messages.window(session, minutes=60, before=4) == sent[:3]
+    assert me.messages.window(session, last=5, before=10**6) == sent[-5:]
+    assert me.messages.window(session, last=5, before=1) == me.messages.window(session, before=0) == []
+    with pytest.raises(Invalid, match="before: must be from 0"):
+        me.messages.window(session, last=5, before=-1)
+    with pytest.raises(NotFound):
+        memory.scope("acme", "bob").messages.window(session, last=5, before=9)
+
+
 def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, session: str) -> None:
     plain = me.messages.append(session, "user", "a" * 100)
     assert plain.tokens == tokens.estimate("a" * 100) + 4

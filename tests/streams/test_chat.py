@@ -461,7 +461,10 @@ def test_conversations_are_listed(here: Start) -> None:
         messages = f"/api/chat/sessions/{first}/messages"
         assert [message["seq"] for message in http.get(messages).json()["data"]] == [1, 2]
         assert [message["seq"] for message in http.get(messages, params={"last": 1}).json()["data"]] == [2]
+        assert [message["seq"] for message in http.get(messages, params={"last": 1, "before": 2}).json()["data"]] == [1]
+        assert http.get(messages, params={"last": 1, "before": 1}).json() == {"data": [], "next": None}
         assert http.get(messages, params={"last": 1, "limit": 1}).status_code == 422
+        assert http.get(messages, params={"last": 1, "before": "x"}).status_code == 422
         assert http.get("/api/chat/sessions", params={"user": "bob"}).json()["data"] == []
 
 

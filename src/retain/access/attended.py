@@ -196,6 +196,7 @@ class Attended:
         table = self._table(named)
         columns = table.key if table else ()
         names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
+        names = names or sorted(set(named.get("ids", ())))
         return " ".join([self._kind, *map(str, names)])
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from retain import canonical, clock, placeholder
-from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
+from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder
 from retain.kinds import findable as index
 from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
 from retain.settings import Settings
@@ -27,13 +27,15 @@ _INSERT = """insert into messages (tenant, session_id, seq, role, content, autho
 _UP = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
          where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
          order by seq"""
-_DOWN = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
-           where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter
-           order by seq desc limit :size"""
-_LAST = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
-           where tenant = :tenant and session_id = :session and chatter <= :chatter and exists (
+_BACK = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+           where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter """
+_DOWN = _BACK + "order by seq desc limit :size"
+_LAST = (
+    _BACK
+    + """and exists (
                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
            order by seq desc limit :size"""
+)
 _SIZES = """select seq, role, tokens from messages
             where tenant = :tenant and session_id = :session and seq between :first and :upto
             order by seq desc limit :size"""
@@ -133,30 +135,32 @@ class Messages(Kind):
         last: int | None = None,
         minutes: float | None = None,
         tokens: int | None = None,
+        before: int | None = None,
         turns_only: bool = False,
     ) -> list[Message]:
         """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all.
 
-        With `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
+        With `before`, the newest of those before that number: so a long session is read backwards, page by page. With
+        `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
         """
         canonical.key(session, "session")
         if (last is not None) + (minutes is not None) + (tokens is not None) > 1:
             raise Invalid(field="window", problem="takes one of last, minutes and tokens")
-        for name, number in (("last", last), ("tokens", tokens)):
+        for name, number in (("last", last), ("tokens", tokens), ("before", before)):
             if number is not None:
                 canonical.whole(number, name)
         if minutes is not None:
             canonical.amount(minutes, "minutes")
-        chatter = 0 if turns_only else 1
+        chatter, upto = 0 if turns_only else 1, _FAR if before is None else before - 1
 
         def work(tx: Transaction) -> list[Message]:
             if last is not None:
-                return self._last(tx, session, last, chatter)
+                return self._last(tx, session, last, upto, chatter)
             first = own_session(tx, self._who, session)
             if minutes is None and tokens is None:
-                return _between(tx, session, first, _FAR, chatter)
+                return _between(tx, session, first, upto, chatter)
             since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
-            rows = list(_newest(tx, session, chatter, since, tokens))
+            rows = list(_newest(tx, session, upto, chatter, since, tokens))
             return records(session, reversed(rows))
 
         return self._read(work)
@@ -175,8 +179,8 @@ class Messages(Kind):
 
         return self._read(work)
 
-    def _last(self, tx: Transaction, session: str, last: int, chatter: int) -> list[Message]:
-        rows = tx.all(_LAST, session=session, user=self._who.user, chatter=chatter, size=last)
+    def _last(self, tx: Transaction, session: str, last: int, upto: int, chatter: int) -> list[Message]:
+        rows = tx.all(_LAST, session=session, user=self._who.user, upto=upto, chatter=chatter, size=last)
         if not rows:
             own_session(tx, self._who, session)
         rows.reverse()
@@ -364,11 +368,8 @@ def _only_answers(role: str, content: Content) -> bool:
 
 def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """New messages, checked, as the values of their rows."""
-    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
-        raise Invalid(field="messages", problem="must be a list of messages that is not empty")
-    if len(messages) > settings.max_batch:
-        raise TooLarge(field="messages", size=len(messages), unit="messages", limit=settings.max_batch)
-    return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in enumerate(messages)]
+    given = enumerate(canonical.several(messages, "messages", settings.max_batch))
+    return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
 
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -382,9 +383,9 @@ def _between(tx: Transaction, session: str, first: int, last: int, chatter: int)
     return records(session, rows)
 
 
-def _newest(tx: Transaction, session: str, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
-    """Rows from the newest back, read in growing parts, until one is too old or too big."""
-    spent, size, upto = 0, 8, _FAR
+def _newest(tx: Transaction, session: str, upto: int, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
+    """Rows from a number back, read in growing parts, until one is too old or too big."""
+    spent, size = 0, 8
     while True:
         size = min(size * 4, _IN_ONE_READ)
         rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,19 @@ from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Row, Transaction
 
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
+_LIST = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+           where tenant = :tenant and session_id = :session and last_seq < :before
+           order by last_seq desc limit :size"""
+_AROUND = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+             where tenant = :tenant and session_id = :session and last_seq >= :seq order by last_seq limit 1"""
+_ANSWERING = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+                where tenant = :tenant and session_id = :session and last_seq > :seq and last_seq < :before
+                and exists (select 1 from messages where tenant = :tenant and session_id = :session and seq = :seq
+                            and role = 'user' and chatter = 0)
+                and last_seq < coalesce((
+                    select seq from messages where tenant = :tenant and session_id = :session and seq > :seq
+                    and role = 'user' and chatter = 0 order by seq limit 1), :before)
+                order by last_seq desc limit :size"""
 
 
 @dataclass(frozen=True)
@@ -65,22 +79,27 @@ class Turns(Kind):
 
         return self._read(work)
 
-    def list(self, session: str, *, limit: int = 100, after: str | None = None) -> Page[Turn]:
-        """The turns of a session, the newest first."""
+    def list(self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None) -> Page[Turn]:
+        """The turns of a session, the newest first; with `seq`, only those of one message.
+
+        That is the turn that the message is part of. A user's message that was saved by itself, as a chat does, has the
+        turns that answered it: those between it and the next message of a user, one for each agent that spoke.
+        """
         canonical.key(session, "session")
+        if seq is not None:
+            canonical.whole(seq, "seq", 1)
         size = self._limit(limit)
         (before,) = unpack(after, [int]) if after else (2**53,)
 
-        def work(tx: Transaction) -> list[Row]:
+        def work(tx: Transaction) -> Sequence[Row]:
             own_session(tx, self._who, session)
-            return tx.all(
-                """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
-                   where tenant = :tenant and session_id = :session and last_seq < :before
-                   order by last_seq desc limit :size""",
-                session=session,
-                before=before,
-                size=size + 1,
-            )
+            asked = {"session": session, "before": before, "size": size + 1}
+            if seq is None:
+                return tx.all(_LIST, **asked)
+            own = tx.one(_AROUND, session=session, seq=seq)
+            if own is not None and own[2] <= seq:
+                return [own] if own[3] < before else []
+            return tx.all(_ANSWERING, **asked, seq=seq)
 
         return cut([_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq])
 

@@ -13,6 +13,7 @@ EXAMPLES: dict[str, Any] = {
     "entries.content": "Ada prefers night trains.",
     "header": "Preferences",
     "id": "0199c0de-0000-7000-8000-000000000000",
+    "ids": ["0199c0de-0000-7000-8000-000000000000", "0199c0de-0000-7000-8000-000000000001"],
     "key": "theme",
     "latency_ms": 812.5,
     "messages": [{"role": "user", "content": "Where do we go?"}, {"role": "assistant", "content": "To Lisbon."}],

@@ -31,7 +31,7 @@ from retain.streams.reply import (
 from retain.talk.message import Message
 
 _ID = Annotated[str, Path(description="The session's id.")]
-_WINDOW = {"last", "minutes", "tokens", "turns_only"}
+_WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
 
 
 def add(app: FastAPI, door: Door) -> None:
@@ -86,5 +86,5 @@ class Conversations:
         if not given.keys() & _WINDOW:
             return answer(await run_in_threadpool(scope.messages.list, id, **given))
         if given.keys() - _WINDOW:
-            raise Invalid(field="limit", problem="and `after` do not go with `last`, `minutes`, `tokens` or `turns_only`")
+            raise Invalid(field="limit", problem="and `after` go with none of last, minutes, tokens, before and turns_only")
         return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))

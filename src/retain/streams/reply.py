@@ -100,6 +100,7 @@ class MessagesRequest(SessionsRequest):
     last: int | None = Field(None, description="The last so many messages.")
     minutes: float | None = Field(None, description="The messages of the last so many minutes.")
     tokens: int | None = Field(None, description="The newest messages that fit into so many tokens.")
+    before: int | None = Field(None, description="Of those, only messages before this number: to read backwards.")
     turns_only: bool = Field(False, description="Only user messages and final answers.")
 
 
