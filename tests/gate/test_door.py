@@ -32,8 +32,9 @@ from tests.calling import HERE, URL, Calling
 from tests.conftest import SETTINGS, one_engine
 
 ALL = sorted(PERMISSIONS)
-OPEN = {"/", "/healthz", "/readyz"}
-"""What anybody may see: a page that says what this is, and that it is alive."""
+PAGES = {f"/{page}{below}" for page in site.PAGES for below in ("", "/{below:path}")}
+OPEN = {"/", "/healthz", "/readyz", "/assets/{path:path}", "/api/web", "/api/web/sign-in", "/api/web/sign-out", *PAGES}
+"""What anybody may see: the page, which has nothing of what is remembered, and whether the server is alive."""
 BOTH = {"/api/users/x/erase"}
 """What needs `admin`, and `delete` besides."""
 NOT_MINE = ("/mcp", "/.well-known")

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,6 +31,7 @@ UNKNOWN = "it is unknown, expired or revoked"
 """What whoever sends a wrong key is told, whatever is wrong with it."""
 _TEXT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")
 _NO_DIGEST = "0" * 64
+_NOBODY = ("", "", "", None, None, None, None)
 _ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
 _COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"
 
@@ -85,9 +86,9 @@ class Keys:
             if bound is not None:
                 canonical.key(bound, field)
         until = None if expires_at is None else clock.from_datetime(expires_at, "expires_at")
-        id = _base32(secrets.token_bytes(10))
-        text = f"{PREFIX}{_base32(tenant.encode())}_{id}_{_base32(secrets.token_bytes(32))}"
-        values: dict[str, Any] = {"id": id, "name": name, "digest": _digest(text), "permissions": ",".join(allowed)}
+        id = base32(secrets.token_bytes(10))
+        text = f"{PREFIX}{base32(tenant.encode())}_{id}_{base32(secrets.token_bytes(32))}"
+        values: dict[str, Any] = {"id": id, "name": name, "digest": digest(text), "permissions": ",".join(allowed)}
         values |= {"user": user, "agent": agent, "until": until}
 
         def work(tx: Transaction) -> Row:
@@ -121,28 +122,13 @@ class Keys:
     def check(self, text: str) -> Admitted:
         """Whom a key lets in. Whatever is wrong with one is answered alike, after the same work."""
         found = _TEXT.fullmatch(text)
-        try:
-            tenant = canonical.key(_from_base32(found[1]), "tenant") if found else None
-        except (RetainError, UnicodeDecodeError, binascii.Error):
-            tenant = None
-        if found is None or tenant is None:
+        if found is None:
             raise Unauthorized(problem=UNKNOWN)
+        tenant = tenant_of(found[1])
         now, row = self._database.read(tenant, lambda tx: (tx.now, tx.one(_CHECK, id=found[2])))
-        id, name, digest, permissions, user, agent, expires, revoked = row or (
-            "",
-            "",
-            _NO_DIGEST,
-            "",
-            None,
-            None,
-            None,
-            None,
-        )
-        same = hmac.compare_digest(digest, _digest(text))
-        if not same or revoked is not None or (expires is not None and expires <= now):
-            raise Unauthorized(problem=UNKNOWN)
-        principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent, expires)
-        return Admitted(principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id)
+        held, *rest = row or (_NO_DIGEST, *_NOBODY)
+        same = hmac.compare_digest(held, digest(text))
+        return admitted(tenant, rest if same else _NOBODY, now)
 
     def used(self, tenant: str, id: str) -> None:
         """Note that a key was used, at most once a minute."""
@@ -161,7 +147,7 @@ _LIST = f"""select {_COLUMNS} from keys
             order by created_at, id limit :size"""
 _REVOKE = f"""update keys set revoked_at = coalesce(revoked_at, :now) where tenant = :tenant and id = :id
               returning {_COLUMNS}"""
-_CHECK = """select id, name, digest, permissions, user_id, agent, expires_at, revoked_at from keys
+_CHECK = """select digest, id, name, permissions, user_id, agent, expires_at, revoked_at from keys
             where tenant = :tenant and id = :id"""
 _USED = """update keys set last_used_at = :now
            where tenant = :tenant and id = :id and (last_used_at is null or last_used_at < :before)"""
@@ -189,13 +175,28 @@ def _key(row: Row) -> Key:
     return Key(id, name, allowed, user, agent, clock.to_datetime(created), maybe(expires), maybe(used), maybe(revoked))
 
 
-def _digest(text: str) -> str:
+def admitted(tenant: str, row: Sequence[Any], now: int) -> Admitted:
+    """Whom a key's row lets in: its id, name, permissions, user, agent, end, and when it was revoked."""
+    id, name, permissions, user, agent, expires, revoked = row
+    if not id or revoked is not None or (expires is not None and expires <= now):
+        raise Unauthorized(problem=UNKNOWN)
+    principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent, expires)
+    return Admitted(principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id)
+
+
+def digest(text: str) -> str:
+    """What is kept of a text that lets somebody in."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _base32(data: bytes) -> str:
+def base32(data: bytes) -> str:
+    """Bytes in letters and digits that a header, a cookie and a double click take whole."""
     return base64.b32encode(data).decode().rstrip("=").lower()
 
 
-def _from_base32(text: str) -> str:
-    return base64.b32decode(text.upper() + "=" * (-len(text) % 8)).decode()
+def tenant_of(written: str) -> str:
+    """The tenant that is written in a key, which it alone proves nothing about."""
+    try:
+        return canonical.key(base64.b32decode(written.upper() + "=" * (-len(written) % 8)).decode(), "tenant")
+    except (RetainError, UnicodeDecodeError, binascii.Error):
+        raise Unauthorized(problem=UNKNOWN) from None

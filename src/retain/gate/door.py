@@ -1,8 +1,9 @@
 """Who comes in: the credential of a request becomes a principal, before anything else is looked at.
 
-A credential comes in a header, `Authorization: Bearer …` or `X-API-Key`, and nowhere else. What is found is remembered for
-SECONDS, so that most requests cost one hash: a key that is revoked here is refused at once, one that is revoked elsewhere
-within that time. A database that cannot be asked is a 503, never a 401.
+A credential comes in a header, `Authorization: Bearer …` or `X-API-Key`, or is the cookie of a browser that signed in
+(cookie.py), and comes nowhere else. What is found is remembered for SECONDS, so that most requests cost one hash: a key that
+is revoked here is refused at once, one that is revoked elsewhere within that time. A database that cannot be asked is a 503,
+never a 401.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -23,7 +24,9 @@ from retain.access import tokens
 from retain.access.keyless import loopback, may_be_open
 from retain.access.keys import PREFIX, UNKNOWN, Admitted, Keys
 from retain.access.principal import Permission, Principal, local
+from retain.access.signins import Signins
 from retain.errors import Invalid, RetainError, SettingsError, Unauthorized
+from retain.gate.cookie import check_csrf, token_of
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 from retain.settings import Settings
@@ -42,7 +45,9 @@ _AFTER_SECONDS = 0.5
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"))
 _KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
 _NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
+_COOKIE = b"cookie "  # before what is remembered of one: it is good as a cookie alone
 _log = logging.getLogger("retain.door")
+Check = Callable[[bytes], Admitted]
 
 
 @dataclass
@@ -58,6 +63,7 @@ class Door:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.keys = Keys(memory.database)
+        self.signins = Signins(memory.database)
         self._tokens = tokens.of(memory.settings)
         self._local = local(memory.settings.tenant)
         self._known: dict[bytes, _Known] = {}
@@ -87,6 +93,10 @@ class Door:
         principal.require_all(does)
         return principal
 
+    def is_local(self, principal: Principal) -> bool:
+        """Whether this is whoever sits at the machine of a database that has no key."""
+        return principal is self._local
+
     async def who(self, request: HTTPConnection) -> Principal:
         """The principal of a request, whatever it may do; kept with the request, for the log."""
         principal = await self._principal(request)
@@ -96,13 +106,30 @@ class Door:
     async def _principal(self, request: HTTPConnection) -> Principal:
         _refuse_in_address(request)
         credential = credential_of(request.scope["headers"])
+        token = token_of(request.scope) if credential is None else None
+        if token is not None:
+            try:
+                return await self._signed_in(request, token)
+            except Unauthorized as error:
+                if error.status != 401 or self._keyed:
+                    raise
         if credential is None:
             return await self._nobody(request)
+        return await self._holder(credential, self._check)
+
+    async def _signed_in(self, request: HTTPConnection, token: str) -> Principal:
+        """The principal of a browser that signed in; where nobody needs a key, a sign-in that has ended is no matter."""
+        principal = await self._holder(_COOKIE + token.encode("latin-1"), lambda _: self.signins.check(token))
+        check_csrf(request.scope, token)
+        return principal
+
+    async def _holder(self, credential: bytes, check: Check) -> Principal:
+        """The principal that a credential is good for."""
         digest = hashlib.sha256(credential).digest()
         known = self._known.get(digest)
         moment = time.monotonic()
         if known is None or known.until <= moment:
-            known = await self._look(digest, credential, known)
+            known = await self._look(digest, credential, known, check)
         if known.admitted.key is not None and known.noted + USED_SECONDS <= moment:
             known.noted = moment
             asyncio.get_running_loop().call_later(_AFTER_SECONDS, self._note, known.admitted)
@@ -111,9 +138,13 @@ class Door:
     def scope(
         self, request: HTTPConnection, principal: Principal, user: str | None, agent: str | None, source: Source = "user"
     ) -> Scope:
-        """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers."""
+        """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers.
+
+        A key that is one agent's alone is in that agent's hands: what is written with it is no person's word.
+        """
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
+        source = source if principal.agent is None else "agent"
         whose = (*principal.whose(user, agent), source)
         found = self._scopes.get(whose)
         if found is None or found._home is not self.memory.home:
@@ -128,10 +159,10 @@ class Door:
         self._known.clear()
         self._keyless_until = float("-inf")
 
-    async def _look(self, digest: bytes, credential: bytes, before: _Known | None) -> _Known:
+    async def _look(self, digest: bytes, credential: bytes, before: _Known | None, check: Check) -> _Known:
         """Ask the database, and remember what is good."""
         changes = self._changes
-        admitted = await run_in_threadpool(self._check, credential)
+        admitted = await run_in_threadpool(check, credential)
         moment = time.monotonic()
         known = _Known(admitted, moment + min(SECONDS, admitted.seconds), before.noted if before else float("-inf"))
         if changes == self._changes:  # else it may have been revoked while the database was asked

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.access.keyless import loopback
 from retain.errors import SettingsError, Unauthorized
+from retain.gate.cookie import SAFE, token_of
 from retain.gate.door import credential_of
 from retain.gate.exchange import Exchange, Patience, Refused
 from retain.gate.rate import Rate
@@ -30,10 +31,11 @@ METRICS = "/metrics"
 """Answered also by a server that has too much to do; but it takes keys, and so wrong ones are counted."""
 LONG = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/stream")
 """What waits for models or for news is counted apart, or a few of them would keep everybody out."""
+SIGN_IN = "/api/web/sign-in"
+"""Where keys come in a body: wrong ones are counted here too."""
 RETRY_SECONDS = 1
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _ONCE = frozenset({b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"}) | frozenset(
-    {b"x-retain-user", b"x-retain-agent", b"idempotency-key", b"if-match"}
+    {b"x-retain-user", b"x-retain-agent", b"x-retain-csrf", b"sec-fetch-site", b"idempotency-key", b"if-match"}
 )
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(rb"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
@@ -110,7 +112,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None:
             self._check_origin(origin.decode("latin-1"), host.decode("latin-1"), scope, exchange)
-        elif scope["method"] not in _SAFE and headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        elif scope["method"] not in SAFE and headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
             raise Refused(403, "A page of another site may not do this.")
 
     def _check_host(self, host: bytes, scope: Scope) -> None:
@@ -149,8 +151,12 @@ class Guard:
         except Unauthorized:
             early = self._strangers.empty(peer)
         else:
-            if credential is None:
-                early = 0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer)
+            shows = scope["path"] == SIGN_IN
+            if credential is None and (token := token_of(scope)):
+                credential = token.encode("latin-1")
+            if credential is None or shows:
+                early = self._strangers.empty(peer) if shows else 0.0
+                early = early or (0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer))
             else:
                 exchange.digest = digest = hashlib.sha256(credential).digest()
                 early = self._rate.take(digest) or (0.0 if digest in self._known else self._strangers.empty(peer))

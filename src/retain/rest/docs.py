@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from retain.gate import problem
 from retain.gate.door import Door
+from retain.gate.exchange import styled
 from retain.rest.openapi import METHODS
-from retain.server.web import styled
 
 _CODE = re.compile("`([^`]+)`")
 _STYLE = """

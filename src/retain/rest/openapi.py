@@ -22,6 +22,7 @@ TAGS = {
     "memory": "Over all kinds of memory: search, the context of a model, and the turn that came of it.",
     "chat": "An agent with this memory: one turn of a conversation, whole or as a stream.",
     "access": "Who may come in, and to do what.",
+    "web": "What the page at `/` asks first, and how a browser signs in with a key.",
     "admin": "The audit log, and everything of one user: out, or gone.",
     "operations": "How the server is.",
 } | {kind.name: (inspect.getdoc(kind) or "").split("\n")[0] for kind in KINDS}

@@ -11,10 +11,11 @@ from retain.gate import guard, problem
 from retain.gate.door import Door
 from retain.memory import Memory
 from retain.rest import admin, docs, index, keys, openapi, routes, turns, uploads
-from retain.server import background, web
+from retain.server import background
 from retain.server.life import life
 from retain.streams import chat, conversations, notes
 from retain.watch import health, metrics, operations, requests, status
+from retain.web import signin, site
 
 if find_spec("mcp"):  # an extra of its own: other libraries want an older one
     from retain.mcp import mount
@@ -58,7 +59,8 @@ def create_app(memory: Memory) -> FastAPI:
     conversations.add(app, door)
     if mount:
         mount.add(app, door)
-    web.add(app)
+    signin.add(app, door)
+    site.add(app)
     health.add(app)
     metrics.add(app, door)
     status.add(app, door)

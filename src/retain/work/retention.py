@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from retain import clock
-from retain.access import once
+from retain.access import once, signins
 from retain.errors import Full, Invalid, NotFound
 from retain.kinds import findable
 from retain.search.index import Index
@@ -74,6 +74,7 @@ def purge(
                 if progress:
                     progress(sum(done.values()), total)
         once.sweep_all(database, tenant)
+        signins.sweep_all(database, tenant)
     contents = sum(blobs.collect(tenant) for tenant in due)
     return Purged(done["messages"], done["state"], database.compact(), contents)
 
