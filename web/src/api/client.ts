@@ -106,11 +106,14 @@ async function patient(where: string, how: RequestInit): Promise<Response> {
 }
 
 /** One fetch; an answer that is no success is a Problem. Whoever was signed out meanwhile can sign in, and it goes on. */
-export async function fetched(where: string, how: RequestInit = {}): Promise<Response> {
+export const fetched = (where: string, how: RequestInit = {}) => signedIn(() => once(where, how));
+
+/** Ask; whoever was signed out meanwhile can sign in, and is asked for once more. */
+export async function signedIn<T>(ask: () => Promise<T>): Promise<T> {
   try {
-    return await once(where, how);
+    return await ask();
   } catch (error) {
-    if (error instanceof Problem && shutOut(error) && (await signedOut(error))) return once(where, how);
+    if (error instanceof Problem && shutOut(error) && (await signedOut(error))) return ask();
     throw error;
   }
 }
@@ -119,28 +122,34 @@ export async function fetched(where: string, how: RequestInit = {}): Promise<Res
 const shutOut = (problem: Problem) =>
   problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Retain-CSRF"));
 
+/** The headers that say that a change comes from this page. */
+export const proof = (): [string, string][] => (csrf ? [["X-Retain-CSRF", csrf]] : []);
+/** Nobody answered. */
+export const unreachable = () => new Problem(0, "No answer", UNREACHABLE);
+
 /** One fetch by whoever one is now. */
 export async function once(where: string, how: RequestInit = {}): Promise<Response> {
   const headers = new Headers(how.headers);
-  if (csrf && how.method && how.method !== "GET") headers.set("X-Retain-CSRF", csrf);
+  if (how.method && how.method !== "GET") for (const [name, value] of proof()) headers.set(name, value);
   let answer: Response;
   try {
     answer = await fetch(where, { ...how, headers, credentials: "same-origin" });
   } catch (error) {
     if (how.signal?.aborted) throw error;
-    throw new Problem(0, "No answer", UNREACHABLE);
+    throw unreachable();
   }
   if (answer.ok) return answer;
-  throw await problemOf(answer);
+  throw problemOf(answer.status, await answer.text(), answer.headers.get("Retry-After"));
 }
 
-async function problemOf(answer: Response): Promise<Problem> {
-  const after = Number(answer.headers.get("Retry-After")) || 0;
+/** What an answer that is no success says. */
+export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
+  const after = Number(retryAfter) || 0;
   try {
-    const said = await answer.json();
-    return new Problem(answer.status, said.title, said.detail, said.type, said.field ?? null, said.request_id, after);
+    const said = JSON.parse(text);
+    return new Problem(status, said.title, said.detail, said.type, said.field ?? null, said.request_id, after);
   } catch {
-    return new Problem(answer.status, "Failed", `The server answered ${answer.status}.`, "", null, "", after);
+    return new Problem(status, "Failed", `The server answered ${status}.`, "", null, "", after);
   }
 }
 

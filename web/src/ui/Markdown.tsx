@@ -4,10 +4,13 @@ import type { Nodes, Parent } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
-import { Fragment, memo, type ReactNode } from "react";
+import { createContext, Fragment, memo, type ReactNode, useContext } from "react";
 
 const PARSE = { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] };
 const MOST = 200_000;
+
+/** Which lines of the text (from 1) changed a moment ago: what stands on them is marked. */
+export const Changed = createContext<ReadonlySet<number> | null>(null);
 
 /** Text that may have Markdown in it. `inline` turns pieces of plain text into elements of one's own (references, marks). */
 export const Markdown = memo(function Markdown({
@@ -18,8 +21,36 @@ export const Markdown = memo(function Markdown({
   inline?: (text: string) => ReactNode;
 }) {
   if (text.length > MOST) return <pre className="plain">{text}</pre>;
-  return <div className="markdown">{children(fromMarkdown(text, PARSE), inline)}</div>;
+  const root = fromMarkdown(text, PARSE);
+  return (
+    <div className="markdown">
+      {root.children.map((node, place) => (
+        <Block key={place} node={node}>
+          {element(node, inline)}
+        </Block>
+      ))}
+    </div>
+  );
 });
+
+/** A part of the document; a list is marked by its items. */
+function Block({ node, children }: { node: Nodes; children: ReactNode }) {
+  const changed = useChanged(node);
+  return changed && node.type !== "list" ? <div className="changed">{children}</div> : children;
+}
+
+function Point({ node, children }: { node: Nodes; children: ReactNode }) {
+  const changed = useChanged(node);
+  return <li className={changed ? "changed" : undefined}>{children}</li>;
+}
+
+function useChanged(node: Nodes): boolean {
+  const lines = useContext(Changed);
+  if (!lines?.size || !node.position) return false;
+  const { start, end } = node.position;
+  for (let line = start.line; line <= end.line; line++) if (lines.has(line)) return true;
+  return false;
+}
 
 type Inline = ((text: string) => ReactNode) | undefined;
 
@@ -61,10 +92,10 @@ function element(node: Nodes, inline: Inline): ReactNode {
       );
     case "listItem":
       return (
-        <li>
+        <Point node={node}>
           {node.checked !== null && node.checked !== undefined && (node.checked ? "☑ " : "☐ ")}
           {children(node, inline)}
-        </li>
+        </Point>
       );
     case "link":
       return <Outside href={node.url}>{children(node, inline)}</Outside>;
