@@ -35,6 +35,7 @@ from retain.access.principal import PERMISSIONS
 from retain.models.model import Models
 from retain.server.serve import Server, bind, server
 from retain.testing import EchoModel, ScriptedModel
+from retain.web import site
 from tests.conftest import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,8 @@ SIZES = {1280: 800, 390: 844}
 SECONDS = 15.0
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+if "WEB_SITE" in os.environ:  # a build of one's own, while others run tests on theirs
+    site.FOLDER = Path(os.environ["WEB_SITE"])
 
 
 class _Asked:
