@@ -82,11 +82,12 @@ def test_every_kind_is_recalled(me: Scope, session: str) -> None:
 
 
 def test_the_report_says_why_with_scores(me: Scope, trip: str, session: str) -> None:
-    """X3: each with its score and the signals that made it; and it is kept without any text."""
+    """X3: each with its score, the legs that found it and the signals that made it; and it is kept without any text."""
     context = me.context(session, QUESTION)
     item = next(item for item in recalled(context) if item.source == "messages trip 1")
     hit = next(hit for hit in me.search(QUESTION) if (hit.id, hit.seq) == ("trip", 1))
-    assert item.reason.startswith(f"recalled at {hit.score:.2f}: ")
+    assert item.reason.startswith(f"recalled at {hit.score:.2f} by {' and '.join(hit.legs)}: ")
+    assert recall.reason(replace(hit, legs=(), why={})) == f"recalled at {hit.score:.2f} beside another"
     assert max(hit.why, key=lambda name: abs(hit.why[name])) in item.reason
     assert item.tokens == tokens.estimate(context.texts[item.source] + "\n")
     assert "Clara" not in json.dumps(context.report.as_json())

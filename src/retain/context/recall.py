@@ -196,10 +196,15 @@ def _piece(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> Pie
         text = f"- [{about}] {placeholder.write(hit.id, summary)}"
     else:
         text = line(snippet.within(hit.text.strip(), sought.begun.words, _PIECE_TOKENS), f"[{about}] ")
+    return Piece(source(hit, ask.session), text, tokens.estimate(text + "\n"), reason(hit), hit.score)
+
+
+def reason(hit: Hit) -> str:
+    """Why a hit is here, always in this form: its score, by which legs, and the signals that told most."""
+    by = f"by {' and '.join(hit.legs)}" if hit.legs else "beside another"
     parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))[:_SIGNALS]
     why = ", ".join(f"{name} {value:.2f}" for name, value in parts)
-    reason = f"recalled at {hit.score:.2f}: {why}" if why else f"recalled at {hit.score:.2f}"
-    return Piece(source(hit, ask.session), text, tokens.estimate(text + "\n"), reason, hit.score)
+    return f"recalled at {hit.score:.2f} {by}" + (f": {why}" if why else "")
 
 
 def _about(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> str:
