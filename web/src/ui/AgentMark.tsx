@@ -1,0 +1,21 @@
+// An agent at a glance: its icon in its colour. Both are anybody's text: a colour counts only if the browser says it is one.
+const letters = new Intl.Segmenter();
+
+export function AgentMark({ name, color, icon, large = false }: Marked) {
+  const shown = [...letters.segment(icon?.trim() || name.trim())][0]?.segment ?? "?";
+  return (
+    <span className={large ? "agent-mark large" : "agent-mark"} style={paint(color)} aria-hidden="true">
+      {icon?.trim() ? shown : shown.toUpperCase()}
+    </span>
+  );
+}
+
+type Marked = { name: string; color?: string; icon?: string; large?: boolean };
+
+/** The colour, as a property that the style sheet mixes with the paper so that any of them can be read on. */
+function paint(color = ""): React.CSSProperties | undefined {
+  return isColor(color) ? ({ "--mark": color } as React.CSSProperties) : undefined;
+}
+
+/** Whether a text is a colour, and nothing but one. */
+export const isColor = (text: string) => /^[#\w(),.%\s/-]+$/.test(text) && CSS.supports("color", text);

@@ -1,0 +1,124 @@
+// How one series is told from another in a chart: by a colour and by a pattern, a dash or the shape of its points.
+import { useId } from "react";
+import { type Charted, pieces, type Series, stack } from "./chart";
+
+export const KINDS = 6;
+const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "1 4"];
+
+/** The fills of bars: plain, and five patterns. */
+export function Patterns({ id, amount }: { id: string; amount: number }) {
+  const shapes = ["", "M0 8L8 0", "M0 2H8M0 6H8", "M0 0L8 8", "M2 0V8M6 0V8", "M0 8L8 0M0 0L8 8"];
+  return (
+    <defs>
+      {shapes.slice(0, amount).map((shape, nth) => (
+        <pattern key={shape} id={`${id}-${nth}`} width="8" height="8" patternUnits="userSpaceOnUse">
+          <rect width="8" height="8" className={`fill-${nth}`} />
+          {shape && <path d={shape} className="hatch" />}
+        </pattern>
+      ))}
+    </defs>
+  );
+}
+
+/** A small piece of what a series is drawn with, for the legend. */
+export function Swatch({ nth, shape }: { nth: number; shape: Charted["shape"] }) {
+  const kind = nth % KINDS;
+  const id = useId();
+  return (
+    <svg className="swatch" width="22" height="12" aria-hidden="true">
+      {shape === "lines" ? (
+        <>
+          <path d="M0 6H22" className={`line stroke-${kind}`} strokeDasharray={DASHES[kind]} />
+          <Point nth={kind} x={11} y={6} />
+        </>
+      ) : (
+        <>
+          <Patterns id={id} amount={kind + 1} />
+          <rect width="22" height="12" rx="2" fill={`url(#${id}-${kind})`} />
+        </>
+      )}
+    </svg>
+  );
+}
+
+type Placed = {
+  charted: Charted;
+  place: number;
+  x: number;
+  slot: number;
+  y: (value: number) => number;
+  patterns: string;
+};
+
+/** The bars of one place on each other; a mark above them, and a word where a value is not known. */
+export function Stack({ charted, place, x, slot, y, patterns }: Placed) {
+  const width = Math.max(2, Math.min(40, slot * 0.72));
+  const parts = stack(charted.series, place);
+  const high = Math.max(0, ...parts.map((part) => part?.[1] ?? 0));
+  const unknown = charted.series.some((one) => one.values[place] === null);
+  return (
+    <>
+      {parts.map((part, nth) => {
+        const name = charted.series[nth]?.name;
+        if (!part) return null;
+        const [from, upTo] = part;
+        const height = Math.max(1.5, y(from) - y(upTo));
+        const fill = `url(#${patterns}-${nth % KINDS})`;
+        return <rect key={name} x={x - width / 2} y={y(from) - height} width={width} height={height} fill={fill} />;
+      })}
+      {unknown && (
+        <text className="unknown" x={x} y={y(high) - 4} textAnchor="middle">
+          ?
+        </text>
+      )}
+      {!!charted.marks?.values[place] && (
+        <text className="mark" x={x} y={y(high) - 2} textAnchor="middle">
+          ▾
+        </text>
+      )}
+    </>
+  );
+}
+
+/** A line, broken where nothing was measured. */
+export function Line({
+  series,
+  nth,
+  x,
+  y,
+}: {
+  series: Series;
+  nth: number;
+  x: (place: number) => number;
+  y: (value: number) => number;
+}) {
+  const kind = nth % KINDS;
+  const points = pieces(series.values);
+  const crowded = series.values.length > 45;
+  return (
+    <>
+      {points.map((piece) => (
+        <path
+          key={piece[0]?.[0]}
+          className={`line stroke-${kind}`}
+          strokeDasharray={DASHES[kind]}
+          d={piece.map(([place, value], first) => `${first ? "L" : "M"}${x(place)} ${y(value)}`).join("")}
+        />
+      ))}
+      {points
+        .filter((piece) => !crowded || piece.length === 1)
+        .flat()
+        .map(([place, value]) => (
+          <Point key={place} nth={kind} x={x(place)} y={y(value)} />
+        ))}
+    </>
+  );
+}
+
+/** A point of a line: a circle, a square or a diamond, full or hollow. */
+function Point({ nth, x, y }: { nth: number; x: number; y: number }) {
+  const name = nth < 3 ? `point fill-${nth} stroke-${nth}` : `point hollow stroke-${nth}`;
+  if (nth % 3 === 0) return <circle className={name} cx={x} cy={y} r="3" />;
+  const turn = nth % 3 === 2 ? `rotate(45 ${x} ${y})` : undefined;
+  return <rect className={name} x={x - 2.7} y={y - 2.7} width="5.4" height="5.4" transform={turn} />;
+}

@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { compact, duration, every, highest, money, pieces, stack, ticks } from "./chart";
+
+test.each([
+  [0, [0, 1]],
+  [1, [0, 0.25, 0.5, 0.75, 1]],
+  [7, [0, 2, 4, 6, 8]],
+  [100, [0, 25, 50, 75, 100]],
+  [1234, [0, 500, 1000, 1500]],
+  [0.0031, [0, 0.001, 0.002, 0.003, 0.004]],
+  [Number.NaN, [0, 1]],
+])("steps up to %d are round", (most, steps) => expect(ticks(most)).toEqual(steps));
+
+test("what is stacked adds up, and what has no value has no place", () => {
+  const series = [
+    { name: "a", values: [1, 0, null] },
+    { name: "b", values: [2, 3, 4] },
+  ];
+  expect(highest(series, true)).toBe(4);
+  expect(
+    highest(
+      [
+        { name: "a", values: [1, 9] },
+        { name: "b", values: [2, 3] },
+      ],
+      true,
+    ),
+  ).toBe(12);
+  expect(highest(series, false)).toBe(4);
+  expect(stack(series, 0)).toEqual([
+    [0, 1],
+    [1, 3],
+  ]);
+  expect(stack(series, 1)).toEqual([null, [0, 3]]);
+  expect(stack(series, 2)).toEqual([null, [0, 4]]);
+  expect(highest([], true)).toBe(0);
+});
+
+test("a line has a gap where nothing was measured", () => {
+  expect(pieces([null, 1, 2, null, 3])).toEqual([
+    [
+      [1, 1],
+      [2, 2],
+    ],
+    [[4, 3]],
+  ]);
+  expect(pieces([null, null])).toEqual([]);
+});
+
+test("labels do not touch, and the newest has one", () => {
+  const shown = every(30, 600, 60);
+  const places = Array.from({ length: 30 }, (_, place) => place).filter(shown);
+  expect(places.at(-1)).toBe(29);
+  expect(places.length).toBeLessThanOrEqual(10);
+  expect(every(3, 600, 60)(0)).toBe(true);
+});
+
+test.each([
+  [0, "0"],
+  [999, "999"],
+  [1234, "1.23k"],
+  [12_000_000, "12M"],
+  [2.5e9, "2.5G"],
+])("%d in few letters", (value, text) => expect(compact(value)).toBe(text));
+
+test.each([
+  [0, "$0"],
+  [0.00042, "$0.00042"],
+  [0.5, "$0.50"],
+  [1234.5, "$1,234.50"],
+])("%d as money", (value, text) => expect(money(value)).toBe(text));
+
+test.each([
+  [0.25, "0.25 ms"],
+  [12.4, "12 ms"],
+  [1530, "1.53 s"],
+])("%d ms as a time", (value, text) => expect(duration(value)).toBe(text));
