@@ -86,6 +86,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("sessions.get", ("nothing",), {}),
     ("sessions.edit", ("s",), {"label": "m", "attributes": {}}),
     ("sessions.list", (), {"limit": 1}),
+    ("sessions.list", (), {"search": "M"}),
     ("messages.append", ("s", "user", "hello"), {"key": "k", "cost": 1, "tokens_in": 1, "tokens_out": 2, "author": "a"}),
     ("messages.append", ("s", "user", "hello"), {"key": "k", "expected_last_seq": 0}),
     ("messages.append", ("s", "user", "hello"), {"created_at": MOMENT, "expected_last_seq": 1}),

@@ -70,6 +70,7 @@ STORY = (
     step("sessions_add", id="other"),
     step("sessions_activate", id="a/trip"),
     step("sessions_list", limit=1),
+    step("sessions_list", search="lisbon"),
     step("messages_append", session="a/trip", role="user", content="Hello", key="k", author="Ada", tokens_in=3),
     step("messages_append", session="a/trip", role="user", content="Hello", key="k", author="Ada", tokens_in=3),
     step("messages_append", session="a/trip", role="assistant", content={"text": "Hi", "parts": []}, expected_last_seq=1),

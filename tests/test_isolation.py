@@ -32,7 +32,11 @@ READS: dict[str, list[Verb]] = {
     "agents.get": [lambda me: me.agents.get("cook")],
     "agents.list": [lambda me: me.agents.list().items, lambda me: me.agents.list(limit=1).items],
     "sessions.get": [lambda me: me.sessions.get("s1")],
-    "sessions.list": [lambda me: me.sessions.list().items, lambda me: me.sessions.list(limit=1).items],
+    "sessions.list": [
+        lambda me: me.sessions.list().items,
+        lambda me: me.sessions.list(limit=1).items,
+        lambda me: me.sessions.list(search="S").items,
+    ],
     "sessions.active": [lambda me: me.sessions.active()],
     "messages.window": [
         lambda me: me.messages.window("s1"),

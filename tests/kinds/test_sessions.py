@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
-from retain import Memory, Scope
+from retain import Memory, Scope, clock
 from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.kinds import sessions
+from tests.conftest import Now
 
 
 def test_a_new_client_gets_a_new_session_and_finds_it_again(me: Scope) -> None:
@@ -61,6 +66,57 @@ def test_list_is_by_last_use_and_pages_meet(memory: Memory, me: Scope) -> None:
             break
     assert seen == [*expected[:3], other.id, *expected[3:]]
     assert len(mine) == 7
+
+
+def test_a_search_is_all_words_in_the_label_or_the_id(memory: Memory, me: Scope) -> None:
+    """C4: in small or capital letters of any script, the same on every engine; % and _ are letters."""
+    for id, label in (
+        ("a", "Lisbon by TRAIN"),
+        ("b", "STRASSE in Lisbon"),
+        ("c", "50%_off"),
+        ("trip-d", ""),
+        ("e", "ÉTÉ 東京"),
+    ):
+        me.sessions.add(id, label=label)
+
+    def found(search: str | None) -> list[str]:
+        return [session.id for session in me.sessions.list(search=search)]
+
+    assert found("lisbon") == ["b", "a"]
+    assert found("  train   LIS ") == ["a"]
+    assert found("straße") == ["b"]
+    assert found("%_") == ["c"]
+    assert found("TRIP") == ["trip-d"]
+    assert found("été") == found("東京") == ["e"]
+    assert found("l%n") == found("lisbon.train") == []
+    assert found("") == found(" \n") == found(None) == ["e", "trip-d", "c", "b", "a"]
+    assert list(memory.scope("acme", "bob").sessions.list(search="lisbon")) == []
+    assert list(memory.scope("acme", "ada", "cook").sessions.list(search="lisbon")) == []
+    assert [s.id for s in memory.scope("acme", "ada").sessions.list(search="lisbon")] == ["b", "a"]
+    with pytest.raises(Invalid, match="search: must be text"):
+        me.sessions.list(search=3)  # type: ignore[arg-type]
+
+
+def test_a_search_is_in_the_order_of_the_list_and_its_pages_meet(
+    open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C4: though a session knows its last use only to the minute, and however many have to be read."""
+    monkeypatch.setattr(sessions, "_IN_ONE_READ", 7)
+    me = open_memory(clock=now).scope("acme", "ada", "scout")
+    dice = random.Random(6)
+    ids = [me.sessions.add(f"s{n:02}", label=dice.choice(["tea", "coffee"])).id for n in range(40)]
+    for _ in range(120):
+        now.micros += dice.randrange(20 * clock.SECOND)
+        me.messages.append(dice.choice(ids), "user", "hello")
+    expected = [session for session in me.sessions.list() if session.label == "tea"]
+    assert 10 < len(expected) < 30
+    for limit in (1, 3, 100):
+        seen: list[sessions.Session] = []
+        after: str | None = None
+        while after is not None or not seen:
+            page = me.sessions.list(search="TEA", limit=limit, after=after)
+            seen, after = [*seen, *page], page.next
+        assert seen == expected
 
 
 def test_edit_and_remove(me: Scope) -> None:

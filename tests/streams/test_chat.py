@@ -466,6 +466,12 @@ def test_conversations_are_listed(here: Start) -> None:
         assert http.get(messages, params={"last": 1, "limit": 1}).status_code == 422
         assert http.get(messages, params={"last": 1, "before": "x"}).status_code == 422
         assert http.get("/api/chat/sessions", params={"user": "bob"}).json()["data"] == []
+        assert [s["id"] for s in http.get("/api/chat/sessions", params={"search": "FIRST"}).json()["data"]] == [first]
+        assert http.get(messages, params={"search": "first"}).status_code == 422
+        served.memory.scope("acme").agents.add("cook")
+        other = http.post("/api/chat", json={"message": "Three.", "agent_id": "cook"}).json()["session_id"]
+        assert {s["id"] for s in http.get("/api/chat/sessions").json()["data"]} == {first, second, other}
+        assert [s["id"] for s in http.get("/api/chat/sessions", params={"agent": "cook"}).json()["data"]] == [other]
 
 
 WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (

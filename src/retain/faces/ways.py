@@ -11,6 +11,8 @@ from retain.access.principal import Permission
 
 _REMOVES = ("remove", "remove_many", "clear", "delete_section")
 _READS = ("search", "context")
+FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse"})
+"""What only a person may do: over MCP, where agents call, there are no such tools."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ WAYS = (
     Way("sessions", "add", "POST /sessions", "retain sessions add trip --user ada --agent scout --label 'A trip'"),
     Way("sessions", "active", "GET /sessions/active", "retain sessions active --user ada --agent scout"),
     Way("sessions", "activate", "POST /sessions/{id:path}/activate", "retain sessions activate trip"),
-    Way("sessions", "list", "GET /sessions", "retain sessions list --user ada --limit 20"),
+    Way("sessions", "list", "GET /sessions", "retain sessions list --user ada --search lisbon"),
     Way("sessions", "get", "GET /sessions/{id:path}", "retain sessions get trip --json"),
     Way(
         "sessions",
@@ -269,6 +271,7 @@ WORDS = {
     "search": "Only those in which all these words are.",
     "seq": "The message's number in its session.",
     "session": "The session's id.",
+    "sessions.search": "Only those in whose label or id all these words are.",
     "since": "From this moment on, with a time zone.",
     "source": "The command that made it.",
     "status": "How the command ended.",

@@ -13,6 +13,8 @@ from retain.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Row, Transaction
 
+_IN_ONE_READ = 500
+
 
 @dataclass(frozen=True)
 class Session:
@@ -51,6 +53,11 @@ def _session(row: Row) -> Session:
         clock.to_datetime(created),
         clock.to_datetime(updated),
     )
+
+
+def _place(session: Session) -> list[Any]:
+    """Where a session stands in the list."""
+    return [clock.from_datetime(session.updated_at, "after"), session.id]
 
 
 class Sessions(Kind):
@@ -139,19 +146,45 @@ class Sessions(Kind):
         canonical.key(id, "id")
         return self._read(lambda tx: self._get(tx, id))
 
-    def list(self, *, limit: int = 100, after: str | None = None) -> Page[Session]:
-        """Sessions, the one that was used last first."""
+    def list(self, *, search: str | None = None, limit: int = 100, after: str | None = None) -> Page[Session]:
+        """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are."""
         size = self._limit(limit)
         at, id = unpack(after, [int, str]) if after else (2**62, "")
+        words = canonical.words(search, self._settings.max_attributes_bytes)
         floor, page = (_FLOOR, _PAGE) if self._who.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
         who = {"agent": self._who.agent} if self._who.user is None else {"agent": self._who.agent, "user": self._who.user}
 
-        def work(tx: Transaction) -> Sequence[Row]:
+        def work(tx: Transaction) -> Sequence[Session]:
+            if words:
+                return self._searched(tx, who, words, at, id, size + 1)
             enough = tx.one(floor, **who, at=at - clock.MINUTE - 1, size=size) or (0,)
-            return tx.all(page, **who, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
+            rows = tx.all(page, **who, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
+            return [_session(row) for row in rows]
 
-        rows = self._read(work)
-        return cut([_session(row) for row in rows], size, lambda s: [clock.from_datetime(s.updated_at, "after"), s.id])
+        return cut([*self._read(work)], size, _place)
+
+    def _searched(
+        self, tx: Transaction, who: Mapping[str, Any], words: Sequence[str], at: int, id: str, size: int
+    ) -> Sequence[Session]:
+        """Sessions from a place back that have the words; looked for here, because engines do not agree on capitals."""
+        found: list[Session] = []
+        place, floor = (at, id), 0
+        while True:
+            rows = tx.all(
+                _NAMES if "user" not in who else _NAMES_OF_USER, **who, at=place[0], id=place[1], size=_IN_ONE_READ
+            )
+            for key, label, touched in rows:
+                if touched < floor:
+                    break
+                named = f"{label}\n{key}".casefold()
+                if all(word in named for word in words):
+                    session = self._get(tx, key)
+                    found += [session] if _place(session) < [at, id] else []
+                    if len(found) == size:  # enough, but for those whose last message is up to a minute later than they say
+                        floor = floor or touched - clock.MINUTE
+            if len(rows) < _IN_ONE_READ or touched < floor:
+                return sorted(found, key=_place, reverse=True)[:size]
+            place = (touched, key)
 
     def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
         """Change the label or the attributes of a session."""
@@ -252,6 +285,10 @@ _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at "
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
+_BY_NAME = """and agent = coalesce(:agent, agent) and (touched_at, id) < (:at, :id)
+              order by touched_at desc, id desc limit :size"""
+_NAMES = "select id, label, touched_at from sessions where tenant = :tenant " + _BY_NAME
+_NAMES_OF_USER = "select id, label, touched_at from sessions where tenant = :tenant and user_id = :user " + _BY_NAME
 _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
 _PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT

@@ -58,7 +58,7 @@ class Conversations:
     async def sessions(self, request: Request, said: Annotated[SessionsRequest, Query()]) -> Response:
         """The conversations of a user, the one that was used last first."""
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
-        found = await run_in_threadpool(scope.sessions.list, limit=said.limit, after=said.after)
+        found = await run_in_threadpool(scope.sessions.list, search=said.search, limit=said.limit, after=said.after)
         return answer(Page([shown(session) for session in found], found.next))
 
     async def enter(self, request: Request, said: EnterRequest) -> Response:

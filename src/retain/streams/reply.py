@@ -87,14 +87,20 @@ class EventsRequest(Whose):
     agents: list[Text] = Field(default=[], max_length=MOST_AGENTS, description="The agents, where it is a group's turn.")
 
 
-class SessionsRequest(Whose):
-    """Which of the conversations."""
+class Paged(Whose):
+    """Which part of a list."""
 
     limit: int = Field(100, description="The most records to return.")
     after: Text | None = Field(None, description="Go on after this cursor, from the end of the page before.")
 
 
-class MessagesRequest(SessionsRequest):
+class SessionsRequest(Paged):
+    """Which of the conversations."""
+
+    search: Text | None = Field(None, description="Only those in whose label or id all these words are.")
+
+
+class MessagesRequest(Paged):
     """Which of the messages: a page from the start, or the newest."""
 
     last: int | None = Field(None, description="The last so many messages.")
