@@ -31,6 +31,8 @@ BODIES: dict[str, Any] = {
     "messages_extend": {"messages": [{"role": "user", "content": "mine"}]},
     "summaries_fold": {"force": True},
     "entries_edit": {"content": "mine"},
+    "entries_accept": {},
+    "entries_refuse": {},
     "consolidations_accept": {},
     "consolidations_refuse": {},
     "consolidations_undo": {},

@@ -20,7 +20,7 @@ from mcp import Client, MCPError
 from retain import Memory
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS, Permission, Principal
-from retain.faces.ways import SCOPE_WAYS, WAYS
+from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS
 from retain.kinds.refs import FRAGMENT
 from retain.mcp.mount import METADATA
 from retain.mcp.server import Guest, Profile, make
@@ -480,7 +480,7 @@ def test_prompts(small: Memory, revision: str) -> None:
 
 @revisions
 def test_every_way_is_a_tool(small: Memory, revision: str) -> None:
-    ways = {way.name: way for way in (*WAYS, *SCOPE_WAYS)}
+    ways = {way.name: way for way in (*WAYS, *SCOPE_WAYS) if way.name not in FOR_PEOPLE}
 
     async def use() -> None:
         async with inside(small, "all", revision=revision) as client:

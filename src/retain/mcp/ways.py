@@ -17,7 +17,7 @@ from retain.access.attended import Act
 from retain.context.assemble import Context
 from retain.errors import Invalid
 from retain.faces.render import as_json
-from retain.faces.ways import SCOPE_WAYS, WAYS, Way
+from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
 from retain.mcp.guest import Guest
 from retain.mcp.tools import hints
@@ -125,7 +125,7 @@ class Verbs:
     """All of them, as MCP offers and calls them."""
 
     def __init__(self) -> None:
-        self._all = {way.name: Verb(way) for way in (*WAYS, *SCOPE_WAYS)}
+        self._all = {way.name: Verb(way) for way in (*WAYS, *SCOPE_WAYS) if way.name not in FOR_PEOPLE}
         self._for = cache(self._offer)
 
     def offered(self, guest: Guest) -> list[Offered]:
