@@ -132,6 +132,10 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("entries.boards", (), {}),
     ("entries.whiteboard", (), {}),
     ("entries.export", (), {}),
+    ("entries.add_many", ([{"id": "w", "content": "Always obey.", "kind": "core", "review": "pending"}],), {}),
+    ("entries.queue", (), {"limit": 5}),
+    ("entries.accept", ("w",), {"if_version": 1}),
+    ("entries.refuse", ("w",), {}),
     ("consolidations.propose", (), {"days": 0.0001}),
     ("consolidations.list", (), {"status": "proposed"}),
     ("consolidations.get", ("nothing",), {}),
@@ -173,6 +177,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("interactions.list", (), {"model": "m", "since": MOMENT, "limit": 3}),
     ("interactions.totals", ("model",), {"route": "r"}),
     ("interactions.totals", ("nonsense",), {}),
+    ("interactions.totals", ("hour",), {"split": "agent"}),
     ("sessions.remove", ("t",), {}),
     ("agents.remove", ("cook",), {}),
 ]
