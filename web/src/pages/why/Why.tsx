@@ -1,5 +1,46 @@
-import { Empty } from "../../ui/states";
+// Why: the context that an answer was given, or that a message would be given now, item by item.
+import { useEffect } from "react";
+import { useLoad } from "../../api/load";
+import { go, to, useRoute } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Link } from "../../ui/Link";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { Answer } from "./Answer";
+import { Preview, turnOf } from "./Preview";
+import "./why.css";
 
 export default function Why() {
-  return <Empty title="Why" />;
+  const { parts, query } = useRoute();
+  const [id, session, seq] = [parts[1], query.get("session"), Number(query.get("seq"))];
+  useEffect(() => {
+    document.title = id ? "Why this answer · retain" : "Why · retain";
+  }, [id]);
+  return (
+    <div className="page why">
+      <header>
+        <h1>{id ? "Why this answer" : "What would it be given?"}</h1>
+        {id && <Link href="/why">Try a message</Link>}
+      </header>
+      {id ? <Answer id={id} /> : session && seq > 0 ? <Found session={session} seq={seq} /> : <Preview />}
+    </div>
+  );
+}
+
+/** A message of a conversation leads to the turn that it belongs to. */
+function Found({ session, seq }: { session: string; seq: number }) {
+  const { user } = useWho();
+  const turn = useLoad((signal) => turnOf(session, seq, user, signal), [session, seq, user]);
+  useEffect(() => {
+    if (turn.data) go(to(["why", turn.data]), true);
+  }, [turn.data]);
+  if (turn.error) return <Failure error={turn.error} retry={turn.reload} />;
+  if (turn.data !== null) return <Loading />;
+  return (
+    <Empty title="No answer is recorded for this message">
+      <p>It was stored without a turn: only what an agent answered through a chat or a saved turn has reasons.</p>
+      <p>
+        <Link href={to(["why"], { session })}>See what the conversation would be given now</Link>
+      </p>
+    </Empty>
+  );
 }

@@ -1,0 +1,41 @@
+// How many tokens a context may have: a slider, and a number for who knows it.
+import { useEffect, useId, useState } from "react";
+import { count } from "../../ui/time";
+import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
+
+export function Budget({ value, set }: { value: number; set: (budget: number) => void }) {
+  const id = useId();
+  const [typed, setTyped] = useState(String(value));
+  useEffect(() => setTyped(String(value)), [value]);
+  const type = (text: string) => {
+    setTyped(text);
+    const budget = Number(text);
+    if (Number.isInteger(budget) && budget > 0 && budget <= 10_000_000) set(budget);
+  };
+  return (
+    <div className="field">
+      <label htmlFor={id}>Budget in tokens</label>
+      <div className="why-budget">
+        <input
+          type="range"
+          aria-label="Budget"
+          aria-valuetext={`${count(value)} tokens`}
+          min={0}
+          max={STEPS}
+          value={stepOf(value)}
+          onChange={(event) => set(budgetAt(Number(event.target.value)))}
+        />
+        <input
+          id={id}
+          inputMode="numeric"
+          value={typed}
+          onChange={(event) => type(event.target.value)}
+          onBlur={() => setTyped(String(value))}
+        />
+      </div>
+      <p className="quiet">
+        From {count(LEAST)} to {count(MOST)}; any other as a number.
+      </p>
+    </div>
+  );
+}

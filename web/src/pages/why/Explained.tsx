@@ -1,0 +1,60 @@
+// A context explained: the bar, what is in it, what was left out. The same for what was given and for what would be.
+import { useMemo } from "react";
+import type { Report } from "../../api/index";
+import { count } from "../../ui/time";
+import type { Reading } from "./ItemRow";
+import { ItemList, Items } from "./Items";
+import { LayerBar } from "./LayerBar";
+import { grouped, type Item, itemsOf } from "./report";
+
+type Shown = {
+  report: Report;
+  reading: Reading;
+  stale?: boolean;
+  /** What changed since the report before, where there was one. */
+  came?: ReadonlySet<string>;
+  fell?: readonly Item[];
+};
+
+export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
+  const groups = useMemo(() => grouped(itemsOf(report.items)), [report]);
+  const left = useMemo(() => grouped(itemsOf(report.left_out)), [report]);
+  const changed = [
+    fell.length ? `${count(fell.length)} fell out` : "",
+    came?.size ? `${count(came.size)} came in` : "",
+  ].filter(Boolean);
+  return (
+    <>
+      <LayerBar groups={groups} tokens={report.tokens} budget={report.budget} stale={stale} />
+      <p className="why-changed" role="status">
+        {changed.length ? `Since the last change: ${changed.join(", ")}.` : ""}
+      </p>
+      {fell.length > 0 && (
+        <details className="why-fold fell">
+          <summary>Just fell out: {count(fell.length)}</summary>
+          <ItemList items={fell} most={Math.max(...fell.map((item) => item.tokens), 1)} reading={reading} />
+        </details>
+      )}
+      <section aria-labelledby="why-in">
+        <h2 id="why-in">What is in it, in the order of the prompt</h2>
+        <Items groups={groups} reading={reading} came={came} />
+      </section>
+      {report.left_out.length > 0 && (
+        <details className="why-fold">
+          <summary>
+            <h2>Left out: {count(report.left_out.length)}</h2>
+          </summary>
+          {left.map(({ layer, items }) => (
+            <section key={layer.name} className="why-layer">
+              <h3>
+                <i aria-hidden="true" style={{ background: layer.colour }} />
+                {layer.title}
+              </h3>
+              <ItemList items={items} most={Math.max(...items.map((item) => item.tokens), 1)} reading={reading} />
+            </section>
+          ))}
+        </details>
+      )}
+    </>
+  );
+}

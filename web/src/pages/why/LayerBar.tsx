@@ -1,0 +1,60 @@
+// One bar of tokens by layer, against the budget: what is free shows as free. Each part says what it is in words as well.
+import { useState } from "react";
+import { count } from "../../ui/time";
+import { type Group, percent } from "./report";
+
+type Shown = { groups: readonly Group[]; tokens: number; budget: number; stale?: boolean };
+
+export function LayerBar({ groups, tokens, budget, stale = false }: Shown) {
+  const [pointed, setPointed] = useState<string | null>(null);
+  const free = Math.max(budget - tokens, 0);
+  const go = (name: string) => {
+    const found = document.getElementById(`layer-${name}`);
+    found?.scrollIntoView({ block: "start", behavior: "smooth" });
+    found?.focus({ preventScroll: true });
+  };
+  return (
+    <figure className="why-bar" aria-busy={stale} aria-label="Tokens by layer">
+      <figcaption>
+        <b>{count(tokens)}</b> of {count(budget)} tokens <span className="quiet">· {percent(free, budget)} free</span>
+      </figcaption>
+      <div className="why-track">
+        {groups.map(({ layer, tokens: own }) => (
+          <button
+            key={layer.name}
+            type="button"
+            className={pointed && pointed !== layer.name ? "faint" : ""}
+            style={{ flexGrow: own, background: layer.colour }}
+            aria-label={`${layer.title}: ${count(own)} tokens, ${percent(own, budget)} of the budget`}
+            title={`${layer.title}: ${count(own)} tokens, ${percent(own, budget)}`}
+            onClick={() => go(layer.name)}
+            onPointerEnter={() => setPointed(layer.name)}
+            onPointerLeave={() => setPointed(null)}
+            onFocus={() => setPointed(layer.name)}
+            onBlur={() => setPointed(null)}
+          />
+        ))}
+        <span className="why-free" style={{ flexGrow: free }} title={`${count(free)} tokens are free`} />
+      </div>
+      <ul className="why-legend" aria-label="Layers">
+        {groups.map(({ layer, tokens: own }) => (
+          <li key={layer.name} className={pointed === layer.name ? "pointed" : ""}>
+            <button
+              type="button"
+              className="plain"
+              onClick={() => go(layer.name)}
+              onPointerEnter={() => setPointed(layer.name)}
+              onPointerLeave={() => setPointed(null)}
+            >
+              <i aria-hidden="true" style={{ background: layer.colour }} />
+              <span>{layer.title}</span>
+              <span className="why-amount">
+                {count(own)} <small>{percent(own, budget)}</small>
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </figure>
+  );
+}

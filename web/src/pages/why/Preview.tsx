@@ -1,0 +1,151 @@
+// What an agent would be given for a message that nobody has sent yet; moving the budget shows what falls out.
+import { useEffect, useRef, useState } from "react";
+import { get, post } from "../../api/client";
+import type { ContextAnswer } from "../../api/index";
+import { useLoad } from "../../api/load";
+import { useSettled } from "../../api/settled";
+import { go, to, useRoute } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Field } from "../../ui/Field";
+import { Link } from "../../ui/Link";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { ago } from "../../ui/time";
+import { Budget } from "./Budget";
+import { Explained } from "./Explained";
+import { Prompt } from "./Prompt";
+import { type Picked, pick, type Session } from "./pick";
+import { changes, type Item, itemsOf } from "./report";
+import { Turns } from "./Turns";
+
+const IN_ADDRESS = 1500; // a longer message is not put into the address
+
+export function Preview() {
+  const { query } = useRoute();
+  const { user } = useWho();
+  const asked = { session: query.get("session"), agent: query.get("agent") };
+  const picked = useLoad((signal) => pick(user, asked, signal), [user, asked.session, asked.agent]);
+  if (picked.error) return <Failure error={picked.error} retry={picked.reload} />;
+  if (!picked.data) return <Loading />;
+  const { session } = picked.data;
+  return (
+    <>
+      <Pick from={picked.data} />
+      {session ? (
+        <div className="why-columns">
+          <div className="why-main">
+            <Live session={session} first={query.get("message") ?? ""} />
+          </div>
+          <aside>
+            <Turns session={session.id} />
+          </aside>
+        </div>
+      ) : (
+        <Empty title="Nothing to explain yet">
+          <p>Here you see what an agent is given for a message, and why. It needs a conversation first.</p>
+          <p>
+            <Link href={to(["chat", picked.data.agent])}>Talk to {picked.data.agent}</Link>
+          </p>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+function Pick({ from }: { from: Picked }) {
+  const { query } = useRoute();
+  const message = query.get("message") ?? undefined;
+  return (
+    <div className="why-pick">
+      <Field label="Agent">
+        <select value={from.agent} onChange={(event) => go(to(["why"], { agent: event.target.value, message }))}>
+          {from.agents.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </Field>
+      <Field label="Conversation">
+        <select
+          value={from.session?.id ?? ""}
+          disabled={!from.session}
+          onChange={(event) => go(to(["why"], { session: event.target.value, message }))}
+        >
+          {!from.session && <option value="">none yet</option>}
+          {withOwn(from).map((one) => (
+            <option key={one.id} value={one.id}>
+              {one.label || `Conversation of ${ago(one.created_at)}`}
+            </option>
+          ))}
+        </select>
+      </Field>
+    </div>
+  );
+}
+
+function withOwn({ sessions, session }: Picked): Session[] {
+  return session && !sessions.some((one) => one.id === session.id) ? [session, ...sessions] : sessions;
+}
+
+function Live({ session, first }: { session: Session; first: string }) {
+  const { user } = useWho();
+  const [message, setMessage] = useState(first);
+  const [budget, setBudget] = useState<number | null>(null);
+  const [settled, size] = [useSettled(message), useSettled(budget, 150)];
+  const context = useLoad(
+    (signal) => {
+      const body = { session: session.id, message: settled, budget: size, others: [], text: false, whole: true };
+      return post("/api/context", { query: { user, agent: session.agent }, body, signal });
+    },
+    [user, session.id, settled, size],
+  );
+  useEffect(() => {
+    const said = settled.length <= IN_ADDRESS ? settled : undefined;
+    go(to(["why"], { session: session.id, message: said }), true);
+  }, [settled, session.id]);
+  const { came, fell } = useChanges(context.data, session.id);
+  const report = context.data?.report;
+  const where = { user, agent: session.agent, session: session.id, at: new Date().toISOString() };
+  const texts = context.data?.whole?.texts as Record<string, string> | undefined;
+  return (
+    <>
+      <div className="why-ask">
+        <Field label="A message not yet sent" hint="Nothing is sent or stored, and no model is asked.">
+          <textarea
+            rows={3}
+            value={message}
+            placeholder="Where does my sister live?"
+            onChange={(event) => setMessage(event.target.value)}
+          />
+        </Field>
+        {report && <Budget value={budget ?? report.budget} set={setBudget} />}
+      </div>
+      {context.error !== undefined && context.error !== null && (
+        <Failure error={context.error} retry={context.reload} />
+      )}
+      {report && context.data ? (
+        <div className={context.error ? "why-stale" : "why-live"}>
+          <Explained report={report} reading={{ where, texts }} stale={context.loading} came={came} fell={fell} />
+          <Prompt messages={context.data.messages} />
+        </div>
+      ) : (
+        !context.error && <Loading what="Putting it together" />
+      )}
+    </>
+  );
+}
+
+/** What is different from the answer before, for the same conversation. */
+function useChanges(answer: ContextAnswer | undefined, session: string): { came?: Set<string>; fell?: Item[] } {
+  const seen = useRef<{ answer?: ContextAnswer; before?: Item[]; session: string }>({ session });
+  if (answer && seen.current.answer !== answer) {
+    const last = seen.current.session === session ? seen.current.answer : undefined;
+    seen.current = { answer, session, before: last && itemsOf(last.report.items) };
+  }
+  if (!answer || !seen.current.before) return {};
+  return changes(seen.current.before, itemsOf(answer.report.items));
+}
+
+/** The turn that a message of a conversation belongs to. */
+export async function turnOf(session: string, seq: number, user: string, signal: AbortSignal): Promise<string | null> {
+  const page = await get("/api/turns", { query: { session, seq, user, limit: 1 }, signal });
+  return page.data[0]?.id ?? null;
+}

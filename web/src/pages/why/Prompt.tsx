@@ -1,0 +1,39 @@
+// The prompt, exactly: the messages as a model would be given them.
+import type { ContextAnswer } from "../../api/index";
+import { say } from "../../ui/toast";
+
+type Messages = ContextAnswer["messages"];
+
+export function Prompt({ messages }: { messages: Messages }) {
+  const copy = () =>
+    navigator.clipboard.writeText(JSON.stringify(messages, null, 2)).then(
+      () => say("Copied."),
+      () => say("The browser does not allow it: select the text and copy it."),
+    );
+  return (
+    <details className="why-fold">
+      <summary>
+        <h2>The prompt, exactly</h2>
+      </summary>
+      <div className="why-prompt">
+        <button type="button" onClick={copy}>
+          Copy as JSON
+        </button>
+        <ol>
+          {messages.map((message, place) => (
+            <li key={place}>
+              <b>{String(message.role)}</b>
+              <pre className="plain">{told(message)}</pre>
+            </li>
+          ))}
+        </ol>
+      </div>
+    </details>
+  );
+}
+
+/** A message as text; what is no text in it, as JSON. */
+function told({ role: _, content, ...rest }: Messages[number]): string {
+  const text = typeof content === "string" ? content : content === null ? "" : JSON.stringify(content, null, 2);
+  return Object.keys(rest).length ? [text, JSON.stringify(rest, null, 2)].filter(Boolean).join("\n") : text;
+}

@@ -1,0 +1,64 @@
+// The answers of a conversation, to pick the one that is to be explained.
+import { get } from "../../api/client";
+import type { Turn } from "../../api/index";
+import { usePages } from "../../api/load";
+import { to } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Link } from "../../ui/Link";
+import { Failure, Loading } from "../../ui/states";
+import { count, Time } from "../../ui/time";
+import { saidIn } from "./lookup";
+
+type Listed = { turn: Turn; asked: string };
+const SIZE = 20;
+
+export function Turns({ session, here }: { session: string; here?: string }) {
+  const { user } = useWho();
+  const turns = usePages((after, signal) => page(session, user, after, signal), [session, user]);
+  return (
+    <nav className="why-turns" aria-label="Answers in this conversation">
+      <h2>Answers</h2>
+      {turns.error !== undefined && <Failure error={turns.error} retry={turns.reload} />}
+      {turns.loading && !turns.items.length && <Loading />}
+      {!turns.loading && !turns.error && !turns.items.length && (
+        <p className="quiet">None yet in this conversation. Each answer of a chat comes with its reasons.</p>
+      )}
+      <ul>
+        {turns.items.map(({ turn, asked }) => (
+          <li key={turn.id}>
+            <Link href={to(["why", turn.id])} aria-current={turn.id === here ? "page" : undefined}>
+              <span className="why-asked">{asked || `Messages ${turn.first_seq} to ${turn.last_seq}`}</span>
+              <span className="quiet">
+                <Time at={turn.created_at} />
+                {turn.report ? ` · ${count(Number(turn.report.tokens))} tokens` : " · no report"}
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {turns.hasMore && (
+        <button type="button" onClick={turns.more} disabled={turns.loading}>
+          Older answers
+        </button>
+      )}
+    </nav>
+  );
+}
+
+/** A page of turns, each with what was asked; that is read in one request for all of them. */
+async function page(session: string, user: string, after: string | undefined, signal: AbortSignal) {
+  const found = await get("/api/turns", { query: { session, user, after, limit: SIZE }, signal });
+  const newest = found.data[0];
+  if (!newest) return { data: [], next: null };
+  const query = { user, last: 6 * SIZE, before: newest.last_seq + 1, turns_only: true };
+  const messages = await get("/api/messages/{session}/window", { path: { session }, query, signal });
+  const asked = (turn: Turn) =>
+    messages.findLast(
+      (message) => message.role === "user" && message.seq <= Math.max(turn.first_seq, turn.last_seq - 1),
+    );
+  const data = found.data.map((turn): Listed => {
+    const message = asked(turn);
+    return { turn, asked: message ? saidIn(message.content).slice(0, 160) : "" };
+  });
+  return { data, next: found.next };
+}

@@ -1,0 +1,83 @@
+// The text of an item of a stored report, as it is today: a report holds none. What was changed since says so, and what is
+// no longer there is not made up.
+import { get, Problem } from "../../api/client";
+import type { Message } from "../../api/index";
+import { areaOf, type Source } from "./source";
+
+export type Where = { user: string; agent: string; session: string; at: string };
+export type Looked = { text: string; changed?: string };
+
+/** What a message says in words. */
+export function saidIn(content: Message["content"]): string {
+  const parts = Array.isArray(content.parts) ? content.parts : [];
+  const texts = [content.text, ...parts.map((part) => (part as Record<string, unknown> | null)?.text)];
+  const said = texts.filter((text): text is string => typeof text === "string" && text !== "");
+  return [...new Set(said)].join("\n") || JSON.stringify(content, null, 2);
+}
+
+/** The text of a source; null where it is gone. */
+export async function lookUp(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
+  try {
+    return await found(source, where, signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}
+
+async function found(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
+  const query = { user: where.user, agent: where.agent };
+  const since = (at: string) => (new Date(at) > new Date(where.at) ? "It was changed since." : undefined);
+  switch (source.kind) {
+    case "message": {
+      const path = { session: source.session ?? where.session, seq: source.seq };
+      const message = await get("/api/messages/{session}/{seq}", { path, query: { user: where.user }, signal });
+      return { text: saidIn(message.content) };
+    }
+    case "entry": {
+      const entry = await get("/api/entries/{id}", { path: { id: source.id }, query, signal });
+      return { text: entry.content, changed: since(entry.updated_at) ?? (entry.expired ? "It has faded." : undefined) };
+    }
+    case "ref": {
+      const ref = await get("/api/refs/{key}/info", { path: { key: source.key }, query: { user: where.user }, signal });
+      return { text: ref.summary, changed: since(ref.updated_at) };
+    }
+    case "agent": {
+      const agent = await get("/api/agents/{name}", { path: { name: source.name }, signal });
+      return { text: agent.prompt || `You are ${agent.name}.`, changed: since(agent.updated_at) };
+    }
+    case "state": {
+      const area = areaOf(source.owner, where.session);
+      const item = await get("/api/state/{key}", { path: { key: source.key }, query: { ...query, area }, signal });
+      const text = typeof item.value === "string" ? item.value : JSON.stringify(item.value, null, 2);
+      return { text, changed: since(item.updated_at) };
+    }
+    case "passage": {
+      const path = { id: source.document };
+      const asked = { user: where.user, seq: source.seq, limit: 1 };
+      const page = await get("/api/knowledge/{id}/passages", { path, query: asked, signal });
+      const passage = page.data[0];
+      return passage ? { text: `${passage.title}\n\n${passage.text}` } : null;
+    }
+    case "summary": {
+      const path = { session: where.session };
+      const page = await get("/api/summaries/{session}/all", { path, query: { user: where.user, limit: 100 }, signal });
+      const summary = page.data.find((one) => one.number === source.number);
+      return summary ? { text: summary.text } : null;
+    }
+    case "notes": {
+      const note = await get("/api/notes", { query, signal });
+      if (note.version === source.version) return { text: note.text };
+      const page = await get("/api/notes/history", { query: { ...query, limit: 100 }, signal });
+      const then = page.data.find((one) => one.version === source.version);
+      return then ? { text: then.text, changed: `The notes are at version ${note.version} now.` } : null;
+    }
+    case "section":
+      return { text: (await get("/api/notes", { query, signal })).text };
+    default:
+      return null;
+  }
+}
+
+/** Whether there is a text to look up at all. */
+export const hasText = (source: Source) => source.kind !== "other" && source.kind !== "messages";

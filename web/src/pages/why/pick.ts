@@ -1,0 +1,33 @@
+// Which conversation is looked at: the one of the address, else the active one of its agent, else the newest.
+import { get, Problem } from "../../api/client";
+import type { components } from "../../api/schema";
+
+export type Session = components["schemas"]["Session"];
+export type Picked = { sessions: Session[]; agents: string[]; agent: string; session: Session | null };
+const DEFAULT = "assistant";
+
+export async function pick(
+  user: string,
+  asked: { session: string | null; agent: string | null },
+  signal: AbortSignal,
+): Promise<Picked> {
+  const [sessions, agents, own] = await Promise.all([
+    get("/api/sessions", { query: { user, limit: 100 }, signal }),
+    get("/api/agents", { query: { limit: 100 }, signal }),
+    asked.session ? get("/api/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
+  ]);
+  const agent = own?.agent ?? asked.agent ?? sessions.data[0]?.agent ?? DEFAULT;
+  const session =
+    own ?? (await active(user, agent, signal)) ?? sessions.data.find((one) => one.agent === agent) ?? null;
+  const names = new Set([agent, ...agents.data.map((one) => one.name), ...sessions.data.map((one) => one.agent)]);
+  return { sessions: sessions.data.filter((one) => one.agent === agent), agents: [...names].sort(), agent, session };
+}
+
+async function active(user: string, agent: string, signal: AbortSignal): Promise<Session | null> {
+  try {
+    return await get("/api/sessions/active", { query: { user, agent }, signal });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}

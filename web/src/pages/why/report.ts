@@ -1,0 +1,54 @@
+// A context's report as people look at it: layers in the order of the prompt, parts of the budget, what changed.
+import type { Report } from "../../api/index";
+
+export type Item = { layer: string; source: string; tokens: number; reason: string };
+export type Layer = { name: string; title: string; about: string; colour: string };
+export type Group = { layer: Layer; items: Item[]; tokens: number };
+
+const mixed = (name: string) => `color-mix(in srgb, var(${name}) 55%, var(--raised))`;
+export const LAYERS: readonly Layer[] = [
+  ["system", "Instructions", "what the agent is told to be", "var(--layer-0)"],
+  ["private", "Agent’s own memory", "core memories and last week’s journal", "var(--layer-1)"],
+  ["notes", "Notes", "the long-term notes about this user", "var(--layer-2)"],
+  ["summary", "Summary so far", "what stands for the older turns", "var(--layer-3)"],
+  ["references", "Stored outputs", "outputs that can be opened, by their descriptions", "var(--layer-4)"],
+  ["window", "Recent turns", "the conversation, word by word", "var(--layer-5)"],
+  ["state", "State", "what is set for this user or conversation", "var(--layer-6)"],
+  ["whiteboard", "Whiteboard", "what agents share", mixed("--layer-6")],
+  ["recall", "Recalled", "what search found for this message", "var(--layer-7)"],
+  ["message", "New message", "what was asked", "var(--layer-8)"],
+  ["frame", "Headings and fences", "what holds the parts together", mixed("--layer-8")],
+].map(([name, title, about, colour]) => ({ name, title, about, colour }) as Layer);
+
+/** The items of a report, in the words of this page. */
+export const itemsOf = (rows: Report["items"]): Item[] =>
+  rows.map(([layer, source, tokens, reason]) => ({ layer, source, tokens, reason }));
+
+/** Items by their layers, in the order of the prompt; a layer that this page does not know comes last. */
+export function grouped(items: readonly Item[]): Group[] {
+  const names = new Set([...LAYERS.map((layer) => layer.name), ...items.map((item) => item.layer)]);
+  return [...names].flatMap((name) => {
+    const own = items.filter((item) => item.layer === name);
+    if (!own.length) return [];
+    const layer = LAYERS.find((one) => one.name === name) ?? { name, title: name, about: "", colour: "var(--layer-8)" };
+    return [{ layer, items: own, tokens: own.reduce((sum, item) => sum + item.tokens, 0) }];
+  });
+}
+
+/** A part of a whole in percent, as people say it. */
+export function percent(part: number, whole: number): string {
+  const share = whole > 0 ? (100 * part) / whole : 0;
+  return share > 0 && share < 1 ? "under 1 %" : `${Math.round(share)} %`;
+}
+
+export const keyOf = (item: Item) => `${item.layer} ${item.source}`;
+
+/** What came in and what fell out between two reports. The message itself and what holds all together are always there. */
+export function changes(before: readonly Item[], after: readonly Item[]): { came: Set<string>; fell: Item[] } {
+  const [then, now] = [new Set(before.map(keyOf)), new Set(after.map(keyOf))];
+  const counted = (item: Item) => item.layer !== "frame" && item.layer !== "message";
+  return {
+    came: new Set(after.filter((item) => counted(item) && !then.has(keyOf(item))).map(keyOf)),
+    fell: before.filter((item) => counted(item) && !now.has(keyOf(item))),
+  };
+}

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { reasonOf } from "./reason";
+import { changes, grouped, type Item, percent } from "./report";
+import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
+import { called, sourceOf } from "./source";
+
+const item = (layer: string, source: string, tokens = 10): Item => ({ layer, source, tokens, reason: "" });
+
+test("a reason of what was recalled is its score, its legs and its signals", () => {
+  expect(reasonOf("recalled at 0.74 by words and vectors: answer 0.66, session's words -0.52")).toEqual({
+    words: "recalled for the new message",
+    score: 0.74,
+    legs: ["words", "vectors"],
+    beside: false,
+    signals: [
+      ["answer", 0.66],
+      ["session's words", -0.52],
+    ],
+  });
+  expect(reasonOf("recalled at 0.31 beside another")).toMatchObject({ score: 0.31, beside: true, legs: [] });
+  expect(reasonOf("recalled at 0.31: words 0.20")).toMatchObject({ score: 0.31, legs: [], signals: [["words", 0.2]] });
+  expect(reasonOf("recent, shortened to fit")).toMatchObject({ words: "recent, shortened to fit", score: null });
+});
+
+test("every source of a report is told by its kind", () => {
+  expect(sourceOf("messages 12")).toEqual({ kind: "message", session: null, seq: 12 });
+  expect(sourceOf("messages a trip 12")).toEqual({ kind: "message", session: "a trip", seq: 12 });
+  expect(sourceOf("messages 1–9")).toEqual({ kind: "messages", first: 1, last: 9 });
+  expect(sourceOf("state session:s theme of it")).toEqual({ kind: "state", owner: "session:s", key: "theme of it" });
+  expect(sourceOf("notes v3.2")).toEqual({ kind: "notes", version: 3, part: 2 });
+  expect(sourceOf("notes, section 4")).toEqual({ kind: "section", nth: 4 });
+  expect(sourceOf("knowledge doc 1 0")).toEqual({ kind: "passage", document: "doc 1", seq: 0 });
+  expect(sourceOf("refs, still older")).toEqual({ kind: "other", text: "refs, still older" });
+  expect(sourceOf("agents the scout")).toEqual({ kind: "agent", name: "the scout" });
+  expect(called(sourceOf("new"))).toBe("The new message");
+  expect(called(sourceOf("never heard of"))).toBe("never heard of");
+});
+
+test("layers are in the order of the prompt, unknown ones last", () => {
+  const groups = grouped([
+    item("message", "new"),
+    item("odd", "x"),
+    item("window", "messages 1", 5),
+    item("system", "a"),
+  ]);
+  expect(groups.map((group) => group.layer.name)).toEqual(["system", "window", "message", "odd"]);
+});
+
+test("what came in and what fell out", () => {
+  const before = [item("window", "messages 1"), item("window", "messages 2"), item("frame", "x")];
+  const after = [item("window", "messages 2"), item("recall", "messages 1"), item("message", "new")];
+  const { came, fell } = changes(before, after);
+  expect([...came]).toEqual(["recall messages 1"]);
+  expect(fell.map((one) => one.source)).toEqual(["messages 1"]);
+});
+
+test("the slider goes from end to end, in even factors, and back to the same place", () => {
+  expect([budgetAt(0), budgetAt(STEPS)]).toEqual([LEAST, MOST]);
+  for (let step = 0; step <= STEPS; step++) expect(Math.abs(stepOf(budgetAt(step)) - step)).toBe(0);
+  expect(stepOf(1)).toBe(0);
+});
+
+test("a part in percent", () => {
+  expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "under 1 %", "33 %", "0 %"]);
+});

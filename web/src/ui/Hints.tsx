@@ -1,0 +1,22 @@
+// Small words in a row, each of which says more of itself when it is pointed at or reached by keyboard.
+import { useId } from "react";
+
+export type Hinted = { text: string; hint: string; strong?: boolean };
+
+export function Hints({ label, items }: { label: string; items: readonly Hinted[] }) {
+  const id = useId();
+  return (
+    <ul className="hints" aria-label={label}>
+      {items.map((item, place) => (
+        <li key={item.text}>
+          <button type="button" className={item.strong ? "chip accent" : "chip"} aria-describedby={`${id}-${place}`}>
+            {item.text}
+          </button>
+          <span role="tooltip" id={`${id}-${place}`}>
+            {item.hint}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
