@@ -142,6 +142,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/entries/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
+         * @description Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
+         *
+         *     Only a person can, and never an agent, an import or a tool. Once more changes nothing.
+         *
+         *     On the command line: `retain entries accept 0199… --if-version 1`
+         */
+        post: operations["entries_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/entries/{id}/refuse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
+         * @description Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
+         *
+         *     Only a person can. The same words of the same source are not offered for review again.
+         *
+         *     On the command line: `retain entries refuse 0199…`
+         */
+        post: operations["entries_refuse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/consolidations/{id}/accept": {
         parameters: {
             query?: never;
@@ -154,6 +202,8 @@ export interface paths {
         /**
          * Make a proposal a core entry; also one that was refused or undone. Once more changes nothing.
          * @description Make a proposal a core entry; also one that was refused or undone. Once more changes nothing.
+         *
+         *     What a person accepts counts at once; where a program does, an entry of an untrusted source waits for a review.
          *
          *     On the command line: `retain consolidations accept 0199…`
          */
@@ -525,6 +575,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/entries/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
+         * @description What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
+         *
+         *     A scope with an agent or a user has its own alone. `signs` say what to look at twice; they decide nothing.
+         *
+         *     On the command line: `retain entries queue`
+         */
+        get: operations["entries_queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/entries/remove": {
         parameters: {
             query?: never;
@@ -555,8 +629,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many core and journal entries there are, faded ones too.
-         * @description How many core and journal entries there are, faded ones too.
+         * How many core and journal entries there are, faded ones too; and how many are `pending`, where some are.
+         * @description How many core and journal entries there are, faded ones too; and how many are `pending`, where some are.
          *
          *     On the command line: `retain entries counts --agent scout`
          */
@@ -775,10 +849,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Calls, tokens, cost and latency percentiles per day (in UTC), model or route.
-         * @description Calls, tokens, cost and latency percentiles per day (in UTC), model or route.
+         * Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
+         * @description Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
          *
-         *     On the command line: `retain interactions totals model`
+         *     With `split`, each of these apart for each model, route or agent: what a chart over time shows as its lines.
+         *
+         *     On the command line: `retain interactions totals day --split model`
          */
         get: operations["interactions_totals"];
         put?: never;
@@ -825,10 +901,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Sessions, the one that was used last first.
-         * @description Sessions, the one that was used last first.
+         * Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
+         * @description Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
          *
-         *     On the command line: `retain sessions list --user ada --limit 20`
+         *     On the command line: `retain sessions list --user ada --search lisbon`
          */
         get: operations["sessions_list"];
         put?: never;
@@ -1760,6 +1836,66 @@ export interface paths {
         patch: operations["chat_label"];
         trace?: never;
     };
+    "/api/web": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Web Visit
+         * @description What the page asks first: whether a key is needed here, and who one is; it needs no key itself.
+         */
+        get: operations["web_visit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/web/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Web Sign In
+         * @description Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`.
+         */
+        post: operations["web_sign_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/web/sign-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Web Sign Out
+         * @description End the sign-in of this browser, and take its cookie away.
+         */
+        post: operations["web_sign_out"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/status": {
         parameters: {
             query?: never;
@@ -2226,6 +2362,14 @@ export interface components {
              */
             user?: string | null;
         };
+        /** EntriesAcceptRequest */
+        EntriesAcceptRequest: {
+            /**
+             * If Version
+             * @description Only if it is at this version; 0 means: only if it does not exist.
+             */
+            if_version?: number | null;
+        };
         /** EntriesAddManyRequest */
         EntriesAddManyRequest: {
             /**
@@ -2271,6 +2415,14 @@ export interface components {
              * @example Ada prefers night trains.
              */
             content: string;
+            /**
+             * If Version
+             * @description Only if it is at this version; 0 means: only if it does not exist.
+             */
+            if_version?: number | null;
+        };
+        /** EntriesRefuseRequest */
+        EntriesRefuseRequest: {
             /**
              * If Version
              * @description Only if it is at this version; 0 means: only if it does not exist.
@@ -3457,6 +3609,24 @@ export interface components {
              */
             stored_id?: string | null;
         };
+        /**
+         * SignInRequest
+         * @description A key that is shown once.
+         */
+        SignInRequest: {
+            /**
+             * Key
+             * @description A key of the server, rtn_…
+             * @example rtn_…
+             */
+            key: string;
+            /**
+             * Remember
+             * @description For 30 days, in place of 12 hours or until the browser is closed.
+             * @default false
+             */
+            remember: boolean;
+        };
         /** StateSetRequest */
         StateSetRequest: {
             /**
@@ -3556,12 +3726,26 @@ export interface components {
             next: string | null;
         };
         /**
+         * ToolName
+         * @description A tool that an agent can be given.
+         */
+        ToolName: {
+            /** Name */
+            name: string;
+            /** Description */
+            description: string;
+        };
+        /**
          * Total
-         * @description What the calls of one day, model or route come to; latencies are nearest-rank percentiles in milliseconds.
+         * @description What the calls of one hour, day, model, route or agent come to; those of nobody's agent have the name "".
+         *
+         *     `cost` is None where no call's is known. Latencies are nearest-rank percentiles in milliseconds.
          */
         Total: {
             /** Name */
             name: string;
+            /** Split */
+            split: string;
             /** Calls */
             calls: number;
             /** Errors */
@@ -3571,7 +3755,7 @@ export interface components {
             /** Tokens Out */
             tokens_out: number;
             /** Cost */
-            cost: number;
+            cost: number | null;
             /** P50 */
             p50: number;
             /** P95 */
@@ -3768,6 +3952,30 @@ export interface components {
              * @example null
              */
             input?: string | null;
+        };
+        /**
+         * Visit
+         * @description What the page needs to know first. All but the first three is for somebody who was let in.
+         *
+         *     `csrf` is what it sends as `X-Retain-CSRF` with every change, where a cookie let it in; `user` is who one is where nobody
+         *     else is named; `model` is what answers in a chat, where there is one.
+         */
+        Visit: {
+            /** Version */
+            version: string;
+            /** Needs Key */
+            needs_key: boolean;
+            /** Signed In */
+            signed_in: boolean;
+            /** Csrf */
+            csrf: string | null;
+            me: components["schemas"]["Me"] | null;
+            /** User */
+            user: string | null;
+            /** Model */
+            model: string | null;
+            /** Tools */
+            tools: components["schemas"]["ToolName"][] | null;
         };
         /**
          * Problem
@@ -4308,6 +4516,124 @@ export interface operations {
             405: components["responses"]["405"];
             408: components["responses"]["408"];
             409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_accept: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description Only if it is at this version. */
+                "If-Match"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["EntriesAcceptRequest"];
+            };
+        };
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    entries_refuse: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description Only if it is at this version. */
+                "If-Match"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The id. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["EntriesRefuseRequest"];
+            };
+        };
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];
@@ -5292,6 +5618,58 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    entries_queue: {
+        parameters: {
+            query?: {
+                /** @description Only entries that are `pending`, `refused` or `accepted`. */
+                review?: "accepted" | "pending" | "refused";
+                /** @description The most records to return. */
+                limit?: number;
+                /** @description Go on after this cursor, from the end of the page before. */
+                after?: string | null;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntryPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     entries_remove_many: {
         parameters: {
             query?: {
@@ -5875,7 +6253,9 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description What to add up by. */
-                by?: "day" | "model" | "route";
+                by?: "hour" | "day" | "model" | "route" | "agent";
+                /** @description Each of these apart, by what. */
+                split?: ("model" | "route" | "agent") | null;
                 /** @description From this moment on, with a time zone. */
                 since?: string | null;
                 /** @description Before this moment, with a time zone. */
@@ -6037,6 +6417,8 @@ export interface operations {
     sessions_list: {
         parameters: {
             query?: {
+                /** @description Only those in whose label or id all these words are. */
+                search?: string | null;
                 /** @description The most records to return. */
                 limit?: number;
                 /** @description Go on after this cursor, from the end of the page before. */
@@ -6312,6 +6694,8 @@ export interface operations {
                 board?: string | null;
                 /** @description Only those in which all these words are. */
                 search?: string | null;
+                /** @description Only entries that are `pending`, `refused` or `accepted`. */
+                review?: ("accepted" | "pending" | "refused") | null;
                 /** @description Only entries that have faded, or only ones that have not. */
                 expired?: boolean | null;
                 /** @description From this moment on, with a time zone. */
@@ -9045,6 +9429,8 @@ export interface operations {
                 limit?: number;
                 /** @description Go on after this cursor, from the end of the page before. */
                 after?: string | null;
+                /** @description Only those in whose label or id all these words are. */
+                search?: string | null;
             };
             header?: {
                 /** @description Whose memory is meant. */
@@ -9301,6 +9687,120 @@ export interface operations {
             431: components["responses"]["431"];
             500: components["responses"]["500"];
             502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    web_visit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Visit"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    web_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "key": "rtn_…"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SignInRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Visit"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    web_sign_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Visit"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
             503: components["responses"]["503"];
             507: components["responses"]["507"];
         };

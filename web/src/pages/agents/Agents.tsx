@@ -1,5 +1,14 @@
-import { Empty } from "../../ui/states";
+// Who there is to talk to: the list, the page of a new one, and the pages of each.
+import { useRoute } from "../../app/route";
+import { AgentList } from "./AgentList";
+import { AgentPage } from "./AgentPage";
+import { NewAgent } from "./NewAgent";
+import { found } from "./places";
+import "./agents.css";
 
 export default function Agents() {
-  return <Empty title="Agents" />;
+  const at = found(useRoute().parts);
+  if (at.page === "list") return <AgentList />;
+  if (at.page === "new") return <NewAgent />;
+  return <AgentPage name={at.name} tab={at.tab} />;
 }

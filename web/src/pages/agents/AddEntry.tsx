@@ -1,0 +1,92 @@
+// Something new to remember: in the journal, where it fades, or in the core, where it stays.
+import { type FormEvent, useState } from "react";
+import type { Entry } from "../../api";
+import { post } from "../../api/client";
+import { useWho } from "../../app/who";
+import { Dialog } from "../../ui/Dialog";
+import { Field } from "../../ui/Field";
+import { Failure } from "../../ui/states";
+import { characters, MOST_CHARACTERS } from "./editing";
+
+type Shown = { agent: string; close: () => void; added: (entry: Entry) => void };
+
+/** What was typed and not added, should the dialog be closed by mistake. */
+const unsaved = new Map<string, string>();
+
+export function AddEntry({ agent, close, added }: Shown) {
+  const { user, choosable } = useWho();
+  const [text, setText] = useState(unsaved.get(agent) ?? "");
+  const [kind, setKind] = useState<"journal" | "core">("journal");
+  const [everybody, setEverybody] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const length = characters(text);
+  const write = (value: string) => {
+    setText(value);
+    unsaved.set(agent, value);
+  };
+  const save = async (event?: FormEvent) => {
+    event?.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const query = everybody ? { agent } : { user, agent };
+      const entry = await post("/api/entries", { query, body: { content: text, kind } });
+      unsaved.delete(agent);
+      added(entry);
+      close();
+    } catch (failed) {
+      setError(failed);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`Something for ${agent} to remember`} close={close}>
+      <form onSubmit={save}>
+        <Field
+          label="Content"
+          wrong={length > MOST_CHARACTERS ? `${length.toLocaleString("en")} characters; at most 10,000.` : null}
+        >
+          <textarea rows={5} value={text} onChange={(event) => write(event.target.value)} autoFocus required />
+        </Field>
+        <fieldset className="parts choices">
+          <legend>Kind</legend>
+          <label className="check">
+            <input type="radio" name="kind" checked={kind === "journal"} onChange={() => setKind("journal")} />
+            <span>
+              Journal <span className="quiet">fades from the prompt after a week</span>
+            </span>
+          </label>
+          <label className="check">
+            <input type="radio" name="kind" checked={kind === "core"} onChange={() => setKind("core")} />
+            <span>
+              Core <span className="quiet">stays in every prompt</span>
+            </span>
+          </label>
+        </fieldset>
+        {choosable && (
+          <fieldset className="parts choices">
+            <legend>Remembered with</legend>
+            <label className="check">
+              <input type="radio" name="whose" checked={!everybody} onChange={() => setEverybody(false)} />
+              <span>{user} alone</span>
+            </label>
+            <label className="check">
+              <input type="radio" name="whose" checked={everybody} onChange={() => setEverybody(true)} />
+              <span>everybody it talks to</span>
+            </label>
+          </fieldset>
+        )}
+        {error ? <Failure error={error} retry={() => save()} /> : null}
+        <footer className="actions">
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={busy || !length || length > MOST_CHARACTERS}>
+            {busy ? "Adding…" : "Add"}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,96 @@
+// The fields of an agent: what it is told, which model answers, which tools it has, how it looks.
+import { useWho } from "../../app/who";
+import { Field } from "../../ui/Field";
+import type { Draft } from "./draft";
+import { Looks } from "./Looks";
+
+type Shown = { name: string; draft: Draft; change: (draft: Draft) => void; disabled?: boolean };
+
+export function AgentForm({ name, draft, change, disabled = false }: Shown) {
+  const { here } = useWho();
+  const set = (part: Partial<Draft>) => change({ ...draft, ...part });
+  return (
+    <fieldset className="parts agent-fields" disabled={disabled}>
+      <legend className="visually-hidden">How it is set up</legend>
+      <Field
+        label="Prompt"
+        hint={`What the agent is told before every conversation; “You are ${name || "NAME"}.” if this is empty. Write {long_term_memory_notes} where the notes about the user should stand; without it they follow in a section of their own.`}
+      >
+        <textarea
+          rows={10}
+          value={draft.prompt}
+          onChange={(event) => set({ prompt: event.target.value })}
+          placeholder={`You are ${name || "Scout"}. You help to plan journeys, and you ask before you book.`}
+        />
+      </Field>
+      <Field
+        label="Model"
+        hint={here.model ? `Empty: the main model, ${here.model}.` : "Empty: the main model, once one is set."}
+      >
+        <input
+          value={draft.model}
+          onChange={(event) => set({ model: event.target.value })}
+          placeholder={here.model ?? "main model"}
+          autoComplete="off"
+          spellCheck={false}
+        />
+      </Field>
+      <Tools chosen={draft.tools} change={(tools) => set({ tools })} />
+      <Looks name={name} color={draft.color} icon={draft.icon} change={set} />
+    </fieldset>
+  );
+}
+
+/** None ticked means all, so that is a choice of its own rather than something to find out. */
+function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[]) => void }) {
+  const { here } = useWho();
+  const unknown = chosen.filter((name) => !here.tools.some((tool) => tool.name === name));
+  const known = [...here.tools, ...unknown.map((name) => ({ name, description: "Not a tool of this server." }))];
+  const all = chosen.length === 0;
+  const turn = (name: string, on: boolean) => {
+    const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
+    change(next);
+  };
+  return (
+    <fieldset className="parts agent-tools">
+      <legend>Tools</legend>
+      <p className="quiet">What the agent can do with its memory while it talks.</p>
+      <div className="tool-choice">
+        <label className="check">
+          <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All tools
+        </label>
+        <label className="check">
+          <input
+            type="radio"
+            name="which-tools"
+            checked={!all}
+            onChange={() => change(known.map((tool) => tool.name))}
+          />{" "}
+          Only those ticked
+        </label>
+      </div>
+      {!all && (
+        <>
+          <ul>
+            {known.map((tool) => (
+              <li key={tool.name}>
+                <label className="check">
+                  <input
+                    type="checkbox"
+                    className="tool-box"
+                    checked={chosen.includes(tool.name)}
+                    onChange={(event) => turn(tool.name, event.target.checked)}
+                  />
+                  <span>
+                    <code>{tool.name}</code> <span className="quiet">{tool.description}</span>
+                  </span>
+                </label>
+              </li>
+            ))}
+          </ul>
+          <p className="quiet">{chosen.length === 1 ? "With none ticked it has all of them." : ""}</p>
+        </>
+      )}
+    </fieldset>
+  );
+}

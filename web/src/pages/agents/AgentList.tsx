@@ -1,0 +1,130 @@
+// All agents, each with what it is and what it remembers. What costs a request is asked for cards that are in sight.
+import { useEffect, useRef, useState } from "react";
+import type { Agent } from "../../api";
+import { get } from "../../api/client";
+import { useLoad, usePages } from "../../api/load";
+import { go, to } from "../../app/route";
+import { useWho } from "../../app/who";
+import { AgentMark } from "../../ui/AgentMark";
+import { Icon } from "../../ui/Icon";
+import { Link } from "../../ui/Link";
+import { Failure, Loading } from "../../ui/states";
+import { count, Time } from "../../ui/time";
+import { useTitle } from "../../ui/title";
+import { ASSISTANT, place } from "./places";
+
+type Shown = Pick<Agent, "name" | "model" | "color" | "icon" | "prompt"> & { missing?: boolean };
+
+export function AgentList() {
+  const { may } = useWho();
+  useTitle("Agents");
+  const agents = usePages<Shown>((after, signal) => get("/api/agents", { query: { limit: 100, after }, signal }), []);
+  const implicit: Shown = { name: ASSISTANT, model: "", color: "", icon: "", prompt: "", missing: true };
+  const started = !agents.loading || agents.items.length > 0;
+  const named = agents.items.some((agent) => agent.name === ASSISTANT) || agents.hasMore;
+  const shown = named || !started ? agents.items : [implicit, ...agents.items];
+  return (
+    <div className="page">
+      <header>
+        <h1>Agents</h1>
+        {may("write") && (
+          <button type="button" className="primary" onClick={() => go("/agents/new")}>
+            <Icon name="plus" /> New agent
+          </button>
+        )}
+      </header>
+      <p className="quiet">Each agent has its own instructions, and a private memory that no other agent sees.</p>
+      <ul className="agent-cards" aria-label="Agents">
+        {shown.map((agent) => (
+          <Card key={agent.name} agent={agent} />
+        ))}
+      </ul>
+      {agents.error ? <Failure error={agents.error} retry={agents.items.length ? agents.more : agents.reload} /> : null}
+      {agents.loading && <Loading what="Loading agents" />}
+      {agents.hasMore && !agents.loading && (
+        <button type="button" onClick={agents.more}>
+          More agents
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Card({ agent }: { agent: Shown }) {
+  const { here } = useWho();
+  const [ref, seen] = useSeen();
+  const main = here.model ? `main model (${here.model})` : "main model";
+  return (
+    <li ref={ref} className="card agent-card">
+      <AgentMark {...agent} large />
+      <div>
+        <h2>
+          <Link className="agent-name" href={place(agent.name, agent.missing ? "settings" : "memory")}>
+            {agent.name}
+          </Link>
+        </h2>
+        <p className="quiet">
+          {agent.missing && <span className="chip">not set up yet</span>} {agent.model || main}
+        </p>
+        {agent.prompt && <p className="agent-prompt">{agent.prompt}</p>}
+        {seen ? <Facts name={agent.name} /> : <p className="quiet">&nbsp;</p>}
+        <p className="agent-links">
+          <Link href={to(["chat", agent.name])} aria-label={`Chat with ${agent.name}`}>
+            Chat
+          </Link>
+          <Link href={place(agent.name, "memory")} aria-label={`Memory of ${agent.name}`}>
+            Memory
+          </Link>
+          <Link href={place(agent.name)} aria-label={`Settings of ${agent.name}`}>
+            {agent.missing ? "Set it up" : "Settings"}
+          </Link>
+        </p>
+      </div>
+    </li>
+  );
+}
+
+/** How much it remembers, and when it was last talked to. */
+function Facts({ name }: { name: string }) {
+  const { user } = useWho();
+  const facts = useLoad(
+    async (signal) => {
+      const query = { user, agent: name };
+      const [counts, last] = await Promise.all([
+        get("/api/entries/counts", { query, signal }),
+        get("/api/sessions", { query: { ...query, limit: 1 }, signal }),
+      ]);
+      return { counts, used: last.data[0]?.updated_at };
+    },
+    [name, user],
+  );
+  if (facts.error) return <Failure error={facts.error} retry={facts.reload} />;
+  if (!facts.data) return <p className="quiet">&nbsp;</p>;
+  const { counts, used } = facts.data;
+  return (
+    <p className="quiet">
+      {count(counts.core ?? 0)} core · {count(counts.journal ?? 0)} journal
+      {used && (
+        <>
+          {" · used "}
+          <Time at={used} />
+        </>
+      )}
+      {!!counts.pending && <span className="chip warn">{count(counts.pending)} waiting for review</span>}
+    </p>
+  );
+}
+
+/** Whether something has been in sight. */
+function useSeen(): [React.RefObject<HTMLLIElement | null>, boolean] {
+  const ref = useRef<HTMLLIElement>(null);
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    const watch = new IntersectionObserver((entries) => {
+      if (entries.some((entry) => entry.isIntersecting)) setSeen(true);
+    });
+    if (ref.current) watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  return [ref, seen];
+}

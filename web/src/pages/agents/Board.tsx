@@ -1,0 +1,134 @@
+// One whiteboard: who shares it, its lines with their authors, and a place to write.
+import { type FormEvent, useState } from "react";
+import type { Entry } from "../../api";
+import { get, post } from "../../api/client";
+import { usePages } from "../../api/load";
+import { useWho } from "../../app/who";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { VirtualList } from "../../ui/VirtualList";
+import { EntryRow } from "./EntryRow";
+import { useEditing } from "./editing";
+import { RemoveEntry } from "./RemoveEntry";
+import { Share } from "./Share";
+
+type Shown = { agent: string; board: string; members: string[]; shared: () => void; changed: () => void };
+
+export function Board({ agent, board, members, shared, changed }: Shown) {
+  const { user, may } = useWho();
+  const [sharing, setSharing] = useState(false);
+  const [removing, setRemoving] = useState<Entry>();
+  const scope = { user, agent };
+  const list = usePages<Entry>(
+    (after, signal) =>
+      get("/api/entries", { query: { ...scope, kind: "whiteboard", board, limit: 100, after }, signal }),
+    [user, agent, board],
+  );
+  const took = (entry: Entry) => {
+    list.edit((items) => items.map((item) => (item.id === entry.id ? entry : item)));
+    changed();
+  };
+  const editing = useEditing(user, took);
+  return (
+    <section className="board" aria-label={`Whiteboard ${board}`}>
+      <p className="board-members">
+        <span className="quiet">Shared by</span>
+        {members.map((name) => (
+          <span key={name} className="chip">
+            {name}
+          </span>
+        ))}
+        {may("write") && (
+          <button type="button" onClick={() => setSharing(true)}>
+            Change who shares it
+          </button>
+        )}
+      </p>
+      {may("write") && (
+        <Write
+          agent={agent}
+          board={board}
+          added={(entry) => {
+            list.edit((items) => [entry, ...items]);
+            changed();
+          }}
+        />
+      )}
+      {list.items.length > 0 && (
+        <VirtualList
+          items={list.items}
+          keyOf={(entry) => entry.id}
+          size={84}
+          label={`Lines of ${board}`}
+          className="entries board-lines"
+          nearEnd={list.more}
+        >
+          {(entry) => (
+            <EntryRow
+              entry={entry}
+              editing={editing}
+              took={took}
+              remove={setRemoving}
+              before={<b className="entry-author">{entry.agent}</b>}
+            />
+          )}
+        </VirtualList>
+      )}
+      {!list.loading && !list.error && list.items.length === 0 && (
+        <Empty title="Nothing stands on it yet">
+          <p>Agents write here by themselves; you can write the first line.</p>
+        </Empty>
+      )}
+      {list.error ? <Failure error={list.error} retry={list.items.length ? list.more : list.reload} /> : null}
+      {list.loading && !list.items.length && <Loading what="Loading the board" />}
+      {sharing && (
+        <Share agent={agent} board={board} members={members} close={() => setSharing(false)} shared={shared} />
+      )}
+      {removing && (
+        <RemoveEntry
+          entry={removing}
+          scope={scope}
+          close={() => setRemoving(undefined)}
+          gone={(ids) => {
+            list.edit((items) => items.filter((item) => !ids.has(item.id)));
+            changed();
+          }}
+        />
+      )}
+    </section>
+  );
+}
+
+/** A line in the agent's name. */
+function Write({ agent, board, added }: { agent: string; board: string; added: (entry: Entry) => void }) {
+  const { user } = useWho();
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const save = async (event?: FormEvent) => {
+    event?.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      added(await post("/api/entries", { query: { user, agent }, body: { content: text, kind: "whiteboard", board } }));
+      setText("");
+    } catch (failed) {
+      setError(failed);
+    }
+    setBusy(false);
+  };
+  return (
+    <form className="board-write" onSubmit={save}>
+      <textarea
+        rows={2}
+        aria-label={`A line for ${board}, as ${agent}`}
+        placeholder={`Write on it as ${agent}`}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
+      <button type="submit" className="primary" disabled={busy || !text.trim()}>
+        {busy ? "Writing…" : "Write"}
+      </button>
+      {error ? <Failure error={error} retry={() => save()} /> : null}
+    </form>
+  );
+}

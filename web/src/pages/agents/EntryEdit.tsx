@@ -1,0 +1,69 @@
+// An entry while it is edited, in its own place; what somebody else made of it meanwhile stands beside it.
+import type { KeyboardEvent } from "react";
+import type { Entry } from "../../api";
+import { Failure } from "../../ui/states";
+import { characters, type Edited, type Editing, MOST_CHARACTERS } from "./editing";
+
+type Shown = { entry: Entry; edited: Edited; editing: Editing; took: (entry: Entry) => void };
+
+export function EntryEdit({ entry, edited, editing, took }: Shown) {
+  const length = characters(edited.text);
+  const bad = length === 0 || length > MOST_CHARACTERS;
+  const { theirs } = edited;
+  const keys = (event: KeyboardEvent) => {
+    if (event.key === "Escape") editing.stop(entry.id);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !bad) editing.save(entry);
+  };
+  const takeTheirs = () => {
+    if (theirs) took(theirs);
+    editing.stop(entry.id);
+  };
+  return (
+    <form
+      className="entry-edit"
+      onSubmit={(event) => {
+        event.preventDefault();
+        editing.save(entry);
+      }}
+    >
+      <textarea
+        aria-label="Content"
+        rows={Math.min(12, Math.max(3, edited.text.split("\n").length + 1))}
+        value={edited.text}
+        onChange={(event) => editing.change(entry.id, event.target.value)}
+        onKeyDown={keys}
+        autoFocus
+      />
+      {theirs && (
+        <div className="theirs" role="alert">
+          <p>
+            <b>Somebody else changed it meanwhile.</b> It says now:
+          </p>
+          <pre>{theirs.content}</pre>
+          <div className="actions">
+            <button type="button" onClick={takeTheirs}>
+              Take theirs
+            </button>
+            <button type="button" className="primary" onClick={() => editing.save(entry, theirs.version)}>
+              Save mine over it
+            </button>
+          </div>
+        </div>
+      )}
+      {edited.error ? <Failure error={edited.error} retry={() => editing.save(entry)} /> : null}
+      {!theirs && (
+        <div className="actions">
+          <span className={bad ? "wrong" : "quiet"}>
+            {length.toLocaleString("en")} of {MOST_CHARACTERS.toLocaleString("en")} characters
+          </span>
+          <button type="button" onClick={() => editing.stop(entry.id)}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={bad || edited.busy}>
+            {edited.busy ? "Saving…" : "Save"}
+          </button>
+        </div>
+      )}
+    </form>
+  );
+}

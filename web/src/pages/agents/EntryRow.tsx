@@ -1,0 +1,104 @@
+// One entry: what it says, of what kind it is, who wrote it when, how much of its time is left, and what can be done with it.
+import { type ReactNode, useState } from "react";
+import type { Entry } from "../../api";
+import { useWho } from "../../app/who";
+import { Icon } from "../../ui/Icon";
+import { Time, useNow } from "../../ui/time";
+import { EntryEdit } from "./EntryEdit";
+import type { Editing } from "./editing";
+import { faded, fading, inked, life } from "./fade";
+
+type Shown = {
+  entry: Entry;
+  editing: Editing;
+  took: (entry: Entry) => void;
+  remove: (entry: Entry) => void;
+  review?: (entry: Entry, verdict: "accept" | "refuse") => void;
+  /** A box to pick it with, or who wrote it. */
+  before?: ReactNode;
+  whose?: boolean;
+};
+
+const LONG = 700;
+
+export function EntryRow({ entry, editing, took, remove, review, before, whose = false }: Shown) {
+  const { may } = useWho();
+  const now = useNow(60);
+  const edited = editing.of(entry.id);
+  const gone = faded(entry, now);
+  const left = gone ? null : life(entry, now);
+  const about = entry.content.slice(0, 40);
+  return (
+    <article className={gone ? "entry gone" : "entry"} aria-label={`${entry.kind}: ${about}`}>
+      {before}
+      <i className={`entry-bar ${entry.kind}`} aria-hidden="true">
+        <i style={{ height: `${Math.round((gone ? 0 : (left ?? 1)) * 100)}%` }} />
+      </i>
+      <div className="entry-body">
+        <p className="entry-facts">
+          <b className="entry-kind">{entry.kind}</b> <Time at={entry.created_at} />
+          {entry.expires_at && (gone ? <span className="chip">{fading(entry, now)}</span> : fading(entry, now))}
+          <span className="chip" title="Who wrote it">
+            {entry.source}
+          </span>
+          {whose && <span className="chip">{entry.user ? `with ${entry.user}` : "with everybody"}</span>}
+          {entry.version > 1 && (
+            <span>
+              edited <Time at={entry.updated_at} />
+            </span>
+          )}
+          {entry.review === "pending" && <span className="chip warn">waiting for review</span>}
+          {entry.review === "refused" && <span className="chip bad">refused</span>}
+        </p>
+        {edited ? (
+          <EntryEdit entry={entry} edited={edited} editing={editing} took={took} />
+        ) : (
+          <Content text={entry.content} color={inked(left)} />
+        )}
+        {entry.review === "pending" && review && may("write") && (
+          <p className="entry-review">
+            <span className="quiet">It reaches no prompt until somebody accepts it. {entry.signs.join("; ")}</span>
+            <button type="button" onClick={() => review(entry, "accept")}>
+              Accept
+            </button>
+            <button type="button" onClick={() => review(entry, "refuse")}>
+              Refuse
+            </button>
+          </p>
+        )}
+      </div>
+      {!edited && (
+        <div className="entry-acts">
+          {may("write") && (
+            <button type="button" className="icon" aria-label={`Edit: ${about}`} onClick={() => editing.start(entry)}>
+              <Icon name="edit" />
+            </button>
+          )}
+          {may("delete") && (
+            <button type="button" className="icon" aria-label={`Delete: ${about}`} onClick={() => remove(entry)}>
+              <Icon name="remove" />
+            </button>
+          )}
+        </div>
+      )}
+    </article>
+  );
+}
+
+/** Text as it is; a long one is folded. */
+function Content({ text, color }: { text: string; color?: string }) {
+  const [open, setOpen] = useState(false);
+  const long = text.length > LONG || text.split("\n").length > 8;
+  return (
+    <>
+      <p className={long && !open ? "entry-text folded" : "entry-text"} style={{ color }}>
+        {text}
+      </p>
+      {long && (
+        <button type="button" className="link" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "Show less" : "Show all of it"}
+        </button>
+      )}
+    </>
+  );
+}

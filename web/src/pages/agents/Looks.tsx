@@ -1,0 +1,76 @@
+// How an agent looks: a colour and an icon, picked or one's own.
+import { AgentMark, isColor } from "../../ui/AgentMark";
+import { Field } from "../../ui/Field";
+
+const COLORS: [string, string][] = [
+  ["#0f766e", "Teal"],
+  ["#2563a8", "Blue"],
+  ["#5b54b8", "Indigo"],
+  ["#8a4fa3", "Plum"],
+  ["#b4487b", "Rose"],
+  ["#b5483a", "Brick"],
+  ["#b8722c", "Amber"],
+  ["#8a7a1f", "Olive"],
+  ["#4a7f3f", "Green"],
+  ["#64707d", "Slate"],
+];
+const ICONS = ["🤖", "🦊", "🦉", "🐢", "🧭", "📚", "🔧", "🌱", "🪶", "☕"];
+
+type Shown = { name: string; color: string; icon: string; change: (part: { color?: string; icon?: string }) => void };
+
+export function Looks({ name, color, icon, change }: Shown) {
+  return (
+    <fieldset className="parts">
+      <legend>Looks</legend>
+      <div className="looks-now">
+        <AgentMark name={name || "?"} color={color} icon={icon} large />
+        <span className="quiet">How it is shown in lists and in the chat.</span>
+      </div>
+      <fieldset className="swatches">
+        <legend className="visually-hidden">Colours</legend>
+        {COLORS.map(([value, label]) => (
+          <button
+            key={value}
+            type="button"
+            className="swatch"
+            aria-label={label}
+            aria-pressed={color === value}
+            onClick={() => change({ color: color === value ? "" : value })}
+          >
+            <i className="swatch-color" style={{ background: value }} />
+          </button>
+        ))}
+      </fieldset>
+      <Field
+        label="Colour of your own"
+        hint="A name or a code, such as teal or #0f766e."
+        wrong={color && !isColor(color) ? "Not a colour: it will be shown in grey." : null}
+      >
+        <input
+          value={color}
+          onChange={(event) => change({ color: event.target.value })}
+          autoComplete="off"
+          spellCheck={false}
+        />
+      </Field>
+      <fieldset className="swatches">
+        <legend className="visually-hidden">Icons</legend>
+        {ICONS.map((one) => (
+          <button
+            key={one}
+            type="button"
+            className="swatch"
+            aria-label={`Icon ${one}`}
+            aria-pressed={icon === one}
+            onClick={() => change({ icon: icon === one ? "" : one })}
+          >
+            {one}
+          </button>
+        ))}
+      </fieldset>
+      <Field label="Icon of your own" hint="One letter or emoji; empty: the first letter of its name.">
+        <input value={icon} onChange={(event) => change({ icon: event.target.value })} autoComplete="off" />
+      </Field>
+    </fieldset>
+  );
+}

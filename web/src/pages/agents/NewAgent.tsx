@@ -1,0 +1,62 @@
+// A new agent: its name, and the rest if one likes.
+import { type FormEvent, useState } from "react";
+import { Problem, post } from "../../api/client";
+import { go } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Field } from "../../ui/Field";
+import { Empty, Failure } from "../../ui/states";
+import { useTitle } from "../../ui/title";
+import { say } from "../../ui/toast";
+import { AgentForm } from "./AgentForm";
+import { BLANK } from "./draft";
+import { place } from "./places";
+
+export function NewAgent() {
+  const { may } = useWho();
+  useTitle("New agent");
+  const [name, setName] = useState("");
+  const [draft, setDraft] = useState(BLANK);
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  if (!may("write")) return <Empty title="This key may not make agents" />;
+  const save = async (event?: FormEvent) => {
+    event?.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const made = await post("/api/agents", { body: { name: name.trim(), ...draft } });
+      say(`${made.name} is ready.`);
+      go(place(made.name));
+    } catch (failed) {
+      setError(failed);
+      setBusy(false);
+    }
+  };
+  const taken = error instanceof Problem && error.status === 409;
+  return (
+    <div className="page agent">
+      <header>
+        <h1>New agent</h1>
+      </header>
+      <form onSubmit={save}>
+        <Field
+          label="Name"
+          hint="Any name. It cannot be changed later: the agent’s conversations and memory are kept under it."
+          wrong={taken ? "There is an agent of this name already." : null}
+        >
+          <input value={name} onChange={(event) => setName(event.target.value)} required autoFocus autoComplete="off" />
+        </Field>
+        <AgentForm name={name} draft={draft} change={setDraft} />
+        {error && !taken ? <Failure error={error} retry={() => save()} /> : null}
+        <footer className="actions">
+          <button type="button" onClick={() => go("/agents")}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={busy || !name.trim()}>
+            {busy ? "Making…" : "Make agent"}
+          </button>
+        </footer>
+      </form>
+    </div>
+  );
+}

@@ -1,0 +1,130 @@
+// What might be kept of a journal before it fades: each proposal beside the entries it was made of, to accept or to refuse.
+import { type FormEvent, useState } from "react";
+import type { Consolidation } from "../../api";
+import { get, post } from "../../api/client";
+import { usePages } from "../../api/load";
+import { useWho } from "../../app/who";
+import { Segments } from "../../ui/Segments";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { say } from "../../ui/toast";
+import { Proposal } from "./Proposal";
+
+type Status = Consolidation["status"];
+const SHOWN: [Status, string][] = [
+  ["proposed", "Waiting"],
+  ["accepted", "Accepted"],
+  ["refused", "Refused"],
+  ["undone", "Taken back"],
+  ["passed", "Passed over"],
+];
+const NONE: Record<Status, string> = {
+  proposed: "Nothing is proposed",
+  accepted: "Nothing was accepted yet",
+  refused: "Nothing was refused yet",
+  undone: "Nothing was taken back",
+  passed: "Nothing was passed over",
+};
+
+export function Proposals({ agent, changed }: { agent: string; changed: () => void }) {
+  const { user, may } = useWho();
+  const [status, setStatus] = useState<Status>("proposed");
+  const list = usePages<Consolidation>(
+    (after, signal) => get("/api/consolidations", { query: { user, agent, status, limit: 20, after }, signal }),
+    [user, agent, status],
+  );
+  const shown = list.items.filter((one) => one.status === status || one.decided_at);
+  const took = (now: Consolidation) => {
+    list.edit((items) => items.map((one) => (one.id === now.id ? now : one)));
+    changed();
+  };
+  return (
+    <>
+      <p className="quiet">
+        Journal entries fade after a week. A proposal says in one sentence what of them is worth keeping; accepting
+        makes it a core entry. The journal itself is never changed by it.
+      </p>
+      {may("write") && (
+        <Look
+          agent={agent}
+          found={() => {
+            setStatus("proposed");
+            list.reload();
+            changed();
+          }}
+        />
+      )}
+      <Segments label="Which proposals" choices={SHOWN} chosen={status} choose={setStatus} />
+      <ul className="proposals" aria-label="Proposals">
+        {shown.map((one) => (
+          <li key={one.id}>
+            <Proposal proposal={one} scope={{ user, agent }} took={took} />
+          </li>
+        ))}
+      </ul>
+      {!list.loading && !list.error && shown.length === 0 && (
+        <Empty title={NONE[status]}>
+          {status === "proposed" && (
+            <p>
+              Look for proposals above when the journal has entries that are some days old, or let the server do it by
+              itself with the setting consolidate.
+            </p>
+          )}
+        </Empty>
+      )}
+      {list.error ? <Failure error={list.error} retry={list.items.length ? list.more : list.reload} /> : null}
+      {list.loading && !list.items.length && <Loading what="Loading proposals" />}
+      {list.hasMore && !list.loading && (
+        <button type="button" onClick={list.more}>
+          More
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Look through the journal now. */
+function Look({ agent, found }: { agent: string; found: () => void }) {
+  const { user, here } = useWho();
+  const [days, setDays] = useState(5);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const look = async (event?: FormEvent) => {
+    event?.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const made = await post("/api/consolidations", { query: { user, agent }, body: { days } });
+      say(made.length ? `${made.length} new.` : "Nothing new to propose: each entry is looked at once.");
+      found();
+    } catch (failed) {
+      setError(failed);
+      found(); // what was answered before the failure is kept
+    }
+    setBusy(false);
+  };
+  return (
+    <form className="card look" onSubmit={look}>
+      <label>
+        Entries older than{" "}
+        <input
+          type="number"
+          min={0}
+          max={13}
+          step={1}
+          value={days}
+          onChange={(event) => setDays(Number(event.target.value))}
+        />{" "}
+        days
+      </label>
+      <button type="submit" className="primary" disabled={busy}>
+        {busy ? "Looking…" : "Look for proposals now"}
+      </button>
+      <span className="quiet">
+        {here.model
+          ? `${here.model} reads them, which costs a call.`
+          : "Without a model, a rule looks for what comes up often."}
+      </span>
+      {error ? <Failure error={error} retry={() => look()} /> : null}
+    </form>
+  );
+}

@@ -1,0 +1,133 @@
+// An agent's settings. Who saves says which version they began with: another person's change is shown, never overwritten unseen.
+import { type FormEvent, useEffect, useState } from "react";
+import type { Agent } from "../../api";
+import { get, Problem, patch, post } from "../../api/client";
+import { useWho } from "../../app/who";
+import { Failure } from "../../ui/states";
+import { moment } from "../../ui/time";
+import { say } from "../../ui/toast";
+import { AgentForm } from "./AgentForm";
+import { BLANK, type Draft, differences, draftOf, merged, NAMES, written } from "./draft";
+
+type Shown = { name: string; agent: Agent | null; saved: (agent: Agent) => void };
+
+/** What was written and not saved, while one looks at another tab. */
+const unsaved = new Map<string, { draft: Draft; before: Draft; version: number }>();
+
+export function Settings({ name, agent, saved }: Shown) {
+  const { may } = useWho();
+  const stored = agent ? draftOf(agent) : BLANK;
+  const kept = unsaved.get(name);
+  const [draft, setDraft] = useState<Draft>(kept?.draft ?? stored);
+  const [before, setBefore] = useState<Draft>(kept?.before ?? stored);
+  const [version, setVersion] = useState(kept?.version ?? agent?.version ?? 0);
+  const [theirs, setTheirs] = useState<Agent>();
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const changed = differences(before, draft).length > 0;
+  useEffect(() => {
+    if (changed) unsaved.set(name, { draft, before, version });
+    else unsaved.delete(name);
+  }, [name, draft, before, version]);
+  const took = (now: Agent, text: string) => {
+    setDraft(draftOf(now));
+    setBefore(draftOf(now));
+    setVersion(now.version);
+    setTheirs(undefined);
+    saved(now);
+    say(text);
+  };
+  const save = async (what: Draft = draft, over = version) => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      took(await send(name, what, over), over ? "Saved." : `${name} is set up.`);
+    } catch (failed) {
+      if (failed instanceof Problem && (failed.status === 412 || failed.status === 409)) {
+        await get("/api/agents/{name}", { path: { name } }).then(setTheirs, setError);
+      } else setError(failed);
+    }
+    setBusy(false);
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save();
+  };
+  return (
+    <form onSubmit={submit}>
+      {!agent && (
+        <p className="card quiet">
+          {name} is not set up yet. It answers with the main model and is told only “You are {name}.”. What it remembers
+          is under Memory all the same.
+        </p>
+      )}
+      {!may("write") && <p className="card quiet">The key you signed in with may look at this, and not change it.</p>}
+      <AgentForm name={name} draft={draft} change={setDraft} disabled={!may("write")} />
+      {theirs && (
+        <Theirs
+          theirs={theirs}
+          before={before}
+          mine={draft}
+          take={() => took(theirs, "Theirs is shown now.")}
+          save={() => save(merged(before, draft, draftOf(theirs)), theirs.version)}
+        />
+      )}
+      {error ? <Failure error={error} retry={() => save()} /> : null}
+      {may("write") && (
+        <footer className="actions save">
+          {changed && (
+            <button type="button" onClick={() => setDraft(before)}>
+              Put back
+            </button>
+          )}
+          <button type="submit" className="primary" disabled={busy || (!changed && version > 0)}>
+            {busy ? "Saving…" : version ? "Save" : "Set up"}
+          </button>
+        </footer>
+      )}
+    </form>
+  );
+}
+
+const send = (name: string, what: Draft, version: number) =>
+  version
+    ? patch("/api/agents/{name}", { path: { name }, body: what, ifMatch: version })
+    : post("/api/agents", { body: { name, ...what } });
+
+type Compared = { theirs: Agent; before: Draft; mine: Draft; take: () => void; save: () => void };
+
+/** Somebody else saved first: what they changed, beside what is written here. */
+function Theirs({ theirs, before, mine, take, save }: Compared) {
+  const parts = differences(before, theirs);
+  return (
+    <section className="card theirs" role="alert" aria-label="Changed by somebody else">
+      <h2>Somebody else changed this agent meanwhile</h2>
+      <p className="quiet">Saved {moment(theirs.updated_at)}. What you wrote is still in the fields above.</p>
+      {parts.length === 0 && <p>They changed nothing that is shown here.</p>}
+      <dl>
+        {parts.map((part) => (
+          <div key={part} className="their-part">
+            <dt>{NAMES[part]}</dt>
+            <dd>
+              <span className="quiet">Theirs</span>
+              <pre>{written(theirs, part) || "(empty)"}</pre>
+            </dd>
+            <dd>
+              <span className="quiet">{written(mine, part) === written(before, part) ? "Before" : "Yours"}</span>
+              <pre>{written(mine, part) || "(empty)"}</pre>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <p className="quiet">Saving yours keeps their change wherever you changed nothing.</p>
+      <footer className="actions">
+        <button type="button" onClick={take}>
+          Take theirs
+        </button>
+        <button type="button" className="primary" onClick={save}>
+          Save mine over it
+        </button>
+      </footer>
+    </section>
+  );
+}

@@ -1,0 +1,36 @@
+// What is being written about an agent, apart from what is stored: what changed here, and what somebody else changed meanwhile.
+import type { Agent } from "../../api";
+
+export type Draft = Pick<Agent, "prompt" | "model" | "tools" | "color" | "icon">;
+export type Part = keyof Draft;
+export const PARTS: Part[] = ["prompt", "model", "tools", "color", "icon"];
+export const BLANK: Draft = { prompt: "", model: "", tools: [], color: "", icon: "" };
+export const NAMES: Record<Part, string> = {
+  prompt: "Prompt",
+  model: "Model",
+  tools: "Tools",
+  color: "Colour",
+  icon: "Icon",
+};
+
+export const draftOf = ({ prompt, model, tools, color, icon }: Draft): Draft => ({ prompt, model, tools, color, icon });
+
+/** The parts in which two differ; the order of tools does not matter. */
+export const differences = (one: Draft, other: Draft): Part[] =>
+  PARTS.filter((part) => written(one, part) !== written(other, part));
+
+/** Only what is different from before, as a change to send. */
+export function changes(before: Draft, after: Draft): Partial<Draft> {
+  return Object.fromEntries(differences(before, after).map((part) => [part, after[part]]));
+}
+
+/** What I changed where I did, and elsewhere what is there now. */
+export const merged = (before: Draft, mine: Draft, theirs: Draft): Draft => ({
+  ...draftOf(theirs),
+  ...changes(before, mine),
+});
+
+/** A part in words. */
+export function written(draft: Draft, part: Part): string {
+  return part === "tools" ? [...draft.tools].sort().join(", ") : draft[part];
+}

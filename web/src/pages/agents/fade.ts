@@ -1,0 +1,26 @@
+// How a journal entry fades: what is left of its week, as a number to draw and as words.
+import type { Entry } from "../../api";
+import { ago } from "../../ui/time";
+
+type Fading = Pick<Entry, "created_at" | "expires_at" | "expired">;
+
+/** What is left of its time: 1 when it was written, 0 when it has faded; null for what stays. */
+export function life({ created_at, expires_at }: Fading, now: number): number | null {
+  if (!expires_at) return null;
+  const [from, till] = [Date.parse(created_at), Date.parse(expires_at)];
+  return Math.min(1, Math.max(0, (till - now) / (till - from)));
+}
+
+/** Whether it has faded by now; it may have while it was looked at. */
+export const faded = (entry: Fading, now: number): boolean =>
+  entry.expired || (entry.expires_at !== null && Date.parse(entry.expires_at) <= now);
+
+/** When it fades, or did. */
+export function fading(entry: Fading, now: number): string {
+  if (!entry.expires_at) return "";
+  return faded(entry, now) ? `faded ${ago(entry.expires_at, now)}` : `fades ${ago(entry.expires_at, now)}`;
+}
+
+/** The colour of its text: from ink to quiet ink, both of which can be read. */
+export const inked = (left: number | null): string | undefined =>
+  left === null ? undefined : `color-mix(in srgb, var(--ink) ${Math.round(left * 100)}%, var(--ink-quiet))`;

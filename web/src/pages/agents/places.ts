@@ -1,0 +1,22 @@
+// The addresses of the agents' pages. A name can be any text, also "new", which is the page that makes one.
+import { to } from "../../app/route";
+
+export const TABS = ["settings", "memory", "proposals", "whiteboard"] as const;
+export type Tab = (typeof TABS)[number];
+/** Who answers where nobody was chosen; it need not be set up. */
+export const ASSISTANT = "assistant";
+
+/** Where a tab of an agent is. */
+export function place(agent: string, tab: Tab = "settings", query: Record<string, string | undefined> = {}): string {
+  return to(tab === "settings" && agent !== "new" ? ["agents", agent] : ["agents", agent, tab], query);
+}
+
+/** Which page the parts of an address mean. */
+export function found(
+  parts: readonly string[],
+): { page: "list" } | { page: "new" } | { page: "agent"; name: string; tab: Tab } {
+  const [, name, tab] = parts;
+  if (name === undefined) return { page: "list" };
+  if (name === "new" && tab === undefined) return { page: "new" };
+  return { page: "agent", name, tab: TABS.find((one) => one === tab) ?? "settings" };
+}
