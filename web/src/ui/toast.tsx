@@ -1,7 +1,7 @@
 // A line that says what was just done, for a few seconds, to those who see and those who listen.
 import { useSyncExternalStore } from "react";
 
-type Toast = { id: number; text: string; undo?: () => void };
+type Toast = { id: number; text: string; undo?: () => void; label: string };
 let shown: Toast[] = [];
 let last = 0;
 const heard = new Set<() => void>();
@@ -10,11 +10,17 @@ const set = (toasts: Toast[]) => {
   for (const listener of heard) listener();
 };
 
-/** Say that something was done; with `undo`, offer to take it back. */
-export function say(text: string, undo?: () => void): void {
+/** Say that something was done; with `undo`, offer to take it back, or what else its `label` says. */
+export function say(text: string, undo?: () => void, label = "Undo"): void {
   const id = ++last;
-  set([...shown, { id, text, undo }]);
+  set([...shown, { id, text, undo, label }]);
   setTimeout(() => set(shown.filter((toast) => toast.id !== id)), undo ? 8000 : 4000);
+}
+
+/** What a line offers is done once, and the line has said what it had to. */
+function act(toast: Toast): void {
+  set(shown.filter((other) => other.id !== toast.id));
+  toast.undo?.();
 }
 
 export function Toasts() {
@@ -31,8 +37,8 @@ export function Toasts() {
         <p key={toast.id}>
           {toast.text}
           {toast.undo && (
-            <button type="button" onClick={toast.undo}>
-              Undo
+            <button type="button" onClick={() => act(toast)}>
+              {toast.label}
             </button>
           )}
         </p>

@@ -1,5 +1,69 @@
+// What goes on: the calls of models, how the server is, what waits for a person, who may come in, and who did what.
+import { useEffect } from "react";
+import { get } from "../../api/client";
+import { useLoad } from "../../api/load";
+import { useRoute } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
+import { Tabs } from "../../ui/Tabs";
+import { Audit } from "./Audit";
+import { Calls } from "./Calls";
+import { Health } from "./Health";
+import { Keys } from "./Keys";
+import { Overview } from "./Overview";
+import { Review } from "./Review";
+import "./operations.css";
+
+const PARTS = {
+  overview: { label: "Overview", admin: false, Part: Overview },
+  calls: { label: "Calls", admin: false, Part: Calls },
+  health: { label: "Health", admin: false, Part: Health },
+  review: { label: "Review", admin: false, Part: Review },
+  keys: { label: "API keys", admin: true, Part: Keys },
+  audit: { label: "Audit log", admin: true, Part: Audit },
+};
+type Name = keyof typeof PARTS;
 
 export default function Operations() {
-  return <Empty title="Operations" />;
+  const { parts } = useRoute();
+  const { here, may } = useWho();
+  const name = (parts[1] ?? "overview") as Name;
+  const part = Object.hasOwn(PARTS, name) ? PARTS[name] : undefined;
+  // A key that is one user's or one agent's says nothing about the whole of a tenant, whatever else it allows.
+  const admin = may("admin") && !here.me?.user && !here.me?.agent;
+  const waiting = useLoad((signal) => get("/api/entries/counts", { signal }), []);
+  useEffect(() => {
+    document.title = `${part?.label ?? "Operations"} · retain`;
+  }, [part]);
+  const tabs = (Object.keys(PARTS) as Name[])
+    .filter((one) => admin || !PARTS[one].admin)
+    .map((one) => ({
+      href: one === "overview" ? "/operations" : `/operations/${one}`,
+      label: PARTS[one].label,
+      here: one === name,
+      badge: one === "review" ? (waiting.data?.pending ?? 0) : undefined,
+    }));
+  return (
+    <div className="page operations">
+      <header>
+        <h1>Operations</h1>
+      </header>
+      <Tabs label="Operations" tabs={tabs} />
+      {!part ? (
+        <Empty title="There is no such page">
+          <Link href="/operations">Go to the overview</Link>
+        </Empty>
+      ) : part.admin && !admin ? (
+        <Empty title="This needs an admin’s key">
+          <p>
+            {part.label}: only a key that allows admin, and is bound to no user and no agent, can see this. Yours is{" "}
+            <b>{here.me?.name}</b>, which allows {here.me?.permissions.join(", ") || "nothing"}.
+          </p>
+        </Empty>
+      ) : (
+        <part.Part changed={waiting.reload} />
+      )}
+    </div>
+  );
 }

@@ -1,0 +1,136 @@
+// Who did what, and when: every change and every look at the whole, in a log to which lines can only be added.
+import { useState } from "react";
+import { get } from "../../api/client";
+import type { Deed } from "../../api/index";
+import { useLoad, usePages } from "../../api/load";
+import { Dialog } from "../../ui/Dialog";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { count, moment, Time } from "../../ui/time";
+import { VirtualList } from "../../ui/VirtualList";
+import { csv, download } from "./csv";
+import { Facts } from "./Facts";
+import { useSettled } from "./settled";
+
+export function Audit() {
+  const [said, setSaid] = useState({ who: "", what: "", since: "", until: "" });
+  const [open, setOpen] = useState<Deed | null>(null);
+  const asked = useSettled(said, 300);
+  const deeds = usePages<Deed>(
+    (after, signal) => {
+      const query = { who: asked.who, what: asked.what, since: day(asked.since, 0), until: day(asked.until, 1) };
+      return get("/api/audit", { query: { ...query, limit: 200, after }, signal });
+    },
+    [asked],
+  );
+  const last = useLoad((signal) => get("/api/audit", { query: { limit: 1 }, signal }), []);
+  const field = (name: keyof typeof said) => ({
+    value: said[name],
+    onChange: (event: { target: { value: string } }) => setSaid({ ...said, [name]: event.target.value }),
+  });
+  const filtered = Object.values(asked).some(Boolean);
+  return (
+    <>
+      <div className="toolbar filters">
+        <input type="search" aria-label="Who" placeholder="Who, for example local" {...field("who")} />
+        <input type="search" aria-label="What" placeholder="What, for example keys_create" {...field("what")} />
+        <label className="check">
+          From <input type="date" {...field("since")} />
+        </label>
+        <label className="check">
+          to <input type="date" {...field("until")} />
+        </label>
+        {deeds.items.length > 0 && <Export deeds={deeds.items} more={deeds.hasMore} />}
+      </div>
+      {deeds.error ? <Failure error={deeds.error} retry={deeds.reload} /> : null}
+      {deeds.items.length > 0 && (
+        <VirtualList
+          items={deeds.items}
+          keyOf={(deed) => deed.number}
+          size={62}
+          label="Deeds"
+          className="tall"
+          nearEnd={deeds.more}
+        >
+          {(deed) => (
+            <button type="button" className="line-button" onClick={() => setOpen(deed)}>
+              <span className="line-main">
+                <b>{deed.what}</b> <span className="quiet">{deed.who}</span>
+                {deed.secrets > 0 && <span className="chip warn">{deed.secrets} secrets</span>}
+                <span className="line-when">
+                  <Time at={deed.at} />
+                </span>
+              </span>
+              <span className="quiet line-more">
+                {deed.number} · {deed.subject || "—"}
+              </span>
+            </button>
+          )}
+        </VirtualList>
+      )}
+      {deeds.loading && <Loading what="Loading the log" />}
+      {!deeds.items.length && !deeds.loading && !deeds.error && (
+        <Empty title={filtered ? "Nothing of that was done" : "Nothing was done yet"}>
+          <p>
+            {filtered
+              ? "Names are matched whole: try with fewer filters."
+              : "Every change is noted here, with who made it."}
+          </p>
+        </Empty>
+      )}
+      {last.data?.data[0] && <Chain deed={last.data.data[0]} />}
+      {open && <OneDeed deed={open} close={() => setOpen(null)} />}
+    </>
+  );
+}
+
+/** The end of the chain: whoever wrote it down can tell later whether a line before it was changed. */
+function Chain({ deed }: { deed: Deed }) {
+  return (
+    <p className="quiet chain">
+      Each line has the hash of all before it. When this page was opened the last was number {deed.number}, with the
+      chain <code>{deed.chain}</code>. Keep both elsewhere from time to time; <code>retain verify</code> proves the log.
+    </p>
+  );
+}
+
+function Export({ deeds, more }: { deeds: Deed[]; more: boolean }) {
+  const what = `${count(deeds.length)} lines${more ? " that were loaded" : ""}`;
+  return (
+    <span className="toolbar" title={`The ${what}`}>
+      <button type="button" onClick={() => download("audit.csv", "text/csv", csv(deeds))}>
+        Save as CSV
+      </button>
+      <button type="button" onClick={() => download("audit.json", "application/json", JSON.stringify(deeds, null, 2))}>
+        Save as JSON
+      </button>
+    </span>
+  );
+}
+
+function OneDeed({ deed, close }: { deed: Deed; close: () => void }) {
+  return (
+    <Dialog title={`${deed.number}: ${deed.what}`} close={close} wide>
+      <Facts
+        facts={[
+          ["When", moment(deed.at)],
+          ["Who", deed.who],
+          ["What", deed.what],
+          ["Subject", deed.subject],
+          ["Before", deed.before && <code>{deed.before}</code>],
+          ["After", deed.after && <code>{deed.after}</code>],
+          ["Secrets found", deed.secrets || null],
+          ["Request", deed.request_id],
+          ["Chain", <code key="chain">{deed.chain}</code>],
+        ]}
+      />
+    </Dialog>
+  );
+}
+
+/** The beginning of a day, or of one so many days later, where one is. */
+function day(text: string, later: number): string | undefined {
+  if (!text) return undefined;
+  const at = new Date(`${text}T00:00`);
+  at.setDate(at.getDate() + later);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}

@@ -1,0 +1,53 @@
+// The same period model by model, or route by route: one line each, with the latencies of all its calls.
+import { get } from "../../api/client";
+import { useLoad } from "../../api/load";
+import { to } from "../../app/route";
+import { duration } from "../../ui/chart";
+import { Link } from "../../ui/Link";
+import { Failure } from "../../ui/states";
+import { count } from "../../ui/time";
+import { cost } from "./Figures";
+
+export function ByName({ by, since, until }: { by: "model" | "route"; since: string; until: string }) {
+  const found = useLoad(
+    async (signal) => ({ by, lines: await get("/api/interactions/totals", { query: { by, since, until }, signal }) }),
+    [by, since, until],
+  );
+  if (found.error) return <Failure error={found.error} retry={found.reload} />;
+  if (!found.data?.lines.length) return null;
+  const lines = found.data.lines.toSorted((one, other) => other.calls - one.calls);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section className="table" tabIndex={0} aria-label={`Totals by ${found.data.by}`}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{found.data.by === "model" ? "Model" : "Route"}</th>
+            {["Calls", "Failed", "Tokens in", "Tokens out", "Cost", "p50", "p95", "p99"].map((name) => (
+              <th key={name} scope="col" className="number">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {lines.map((line) => (
+            <tr key={line.name}>
+              <th scope="row">
+                <Link href={to(["operations", "calls"], { [found.data?.by ?? by]: line.name })}>{line.name}</Link>
+              </th>
+              <td className="number">{count(line.calls)}</td>
+              <td className="number">{count(line.errors)}</td>
+              <td className="number">{count(line.tokens_in)}</td>
+              <td className="number">{count(line.tokens_out)}</td>
+              <td className="number">{cost(line)}</td>
+              <td className="number">{duration(line.p50)}</td>
+              <td className="number">{duration(line.p95)}</td>
+              <td className="number">{duration(line.p99)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,128 @@
+// How the server is: what is in the way first, then what there is, looked at again every few seconds while somebody looks.
+import { useEffect } from "react";
+import { get, once, Problem } from "../../api/client";
+import type { Status } from "../../api/index";
+import { useLoad } from "../../api/load";
+import { useWho } from "../../app/who";
+import { Failure, Loading } from "../../ui/states";
+import { count, moment } from "../../ui/time";
+import { Facts } from "./Facts";
+import { type Finding, findings } from "./health";
+import { Work } from "./Work";
+
+const SECONDS = 10;
+const STATES = { problem: "Problem", warning: "Look at this", ok: "Well" };
+type Looked = { trouble: string | undefined; status: Status | undefined; error: unknown; at: string };
+
+/** Everything that can be asked; what cannot be had is no reason to show nothing. */
+async function look(admin: boolean, signal: AbortSignal): Promise<Looked> {
+  const [trouble, status] = await Promise.all([
+    once("/readyz", { signal }).then(
+      () => "",
+      (error) => (error instanceof Problem && error.status ? error.detail : undefined),
+    ),
+    admin ? get("/api/status", { signal }).catch((error: unknown) => new Failed(error)) : undefined,
+  ]);
+  const failed = status instanceof Failed;
+  return {
+    trouble,
+    status: failed ? undefined : status,
+    error: failed ? status.error : null,
+    at: new Date().toISOString(),
+  };
+}
+class Failed {
+  constructor(readonly error: unknown) {}
+}
+
+export function Health() {
+  const { here, may } = useWho();
+  const admin = may("admin") && !here.me?.user && !here.me?.agent;
+  const seen = useLoad((signal) => look(admin, signal), [admin]);
+  useEffect(() => {
+    const again = () => document.hidden || seen.reload();
+    const timer = setInterval(again, SECONDS * 1000);
+    document.addEventListener("visibilitychange", again);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", again);
+    };
+  }, []);
+  if (!seen.data) return <Loading what="Looking" />;
+  const { trouble, status, error, at } = seen.data;
+  const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key });
+  const wrong = found.filter((one) => one.state !== "ok").length;
+  return (
+    <>
+      <div className="toolbar">
+        <p role="status">{wrong ? `${wrong} to look at.` : "All is well."}</p>
+        <p className="quiet">
+          Looked at {moment(at)}, and again every {SECONDS} s.
+        </p>
+        <button type="button" onClick={seen.reload}>
+          Look now
+        </button>
+      </div>
+      <ul className="findings" aria-label="Findings">
+        {found.map((one) => (
+          <OneFinding key={one.what + one.found} one={one} />
+        ))}
+      </ul>
+      {error && trouble !== undefined ? <Failure error={error} retry={seen.reload} /> : null}
+      {!admin && <p className="quiet">What is in the database, and what is due, is for a key that allows admin.</p>}
+      {status && (
+        <>
+          <Work status={status} />
+          <section className="card">
+            <h2>What is here</h2>
+            <Facts
+              facts={[
+                ["Version", status.version],
+                ["Database", status.database],
+                ["Schema", status.schema],
+                ["Tenants", count(status.tenants)],
+                ["Embedder", status.embedder],
+                ["Vectors that wait", status.vectors.pending],
+                ["The oldest waits", status.vectors.pending ? `${status.vectors.embedding_lag_seconds} s` : null],
+              ]}
+            />
+          </section>
+          <Rows rows={status.rows} />
+        </>
+      )}
+    </>
+  );
+}
+
+function OneFinding({ one }: { one: Finding }) {
+  return (
+    <li className={`finding ${one.state}`}>
+      <span className={one.state === "problem" ? "chip bad" : one.state === "warning" ? "chip warn" : "chip"}>
+        {STATES[one.state]}
+      </span>
+      <p>
+        <b>{one.what}</b>: {one.found}
+        {one.todo && <span className="quiet"> {one.todo}</span>}
+      </p>
+    </li>
+  );
+}
+
+/** How many rows each table has. */
+function Rows({ rows }: { rows: Record<string, number> }) {
+  return (
+    <section className="card" aria-label="Rows">
+      <h2>Rows</h2>
+      <dl className="rows">
+        {Object.entries(rows)
+          .sort(([, one], [, other]) => other - one)
+          .map(([name, amount]) => (
+            <div key={name}>
+              <dt>{name.replaceAll("_", " ")}</dt>
+              <dd>{count(amount)}</dd>
+            </div>
+          ))}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,147 @@
+// The keys of the tenant: who may come in, what with, until when; new ones, and an end to those that are not needed.
+import { useState } from "react";
+import { get, remove } from "../../api/client";
+import type { Key } from "../../api/index";
+import { usePages } from "../../api/load";
+import { useWho } from "../../app/who";
+import { Confirm } from "../../ui/Dialog";
+import { Icon } from "../../ui/Icon";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { Time } from "../../ui/time";
+import { say } from "../../ui/toast";
+import { VirtualList } from "../../ui/VirtualList";
+import { NewKey } from "./NewKey";
+
+export function Keys() {
+  const { here } = useWho();
+  const [making, setMaking] = useState(false);
+  const [ending, setEnding] = useState<Key | null>(null);
+  const keys = usePages<Key>((after, signal) => get("/api/keys", { query: { limit: 200, after }, signal }), []);
+  return (
+    <>
+      <div className="toolbar">
+        <button type="button" className="primary" onClick={() => setMaking(true)}>
+          <Icon name="plus" /> New key
+        </button>
+        <p className="quiet">
+          {here.needs_key
+            ? `You came in as ${here.me?.name}. A key can allow no more than the one it is made with.`
+            : "Nobody needs a key here yet: whoever is on this machine comes in."}
+        </p>
+      </div>
+      {keys.error ? <Failure error={keys.error} retry={keys.reload} /> : null}
+      {keys.items.length > 0 && (
+        <VirtualList
+          items={keys.items}
+          keyOf={(key) => key.id}
+          size={72}
+          label="API keys"
+          className="tall"
+          nearEnd={keys.more}
+        >
+          {(key) => <Line one={key} revoke={() => setEnding(key)} />}
+        </VirtualList>
+      )}
+      {keys.loading && !keys.items.length && <Loading what="Loading keys" />}
+      {!keys.items.length && !keys.loading && !keys.error && (
+        <Empty title="No keys yet">
+          <p>A key lets a program or a person in from elsewhere. With the first one, everybody needs one.</p>
+        </Empty>
+      )}
+      {making && <NewKey close={() => setMaking(false)} made={keys.reload} />}
+      {ending && (
+        <Revoke
+          one={ending}
+          close={() => setEnding(null)}
+          done={(key) => keys.edit((all) => all.map((other) => (other.id === key.id ? key : other)))}
+        />
+      )}
+    </>
+  );
+}
+
+function Line({ one, revoke }: { one: Key; revoke: () => void }) {
+  const ended = !!one.expires_at && Date.parse(one.expires_at) <= Date.now();
+  const gone = !!one.revoked_at || ended;
+  return (
+    <div className={gone ? "key-line gone" : "key-line"}>
+      <div>
+        <p className="line-main">
+          <b>{one.name}</b>
+          {one.permissions.map((permission) => (
+            <span key={permission} className="chip">
+              {permission}
+            </span>
+          ))}
+          {one.revoked_at ? (
+            <span className="chip bad">Revoked</span>
+          ) : (
+            ended && <span className="chip warn">Ended</span>
+          )}
+        </p>
+        <p className="quiet">
+          {one.user && `Only for the user ${one.user} · `}
+          {one.agent && `Only for the agent ${one.agent} · `}
+          Made <Time at={one.created_at} />
+          {" · "}
+          {one.last_used_at ? (
+            <>
+              last used <Time at={one.last_used_at} />
+            </>
+          ) : (
+            "never used"
+          )}
+          {one.revoked_at ? (
+            <>
+              {" · revoked "}
+              <Time at={one.revoked_at} />
+            </>
+          ) : one.expires_at ? (
+            <>
+              {ended ? " · ended " : " · ends "}
+              <Time at={one.expires_at} />
+            </>
+          ) : (
+            " · never ends"
+          )}
+        </p>
+      </div>
+      {!gone && (
+        <button type="button" className="danger" onClick={revoke} aria-label={`Revoke ${one.name}`}>
+          Revoke
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key: Key) => void }) {
+  const { here } = useWho();
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const act = async () => {
+    setBusy(true);
+    try {
+      done(await remove("/api/keys/{id}", { path: { id: one.id } }));
+      say(`Revoked: ${one.name}`);
+      close();
+    } catch (failed) {
+      setError(failed);
+      setBusy(false);
+    }
+  };
+  return (
+    <Confirm title={`Revoke ${one.name}?`} yes="Revoke" busy={busy} act={act} close={close}>
+      <p>
+        Whoever comes with this key is refused from now on, and browsers that signed in with it are signed out. This
+        cannot be undone.
+      </p>
+      {here.me?.name.endsWith(one.name) && (
+        <p className="callout">
+          This may be the key that you signed in with. You would have to sign in with another one.
+        </p>
+      )}
+      {error ? <Failure error={error} /> : null}
+    </Confirm>
+  );
+}

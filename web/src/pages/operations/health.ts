@@ -1,0 +1,69 @@
+// What is in the way, in words, and what to do about it: as `retain doctor` says it, from what the server tells of itself.
+import type { Status } from "../../api/index";
+
+export type Finding = { state: "problem" | "warning" | "ok"; what: string; found: string; todo: string };
+export type Seen = {
+  /** What /readyz says is in the way, "" if nothing is; undefined if nobody answered. */
+  trouble: string | undefined;
+  status: Status | undefined;
+  model: string | null;
+  needsKey: boolean;
+};
+
+/** A vector that waits longer than this waits for somebody. */
+export const LONG_LAG = 60;
+const ORDER = { problem: 0, warning: 1, ok: 2 };
+
+/** Everything that was looked at, the worst first. */
+export function findings({ trouble, status, model, needsKey }: Seen): Finding[] {
+  const all: Finding[] = [ready(trouble)];
+  if (status) all.push(...embedding(status));
+  all.push(
+    model === null
+      ? finding(
+          "warning",
+          "Model",
+          "none is set",
+          "Set model (and base_url, api_key): a chat answers from memory alone.",
+        )
+      : finding("ok", "Model", model),
+    needsKey
+      ? finding("ok", "Keys", "whoever comes in needs one")
+      : finding("ok", "Keys", "none: whoever is on this machine comes in", "The first key closes the door."),
+  );
+  return all.sort((one, other) => ORDER[one.state] - ORDER[other.state]);
+}
+
+const finding = (state: Finding["state"], what: string, found: string, todo = ""): Finding => ({
+  state,
+  what,
+  found,
+  todo,
+});
+
+function ready(trouble: string | undefined): Finding {
+  if (trouble === undefined) {
+    return finding(
+      "problem",
+      "Server",
+      "it does not answer",
+      "Look whether it runs: retain serve. Its log says why not.",
+    );
+  }
+  if (trouble) return finding("problem", "Database", trouble, "The server’s log says why; retain doctor looks closer.");
+  return finding("ok", "Database", "it can be reached, and has the schema of this version");
+}
+
+function embedding({ embedder, vectors }: Status): Finding[] {
+  if (embedder.startsWith("cannot be used")) {
+    const todo = "Look at embedder, embedding_base_url and its key; search goes by words meanwhile.";
+    return [finding("problem", "Embedder", embedder, todo)];
+  }
+  const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
+  if (embedder === "none") return [finding("ok", "Embedder", "none: search goes by words alone")];
+  if (!pending) return [finding("ok", "Embedder", `${embedder}; no vector waits`)];
+  const found = `${embedder}; ${pending} vectors wait, the oldest for ${seconds} s`;
+  return seconds > LONG_LAG
+    ? [finding("warning", "Embedder", found, "Nobody makes them: is the server’s background work on? Or: retain work")]
+    : [finding("ok", "Embedder", found)];
+}

@@ -1,0 +1,35 @@
+// Text for a reviewer: what cannot be seen in it is shown by its number, since that is where instructions hide.
+export type Part = { text: string; hidden: boolean };
+
+// The same that the server calls a sign, and every other mark without a shape or a place of its own.
+const HIDDEN = /[\p{Cf}\p{Cc}\u115f\u1160\u2028\u2029\u3164\uffa0]/gu;
+const PLAIN = new Set(["\n", "\t"]);
+
+/** The text in parts, those that nobody would see by their numbers. */
+export function visible(text: string): Part[] {
+  const parts: Part[] = [];
+  let from = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    if (PLAIN.has(found[0])) continue;
+    if (found.index > from) parts.push({ text: text.slice(from, found.index), hidden: false });
+    const number = (found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+    parts.push({ text: `U+${number}`, hidden: true });
+    from = found.index + found[0].length;
+  }
+  if (from < text.length) parts.push({ text: text.slice(from), hidden: false });
+  return parts;
+}
+
+/** What each warning sign means, for who must decide. */
+export const SIGNS: Record<string, string> = {
+  instruction: "It tells the agent how to behave from now on.",
+  order: "It asks to send, run, install, delete or pay something.",
+  authority: "It claims that somebody in charge allowed or wants something.",
+  role: "It looks like the beginning of a system or user message.",
+  placeholder: "It imitates a reference to a stored output.",
+  address: "It has an address of another place in it.",
+  image: "It has an image or a tag in it, which could carry away what was read.",
+  encoded: "It has a long encoded text in it, which nobody can read.",
+  invisible: "It has characters in it that cannot be seen.",
+  secret: "It has something in it that looks like a key or a password.",
+};
