@@ -38,7 +38,7 @@ function Here() {
   const Page = PAGES[(parts[0] ?? "chat") as keyof typeof PAGES];
   return (
     <Shell key={identity(here)}>
-      <Mishap key={path}>
+      <Mishap key={parts[0] === "chat" ? "chat" : path /* a chat stays while one goes from talk to talk */}>
         <Suspense fallback={<Loading />}>{home ? null : Page ? <Page /> : <Nowhere />}</Suspense>
       </Mishap>
       {away && (

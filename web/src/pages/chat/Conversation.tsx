@@ -1,0 +1,150 @@
+// The messages, of any number: only those in sight are in the document, and only those that were seen have been read. It
+// begins at the end and stays there while an answer grows, unless the reader went elsewhere.
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import type { Agent } from "../../api/index";
+import { Icon } from "../../ui/Icon";
+import { Message } from "./Message";
+import { extraRows, type Row } from "./rows";
+import { SummaryMark } from "./Summary";
+import { type Call, calls, dayOf, type Result, results } from "./said";
+import type { Talk } from "./talk";
+import { Said, Spoken, State } from "./Waiting";
+
+const NEAR = 60; // pixels from the end that count as the end
+const LOOK = 40; // a result is not looked for further away from its call
+
+type Shown = { talk: Talk; agents: Map<string, Agent>; at: number; takeBack: (text: string) => void };
+
+export function Conversation({ talk, agents, at, takeBack }: Shown) {
+  const box = useRef<HTMLElement>(null);
+  const stay = useRef(at === 0);
+  const before = useRef(0);
+  const [away, setAway] = useState(false);
+  const first = talk.session?.first_seq ?? 1;
+  const stored = Math.max(0, talk.last - first + 1);
+  const extra = extraRows(talk);
+  const rowAt = (index: number): Row =>
+    index < stored
+      ? { type: "message", key: `message ${first + index}`, seq: first + index }
+      : (extra[index - stored] as Row);
+  const list = useVirtualizer({
+    count: stored + extra.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 110,
+    getItemKey: (index) => rowAt(index).key,
+    overscan: 8,
+  });
+  const seen = list.getVirtualItems();
+  const from = seen[0]?.index ?? 0;
+  const to = seen.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (stored) talk.need(first + from, Math.min(first + to, talk.last));
+  }, [talk, from, to, stored, first]);
+  const height = list.getTotalSize();
+  useLayoutEffect(() => {
+    if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [height, talk.version]);
+  useEffect(() => {
+    if (at < first || at > talk.last) return;
+    stay.current = false;
+    list.scrollToIndex(at - first, { align: "center" });
+  }, [at, stored > 0]);
+  const scrolled = () => {
+    const node = box.current;
+    if (!node) return;
+    const left = node.scrollHeight - node.scrollTop - node.clientHeight;
+    if (left < NEAR) stay.current = true;
+    else if (node.scrollTop < before.current - 1) stay.current = false;
+    before.current = node.scrollTop;
+    setAway(left > 4 * NEAR && !stay.current);
+  };
+  const toEnd = () => {
+    stay.current = true;
+    list.scrollToIndex(stored + extra.length - 1, { align: "end" });
+    setAway(false);
+  };
+  return (
+    <div className="conversation">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <section ref={box} className="messages" onScroll={scrolled} tabIndex={0} aria-label="Messages">
+        <ol style={{ height }}>
+          {seen.map((row) => (
+            <li
+              key={row.key}
+              className="row"
+              ref={list.measureElement}
+              data-index={row.index}
+              aria-setsize={stored + extra.length}
+              aria-posinset={row.index + 1}
+              style={{ transform: `translateY(${row.start}px)` }}
+            >
+              <div className="column">{shown(rowAt(row.index), talk, agents, at, takeBack)}</div>
+            </li>
+          ))}
+        </ol>
+      </section>
+      {away && (
+        <button type="button" className="newest" onClick={toEnd}>
+          <Icon name="down" /> Newest
+        </button>
+      )}
+    </div>
+  );
+}
+
+function shown(
+  row: Row,
+  talk: Talk,
+  agents: Map<string, Agent>,
+  at: number,
+  takeBack: (text: string) => void,
+): ReactNode {
+  if (row.type === "said") return <Said sent={row.sent} />;
+  if (row.type === "voice") return <Spoken voice={row.voice} agent={agents.get(row.voice.agent)} />;
+  if (row.type === "state") return <State row={row} talk={talk} takeBack={takeBack} />;
+  const message = talk.messages.get(row.seq);
+  const summarized = talk.session?.summarizedCount === row.seq;
+  if (!message) return <p className="unread" aria-hidden="true" />;
+  const previous = talk.messages.get(row.seq - 1);
+  const day = dayOf(message.created_at);
+  const newDay = row.seq === talk.session?.first_seq || (previous && dayOf(previous.created_at) !== day);
+  return (
+    <>
+      {newDay && <p className="day">{day}</p>}
+      {!belongs(talk, row.seq) && (
+        <Message
+          message={message}
+          agent={agents.get(message.author ?? talk.session?.agent ?? "")}
+          results={(call) => resultOf(talk, row.seq, call)}
+          marked={at === row.seq}
+        />
+      )}
+      {summarized && <SummaryMark talk={talk} />}
+    </>
+  );
+}
+
+/** What a tool answered to a call of a message. */
+function resultOf(talk: Talk, seq: number, call: Call): Result | undefined {
+  for (let next = seq + 1; next <= Math.min(seq + LOOK, talk.last); next++) {
+    const message = talk.messages.get(next);
+    if (!message) continue;
+    const found = results(message).find((result) => result.id === call.id);
+    if (found) return found;
+    if (message.role === "assistant" && calls(message).some((other) => other.id === call.id)) return undefined;
+  }
+  return undefined;
+}
+
+/** Whether a message is a tool's answer that is shown with its call. */
+function belongs(talk: Talk, seq: number): boolean {
+  const message = talk.messages.get(seq);
+  if (message?.role !== "tool") return false;
+  const ids = results(message).map((result) => result.id);
+  for (let before = seq - 1; before >= Math.max(1, seq - LOOK); before--) {
+    const found = talk.messages.get(before);
+    if (found && calls(found).some((call) => ids.includes(call.id))) return true;
+  }
+  return false;
+}

@@ -1,0 +1,121 @@
+// The head of a conversation: with whom it is, and what can be done with it.
+import { useState } from "react";
+import { told } from "../../api/client";
+import type { Agent } from "../../api/index";
+import { go, to } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Dialog } from "../../ui/Dialog";
+import { Icon } from "../../ui/Icon";
+import { say } from "../../ui/toast";
+import { Avatar } from "./Avatar";
+import { Summaries, summarize } from "./Summary";
+import type { Talk } from "./talk";
+
+type Shown = {
+  talk: Talk | null;
+  agent: string;
+  who: string[];
+  agents: Map<string, Agent>;
+  showSessions: (() => void) | undefined;
+  begin: (agents: string[]) => void;
+};
+
+export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
+  const { may } = useWho();
+  const [choosing, setChoosing] = useState(false);
+  const [folding, setFolding] = useState(false);
+  const [summaries, setSummaries] = useState(false);
+  const names = [...new Set([agent, "assistant", ...agents.keys()])].sort((a, b) => a.localeCompare(b));
+  const choose = (name: string) => {
+    if (name === "+agent") go("/agents/new");
+    else if (name === "+group") setChoosing(true);
+    else go(to(["chat", name]));
+  };
+  const fold = async (talk: Talk) => {
+    setFolding(true);
+    try {
+      await summarize(talk);
+    } catch (error) {
+      say(told(error));
+    } finally {
+      setFolding(false);
+    }
+  };
+  const covered = (talk?.session?.summarizedCount ?? 0) > 0;
+  return (
+    <header className="head">
+      {showSessions && (
+        <button type="button" className="icon" aria-label="Conversations" onClick={showSessions}>
+          <Icon name="menu" />
+        </button>
+      )}
+      {who.map((name) => (
+        <Avatar key={name} name={name} agent={agents.get(name)} />
+      ))}
+      <h1>{talk?.session?.label || who.join(", ")}</h1>
+      <select aria-label="Agent" value={agent} onChange={(event) => choose(event.target.value)}>
+        {names.map((name) => (
+          <option key={name} value={name}>
+            {[agents.get(name)?.icon, name].filter(Boolean).join(" ")}
+          </option>
+        ))}
+        {agents.size > 1 && may("write") && <option value="+group">A group…</option>}
+        {may("write") && <option value="+agent">New agent…</option>}
+      </select>
+      {talk && covered && (
+        <button type="button" onClick={() => setSummaries(true)}>
+          Summary
+        </button>
+      )}
+      {talk && may("write") && (talk.session?.count ?? 0) > 4 && (
+        <button type="button" onClick={() => fold(talk)} disabled={folding}>
+          {folding ? "Summarising…" : "Summarise now"}
+        </button>
+      )}
+      {talk && summaries && <Summaries talk={talk} close={() => setSummaries(false)} />}
+      {choosing && <Group names={names} agents={agents} begin={begin} close={() => setChoosing(false)} />}
+    </header>
+  );
+}
+
+type Choice = { names: string[]; agents: Map<string, Agent>; begin: (agents: string[]) => void; close: () => void };
+
+/** Choose several agents: each answers in turn, in this order, and hears those before it. */
+function Group({ names, agents, begin, close }: Choice) {
+  const [chosen, setChosen] = useState<string[]>([]);
+  const toggle = (name: string) =>
+    setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
+  return (
+    <Dialog title="A group conversation" close={close}>
+      <p>Each agent answers in turn and hears those before it. Their private memories stay their own.</p>
+      <fieldset className="group">
+        <legend>Who takes part</legend>
+        {names.map((name) => (
+          <label key={name} className="check">
+            <input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} />
+            <Avatar name={name} agent={agents.get(name)} /> {name}
+            {chosen.includes(name) && <span className="quiet">answers {ordinal(chosen.indexOf(name))}</span>}
+          </label>
+        ))}
+      </fieldset>
+      <footer className="actions">
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          className="primary"
+          disabled={chosen.length < 2 || chosen.length > 16}
+          onClick={() => {
+            begin(chosen);
+            close();
+          }}
+        >
+          Begin
+        </button>
+      </footer>
+    </Dialog>
+  );
+}
+
+const ordinal = (place: number) => ["first", "second", "third"][place] ?? `${place + 1}th`;

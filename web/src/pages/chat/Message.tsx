@@ -1,0 +1,99 @@
+// A message as people read it: who says it, the words, the pictures, the tools it used; when, what it cost, and why.
+import { memo, type ReactNode, useState } from "react";
+import type { Agent, Message as Stored } from "../../api/index";
+import { to } from "../../app/route";
+import { withRefs } from "../../refs/RefText";
+import { Link } from "../../ui/Link";
+import { Markdown } from "../../ui/Markdown";
+import { count, moment } from "../../ui/time";
+import { say } from "../../ui/toast";
+import { Avatar } from "./Avatar";
+import { Pictures } from "./Pictures";
+import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./said";
+import { ToolCall } from "./ToolCall";
+
+type Shown = {
+  message: Stored;
+  agent: Agent | undefined;
+  /** What the tools that it calls have answered. */
+  results: (call: Call) => Result | undefined;
+  marked: boolean;
+};
+
+export const Message = memo(function Message({ message, agent, results, marked }: Shown) {
+  const text = words(message);
+  const mine = message.role === "user";
+  const name = mine ? "You" : message.role === "system" ? "System" : (message.author ?? agent?.name ?? "Agent");
+  const called = calls(message);
+  return (
+    <Bubble mine={mine} name={name} agent={agent} marked={marked}>
+      {text && <Markdown text={text} inline={withRefs} />}
+      <Pictures of={pictures(message)} />
+      {called.map((call, place) => (
+        <ToolCall key={call.id || place} call={call} result={results(call)} />
+      ))}
+      <Foot message={message} text={text} />
+    </Bubble>
+  );
+});
+
+type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; children: ReactNode };
+
+/** What stands around what somebody says. */
+export function Bubble({ mine, name, agent, marked = false, children }: Around) {
+  return (
+    <article className={`said ${mine ? "mine" : "theirs"}${marked ? " marked" : ""}`} aria-label={`${name} said`}>
+      {!mine && (
+        <h2 className="speaker">
+          <Avatar name={name} agent={agent} /> {name}
+        </h2>
+      )}
+      {children}
+    </article>
+  );
+}
+
+function Foot({ message, text }: { message: Stored; text: string }) {
+  const [more, setMore] = useState(false);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => say("Copied."),
+      () => say("This browser does not let the page copy. Select the text instead."),
+    );
+  return (
+    <footer className="foot">
+      <time dateTime={message.created_at} title={moment(message.created_at)}>
+        {clockOf(message.created_at)}
+      </time>
+      {isAnswer(message) && (
+        <Link className="act" href={to(["why"], { session: message.session, seq: String(message.seq) })}>
+          Why
+        </Link>
+      )}
+      {text && (
+        <button type="button" className="link act" onClick={copy}>
+          Copy
+        </button>
+      )}
+      {message.role === "assistant" && (
+        <button type="button" className="link act" aria-expanded={more} onClick={() => setMore(!more)}>
+          {more ? "Less" : "Cost"}
+        </button>
+      )}
+      {more && <Cost message={message} />}
+    </footer>
+  );
+}
+
+function Cost({ message }: { message: Stored }) {
+  const spent = message.tokens_in !== null || message.tokens_out !== null;
+  return (
+    <span>
+      {spent
+        ? `${count(message.tokens_in ?? 0)} tokens in, ${count(message.tokens_out ?? 0)} out`
+        : `about ${count(message.tokens)} tokens`}
+      {message.cost !== null && `, $${message.cost.toPrecision(2)}`}
+      {(message.content as { cut?: boolean }).cut && ", cut off by the model’s limit"}
+    </span>
+  );
+}

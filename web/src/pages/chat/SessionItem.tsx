@@ -1,0 +1,130 @@
+// One conversation in the list: its name, which can be changed in place, with whom, when, and how long it is.
+import { type FormEvent, useState } from "react";
+import { get, patch, told } from "../../api/client";
+import type { ChatSession } from "../../api/index";
+import { useLoad } from "../../api/load";
+import { to } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Icon } from "../../ui/Icon";
+import { Link } from "../../ui/Link";
+import { count, Time } from "../../ui/time";
+import { words } from "./said";
+
+type Shown = {
+  session: ChatSession;
+  here: boolean;
+  open: () => void;
+  remove: (() => void) | undefined;
+  renamed: (session: ChatSession) => void;
+};
+
+export function SessionItem({ session, here, open, remove, renamed }: Shown) {
+  const { may } = useWho();
+  const [naming, setNaming] = useState(false);
+  const title = useTitle(session);
+  if (naming) return <Naming session={session} title={title} renamed={renamed} close={() => setNaming(false)} />;
+  return (
+    <li className={here ? "here" : undefined}>
+      <Link
+        className="sessions-link"
+        href={to(["chat", session.agent, session.id])}
+        aria-current={here ? "true" : undefined}
+        onClick={(event) => {
+          if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+          event.preventDefault();
+          open();
+        }}
+      >
+        <span className="title">{title}</span>
+        <span className="quiet">
+          {whoOf(session).join(", ")} · <Time at={session.updated_at} /> · {count(session.count)}
+          <span className="visually-hidden"> messages</span>
+        </span>
+      </Link>
+      {may("write") && (
+        <button type="button" className="icon" aria-label={`Rename ${title}`} onClick={() => setNaming(true)}>
+          <Icon name="edit" />
+        </button>
+      )}
+      {remove && (
+        <button type="button" className="icon" aria-label={`Delete ${title}`} onClick={remove}>
+          <Icon name="remove" />
+        </button>
+      )}
+    </li>
+  );
+}
+
+/** The agents of a conversation: its own, or those of a group. */
+export function whoOf(session: Pick<ChatSession, "agent" | "attributes">): string[] {
+  const agents = session.attributes.agents;
+  const names = Array.isArray(agents) ? agents.filter((name): name is string => typeof name === "string") : [];
+  return names.length > 1 ? names : [session.agent];
+}
+
+/** What a conversation is called: its label, else how it began. */
+function useTitle(session: ChatSession): string {
+  const begun = session.count > 0 && !session.label;
+  const first = useLoad(async () => (begun ? firstWords(session) : ""), [session.id, begun]);
+  return session.label || first.data || (session.count ? "…" : "New conversation");
+}
+
+const beginnings = new Map<string, Promise<string>>();
+
+/** How a conversation began, asked once: it does not change. */
+function firstWords(session: ChatSession): Promise<string> {
+  const known = beginnings.get(session.id);
+  if (known) return known;
+  const query = { user: session.user, last: 3, before: session.first_seq + 3 };
+  const asked = get("/api/messages/{session}/window", { path: { session: session.id }, query }).then((messages) => {
+    const said = messages.find((message) => message.role === "user") ?? messages[0];
+    const text = said ? words(said).replace(/\s+/g, " ").trim() : "";
+    return text ? (text.length > 60 ? `${text.slice(0, 60)}…` : text) : "Untitled";
+  });
+  asked.catch(() => beginnings.delete(session.id));
+  beginnings.set(session.id, asked);
+  return asked;
+}
+
+type Named = { session: ChatSession; title: string; renamed: (session: ChatSession) => void; close: () => void };
+
+function Naming({ session, title, renamed, close }: Named) {
+  const { user } = useWho();
+  const [label, setLabel] = useState(session.label || title);
+  const [wrong, setWrong] = useState("");
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    try {
+      const path = { id: session.id };
+      renamed(await patch("/api/chat/sessions/{id}", { path, query: { user }, body: { label: label.trim() } }));
+      close();
+    } catch (error) {
+      setWrong(told(error));
+    }
+  };
+  return (
+    <li>
+      <form className="naming" onSubmit={submit}>
+        <input
+          value={label}
+          aria-label="Name of the conversation"
+          autoFocus
+          maxLength={200}
+          onChange={(event) => setLabel(event.target.value)}
+          onKeyDown={(event) => event.key === "Escape" && close()}
+        />
+        <button type="submit" className="icon" aria-label="Save the name">
+          <Icon name="check" />
+        </button>
+        <button type="button" className="icon" aria-label="Cancel" onClick={close}>
+          <Icon name="close" />
+        </button>
+        {wrong && (
+          <p className="wrong" role="alert">
+            {wrong}
+          </p>
+        )}
+      </form>
+    </li>
+  );
+}

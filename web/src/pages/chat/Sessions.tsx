@@ -1,0 +1,159 @@
+// The conversations one has had: found by their name and by what was said in them, renamed, gone back to, deleted.
+import { useEffect, useState } from "react";
+import { get, post, remove } from "../../api/client";
+import type { ChatSession } from "../../api/index";
+import { useLoad, usePages } from "../../api/load";
+import { go, to } from "../../app/route";
+import { useWho } from "../../app/who";
+import { Confirm } from "../../ui/Dialog";
+import { Icon } from "../../ui/Icon";
+import { Link } from "../../ui/Link";
+import { Failure, Loading } from "../../ui/states";
+import { Time } from "../../ui/time";
+import { say } from "../../ui/toast";
+import { SessionItem } from "./SessionItem";
+import { remember } from "./session";
+
+type Shown = {
+  /** The conversation that is shown, and how many messages it has: when it grows, the list is read again. */
+  current: string | null;
+  grown: string;
+  agent: string;
+  begin: () => void;
+  /** Something was chosen. */
+  chosen: () => void;
+  removed: (id: string) => void;
+};
+
+export function Sessions({ current, grown, agent, begin, chosen, removed }: Shown) {
+  const { user, may } = useWho();
+  const [typed, setTyped] = useState("");
+  const [search, setSearch] = useState("");
+  const [gone, setGone] = useState<ChatSession | null>(null);
+  const [failed, setFailed] = useState<unknown>();
+  useEffect(() => {
+    const timer = setTimeout(() => setSearch(typed.trim()), 250);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const pages = usePages(
+    (after, signal) =>
+      get("/api/chat/sessions", { query: { user, search: search || undefined, after, limit: 30 }, signal }),
+    [user, search, grown],
+  );
+  const open = async (session: ChatSession) => {
+    setFailed(undefined);
+    try {
+      if (may("write")) await post("/api/chat/sessions", { body: { user, session_id: session.id } });
+      remember(user, session.agent, session.id);
+      go(to(["chat", session.agent, session.id]));
+      chosen();
+    } catch (error) {
+      setFailed(error);
+    }
+  };
+  const drop = async (session: ChatSession) => {
+    setGone(null);
+    try {
+      await remove("/api/sessions/{id}", { path: { id: session.id }, query: { user } });
+      pages.edit((items) => items.filter((one) => one.id !== session.id));
+      say("The conversation is deleted.");
+      removed(session.id);
+    } catch (error) {
+      setFailed(error);
+    }
+  };
+  const shown = pages.items.filter((session) => session.count > 0 || session.id === current);
+  return (
+    <section className="sessions" aria-label="Conversations">
+      <div className="sessions-head">
+        {may("write") && (
+          <button type="button" onClick={begin} title="Alt+N">
+            <Icon name="plus" /> New conversation
+          </button>
+        )}
+        <input
+          type="search"
+          value={typed}
+          placeholder="Search conversations"
+          aria-label="Search conversations"
+          onChange={(event) => setTyped(event.target.value)}
+        />
+      </div>
+      {!!failed && <Failure error={failed} />}
+      <div className="sessions-all">
+        {search && <h2>By name</h2>}
+        <ul aria-label={search ? "Found by name" : "Conversations"}>
+          {shown.map((session) => (
+            <SessionItem
+              key={session.id}
+              session={session}
+              here={session.id === current}
+              open={() => open(session)}
+              remove={may("delete") ? () => setGone(session) : undefined}
+              renamed={(next) => pages.edit((items) => items.map((one) => (one.id === next.id ? next : one)))}
+            />
+          ))}
+        </ul>
+        {pages.loading && !shown.length && <Loading />}
+        {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
+        {!pages.loading && !pages.error && !shown.length && (
+          <p className="quiet none">
+            {search ? "No conversation has this name." : "Conversations appear here once something was said."}
+          </p>
+        )}
+        {pages.hasMore && (
+          <button type="button" className="plain" onClick={pages.more} disabled={pages.loading}>
+            More
+          </button>
+        )}
+        {search && <Spoken search={search} agent={agent} chosen={chosen} />}
+      </div>
+      {gone && (
+        <Confirm title="Delete this conversation?" yes="Delete" act={() => drop(gone)} close={() => setGone(null)}>
+          <p>
+            “{gone.label || "Untitled"}” with {gone.agent} and all that was said in it will be gone, also the stored
+            outputs that belong to it. What the agent remembers elsewhere stays.
+          </p>
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+/** What was said about something, in any conversation. */
+function Spoken({ search, agent, chosen }: { search: string; agent: string; chosen: () => void }) {
+  const { user } = useWho();
+  const found = useLoad(
+    (signal) =>
+      post("/api/search", {
+        query: { user },
+        body: { query: search, kinds: ["messages"], limit: 20, least: 0 },
+        signal,
+      }),
+    [search, user],
+  );
+  return (
+    <>
+      <h2>By what was said</h2>
+      {found.loading && !found.data && <Loading />}
+      {!!found.error && <Failure error={found.error} retry={found.reload} />}
+      {found.data?.hits.length === 0 && <p className="quiet none">Nothing like this was said.</p>}
+      <ul aria-label="Found by what was said">
+        {found.data?.hits.map((hit) => (
+          <li key={`${hit.session} ${hit.seq}`}>
+            <Link
+              className="sessions-link"
+              href={to(["chat", agent, hit.session ?? hit.id], { at: String(hit.seq) })}
+              onClick={chosen}
+            >
+              <span className="excerpt">{hit.text.slice(0, 160)}</span>
+              <span className="quiet">
+                {hit.role === "user" ? "You" : hit.author || "Agent"}, <Time at={hit.at} />
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,116 @@
+// Where the summary of a conversation ends (S6): a line that opens the summary, and from it the messages that it covers.
+import { useState } from "react";
+import { get, post } from "../../api/client";
+import type { Summary } from "../../api/index";
+import { usePages } from "../../api/load";
+import { withRefs } from "../../refs/RefText";
+import { Dialog } from "../../ui/Dialog";
+import { Markdown } from "../../ui/Markdown";
+import { Failure, Loading } from "../../ui/states";
+import { count, Time } from "../../ui/time";
+import { say } from "../../ui/toast";
+import { words } from "./said";
+import type { Talk } from "./talk";
+
+export function SummaryMark({ talk }: { talk: Talk }) {
+  const [open, setOpen] = useState(false);
+  const covered = talk.session?.summarizedCount ?? 0;
+  return (
+    <div className="summary-mark">
+      <button type="button" className="chip accent" onClick={() => setOpen(true)}>
+        Summarised up to here, {count(covered)} messages
+      </button>
+      {open && <Summaries talk={talk} close={() => setOpen(false)} />}
+    </div>
+  );
+}
+
+/** The summaries of a conversation, the newest first. */
+export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
+  const path = { session: talk.id };
+  const pages = usePages(
+    (after, signal) =>
+      get("/api/summaries/{session}/all", { path, query: { user: talk.user, after, limit: 20 }, signal }),
+    [talk],
+  );
+  return (
+    <Dialog title="What the summary says" close={close} wide>
+      <p className="quiet">
+        The agent is given this text in place of the messages that it covers. The messages themselves stay as they were.
+      </p>
+      {pages.items.map((summary, place) => (
+        <One key={summary.number} summary={summary} talk={talk} open={place === 0} />
+      ))}
+      {pages.loading && <Loading />}
+      {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
+      {!pages.loading && !pages.error && pages.items.length === 0 && <p>Nothing has been summarised yet.</p>}
+      {pages.hasMore && (
+        <button type="button" onClick={pages.more}>
+          Earlier summaries
+        </button>
+      )}
+    </Dialog>
+  );
+}
+
+function One({ summary, talk, open }: { summary: Summary; talk: Talk; open: boolean }) {
+  const [expanded, setExpanded] = useState(false);
+  return (
+    <details className="card" open={open}>
+      <summary>
+        Messages {count(summary.covers_from)} to {count(summary.covers_to)} added
+        {summary.created_at && (
+          <>
+            , <Time at={summary.created_at} />
+          </>
+        )}
+        , by {summary.model || "no model"}
+      </summary>
+      <Markdown text={summary.text} inline={withRefs} />
+      <button type="button" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
+        {expanded ? "Hide its messages" : "Show its messages"}
+      </button>
+      {expanded && <Covered number={summary.number} talk={talk} />}
+    </details>
+  );
+}
+
+function Covered({ number, talk }: { number: number; talk: Talk }) {
+  const path = { session: talk.id };
+  const pages = usePages(
+    (after, signal) =>
+      get("/api/summaries/{session}/messages", { path, query: { user: talk.user, number, after, limit: 50 }, signal }),
+    [talk, number],
+  );
+  return (
+    <>
+      <ol className="covered" aria-label="Messages that the summary covers">
+        {pages.items.map((message) => (
+          <li key={message.seq}>
+            <b>{message.role === "user" ? "You" : (message.author ?? message.role)}</b>
+            <Markdown text={words(message) || "(a tool)"} inline={withRefs} />
+          </li>
+        ))}
+      </ol>
+      {pages.loading && <Loading />}
+      {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
+      {pages.hasMore && (
+        <button type="button" onClick={pages.more}>
+          More
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Summarise now, whether or not it is time. */
+export async function summarize(talk: Talk): Promise<void> {
+  const before = talk.session?.summarizedCount ?? 0;
+  const made = await post("/api/summaries/{session}/fold", {
+    path: { session: talk.id },
+    query: { user: talk.user },
+    body: { force: true },
+  });
+  await talk.refresh();
+  say(made.covers_to > before ? `Summarised up to message ${made.covers_to}.` : "There was nothing more to summarise.");
+}

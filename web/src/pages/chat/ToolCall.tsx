@@ -1,0 +1,41 @@
+// A tool that an agent used: one line that opens to what was asked and what came back.
+import { withRefs } from "../../refs/RefText";
+import { Icon } from "../../ui/Icon";
+
+type Shown = {
+  call: { name: string; arguments: string };
+  result: { ok?: boolean; text: string } | undefined;
+  running?: boolean;
+};
+
+export function ToolCall({ call, result, running = false }: Shown) {
+  const failed = result?.ok === false;
+  return (
+    <details className="tool">
+      <summary>
+        <Icon name="tool" /> <span className="name">{call.name}</span>
+        <span className={failed ? "chip bad" : "chip"}>
+          {result ? (failed ? "failed" : "done") : running ? "running…" : "no result"}
+        </span>
+      </summary>
+      <h3>Asked</h3>
+      <pre>{pretty(call.arguments) || "nothing"}</pre>
+      {result && (
+        <>
+          <h3>Answered</h3>
+          <pre>{withRefs(pretty(result.text))}</pre>
+        </>
+      )}
+    </details>
+  );
+}
+
+/** JSON with its lines, anything else as it is. */
+function pretty(text: string): string {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,109 @@
+// What has been said and is not stored yet, the answer as it is written, and what became of it where none came.
+import type { Agent } from "../../api/index";
+import { withRefs } from "../../refs/RefText";
+import { Markdown } from "../../ui/Markdown";
+import { paragraphs, type Voice } from "./live";
+import { Bubble } from "./Message";
+import type { Sent } from "./outbox";
+import type { Row } from "./rows";
+import { ToolCall } from "./ToolCall";
+import type { Talk } from "./talk";
+
+export function Said({ sent }: { sent: Sent }) {
+  return (
+    <Bubble mine name="You">
+      {sent.text && <Markdown text={sent.text} inline={withRefs} />}
+      {sent.images.length > 0 && (
+        <div className="pictures">
+          {sent.images.map((image) => (
+            <img key={image.slice(-80)} src={image} alt="Attached to this message" />
+          ))}
+        </div>
+      )}
+    </Bubble>
+  );
+}
+
+export function Spoken({ voice, agent }: { voice: Voice; agent: Agent | undefined }) {
+  return (
+    <Bubble mine={false} name={voice.agent || "Agent"} agent={agent}>
+      {voice.blocks.map((block, place) =>
+        block.type === "tool" ? (
+          <ToolCall
+            key={block.id || place}
+            call={block}
+            result={block.ok === undefined ? undefined : { ok: block.ok, text: block.short ?? "" }}
+            running={!voice.done}
+          />
+        ) : (
+          <div className="growing" key={place}>
+            {paragraphs(block.text).map((text, number) => (
+              <Markdown key={number} text={text} inline={withRefs} />
+            ))}
+          </div>
+        ),
+      )}
+      {voice.error && <p className="wrong">{voice.error}</p>}
+    </Bubble>
+  );
+}
+
+type Shown = { row: Row & { type: "state" }; talk: Talk; takeBack: (text: string) => void };
+
+export function State({ row: { sent, live, kept }, talk, takeBack }: Shown) {
+  if (live?.over && sent.state === "sending") return null; // it is being read back
+  if (sent.state === "sending") {
+    const trying = talk.trying.has(sent.key);
+    const begun = live?.voices.some((voice) => voice.blocks.length > 0 && !voice.done);
+    const words = trying
+      ? "The connection was lost. Trying again…"
+      : live?.waiting
+        ? `Waiting for ${live.waiting === 1 ? "another answer" : `${live.waiting} other answers`} in this conversation…`
+        : live?.kept
+          ? "Thinking…"
+          : "Sending…";
+    return (
+      <p className={trying ? "state trying" : "state"} role="status">
+        {begun && !trying ? <span className="visually-hidden">Answering…</span> : <span>{words}</span>}
+        <i aria-hidden="true" />
+      </p>
+    );
+  }
+  const missing = kept ? "The server has your message, but the answer is missing." : "Not sent.";
+  const again = (
+    <button type="button" onClick={() => talk.retry(sent.key)}>
+      {sent.state === "stopped" ? "Listen again" : "Try again"}
+    </button>
+  );
+  if (sent.state === "stopped") {
+    return (
+      <div className="state card" role="status">
+        <p>You stopped listening. The answer is still being written and saved; it will appear here.</p>
+        {again}
+      </div>
+    );
+  }
+  const back = () => {
+    takeBack(sent.text);
+    talk.forget(sent.key);
+  };
+  return (
+    <div className="state failure" role="alert">
+      <p>
+        <b>{missing}</b> {sent.why}
+      </p>
+      <div className="toolbar">
+        {again}
+        {kept ? (
+          <button type="button" className="plain" onClick={() => talk.forget(sent.key)}>
+            Leave it
+          </button>
+        ) : (
+          <button type="button" className="plain" onClick={back}>
+            Take it back
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}

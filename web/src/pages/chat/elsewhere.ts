@@ -1,0 +1,49 @@
+// What happens in other windows and on other devices: what is said there appears here, and where they go on with another
+// conversation, this window says so. It never follows by itself where something was said or is being written.
+import { useEffect, useState } from "react";
+import { get } from "../../api/client";
+import { elsewhere, nameOf } from "./session";
+import type { Talk } from "./talk";
+
+const SECONDS = 10;
+
+/** `settled`: this window shows the conversation that is the active one, rather than one that it was sent to. */
+export function useElsewhere(talk: Talk, settled: boolean, text: string, follow: () => void) {
+  const [other, setOther] = useState<string | null>(null);
+  const agent = talk.session?.agent;
+  useEffect(() => {
+    if (!agent) return;
+    const look = (active: string | null) => {
+      const unsaid = text.trim() !== "" || talk.sent.length > 0;
+      const what = elsewhere(talk.id, active, { count: talk.session?.count ?? 0, unsaid });
+      if (what === "follow" && settled) follow();
+      else setOther(what === "stay" ? null : active);
+    };
+    const stored = (event: StorageEvent) => {
+      if (event.key === nameOf(talk.user, agent) && event.newValue) look(event.newValue);
+    };
+    const came = async () => {
+      if (document.hidden) return;
+      if (!talk.busy) talk.refresh().catch(() => {});
+      if (!settled) return;
+      const query = { user: talk.user, agent };
+      get("/api/sessions/active", { query }).then(
+        (active) => look(active.id),
+        () => {}, // the conversation says itself that the server is away
+      );
+    };
+    const timer = setInterval(() => {
+      if (!document.hidden && !talk.busy) talk.refresh().catch(() => {});
+    }, SECONDS * 1000);
+    window.addEventListener("storage", stored);
+    window.addEventListener("focus", came);
+    document.addEventListener("visibilitychange", came);
+    return () => {
+      clearInterval(timer);
+      window.removeEventListener("storage", stored);
+      window.removeEventListener("focus", came);
+      document.removeEventListener("visibilitychange", came);
+    };
+  }, [talk, agent, settled, text, follow]);
+  return { other, dismiss: () => setOther(null) };
+}

@@ -1,0 +1,43 @@
+// Images that are to be sent: what they are is told by their first bytes, and each has a bound.
+export const MOST = 8;
+const MOST_BYTES = 8 << 20;
+export const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp";
+
+/** What an image is by its first bytes, as the server tells it; '' for anything else. */
+export function mediaOf(data: Uint8Array): string {
+  const text = String.fromCharCode(...data.subarray(0, 12));
+  if (text.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
+  if (text.startsWith("\xff\xd8\xff")) return "image/jpeg";
+  if (/^GIF8[79]a/.test(text)) return "image/gif";
+  return /^RIFF.{4}WEBP/s.test(text) ? "image/webp" : "";
+}
+
+/** Files as data URLs, beside those that are there; and what is wrong with those that cannot be sent. */
+export async function taken(
+  files: readonly File[],
+  there: readonly string[],
+): Promise<{ images: string[]; wrong: string }> {
+  const images = [...there];
+  let wrong = "";
+  for (const file of files) {
+    const name = file.name || "This";
+    if (file.size > MOST_BYTES) wrong = `${name} is larger than 8 MiB.`;
+    else if (!mediaOf(new Uint8Array(await file.slice(0, 12).arrayBuffer())))
+      wrong = `${name} is no PNG, JPEG, GIF or WebP image.`;
+    else if (images.length >= MOST) wrong = `At most ${MOST} images go with one message.`;
+    else {
+      const image = await dataUrl(file);
+      if (!images.includes(image)) images.push(image);
+    }
+  }
+  return { images, wrong };
+}
+
+function dataUrl(file: File): Promise<string> {
+  return new Promise((done, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => done(String(reader.result));
+    reader.onerror = () => fail(reader.error);
+    reader.readAsDataURL(file);
+  });
+}

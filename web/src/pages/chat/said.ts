@@ -1,0 +1,77 @@
+// What a stored message says, in the shapes that are common for it: words, images, calls of tools and their results.
+import type { Message } from "../../api/index";
+
+export type Call = { id: string; name: string; arguments: string };
+export type Result = { id: string; text: string; ok: boolean };
+export type Picture = { key: string; media: string };
+type Part = Record<string, unknown>;
+
+const parts = (message: Message): Part[] => {
+  const found = (message.content as Part).parts;
+  return Array.isArray(found) ? found.filter((part): part is Part => typeof part === "object" && part !== null) : [];
+};
+const isCall = (part: Part) => /^(tool[_-]calls?|tool_use|function_call)$/.test(String(part.type));
+const isResult = (part: Part) => /^(tool[_-]result|tool[_-]return|function_call_output)$/.test(String(part.type));
+const isPicture = (part: Part) => part.type === "reference" && String(part.media_type).startsWith("image/");
+
+/** The words of a message; those of its parts that its text does not repeat. */
+export function words(message: Message): string {
+  const text = (message.content as Part).text;
+  const said = typeof text === "string" && text ? [text] : [];
+  for (const part of parts(message)) {
+    if (isCall(part) || isResult(part) || isPicture(part)) continue;
+    if (typeof part.text === "string" && part.text && !said.some((one) => one.includes(part.text as string)))
+      said.push(part.text);
+  }
+  return said.join("\n\n");
+}
+
+/** The images of a message, which are kept as references. */
+export const pictures = (message: Message): Picture[] =>
+  parts(message)
+    .filter(isPicture)
+    .map((part) => ({ key: String(part.key), media: String(part.media_type) }));
+
+/** The tools that a message asks for. */
+export function calls(message: Message): Call[] {
+  if (message.role !== "assistant") return [];
+  const listed = (message.content as Part).tool_calls;
+  const found = [...parts(message).filter(isCall), ...(Array.isArray(listed) ? (listed as Part[]) : [])];
+  return found.map((call) => {
+    const inner = (typeof call.function === "object" && call.function ? call.function : call) as Part;
+    const given = inner.arguments ?? inner.input ?? inner.args ?? "";
+    const id = call.id ?? call.tool_call_id ?? call.call_id ?? "";
+    return {
+      id: String(id),
+      name: String(inner.name ?? call.tool_name ?? "a tool"),
+      arguments: typeof given === "string" ? given : JSON.stringify(given),
+    };
+  });
+}
+
+/** What tools answered in a message. */
+export function results(message: Message): Result[] {
+  const found = parts(message).filter(isResult);
+  if (!found.length && message.role === "tool") found.push(message.content as Part);
+  return found.map((part) => {
+    const output = part.text ?? part.content ?? part.output ?? part.result ?? "";
+    const text = typeof output === "string" ? output : JSON.stringify(output);
+    const id = part.tool_call_id ?? part.tool_use_id ?? part.call_id ?? part.id ?? "";
+    return { id: String(id), text, ok: !/^\s*\{\s*"error"/.test(text) };
+  });
+}
+
+/** Whether a message is an agent's last word of a turn: it asks for no more tools. */
+export const isAnswer = (message: Message) => message.role === "assistant" && calls(message).length === 0;
+
+/** The day of a moment, as people call it. */
+export function dayOf(at: string, now = new Date()): string {
+  const day = new Date(at);
+  const days = Math.round((midnight(now) - midnight(day)) / 86_400_000);
+  if (days === 0) return "Today";
+  if (days === 1) return "Yesterday";
+  const year = day.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return day.toLocaleDateString("en-GB", { weekday: "long", day: "numeric", month: "long", year });
+}
+const midnight = (day: Date) => new Date(day.getFullYear(), day.getMonth(), day.getDate()).getTime();
+export const clockOf = (at: string) => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
