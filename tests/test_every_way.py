@@ -157,6 +157,7 @@ STORY = (
     step("interactions_add", route="chat", model="gpt-5-mini", latency_ms=812.5, tokens_in=9, parameters={"t": 0.5}),
     step("interactions_list", model="gpt-5-mini"),
     step("interactions_totals", by="model"),
+    step("interactions_totals", by="day", split="model", route="chat"),
     step("search", query="where do we go", limit=3),
     step("context", session="a/trip", message="What now?", budget=2000),
     step("save_turn", "turn", session="a/trip", messages=SAID[:2], usage={"model": "m", "tokens_in": 3}, key="t"),

@@ -92,6 +92,7 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.interactions.totals("day"),
         lambda me: me.interactions.totals("model"),
         lambda me: me.interactions.totals("route"),
+        lambda me: me.interactions.totals("hour", split="agent"),
     ],
 }
 WRITES: dict[str, list[Verb]] = {

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from retain.canonical import Json
 from retain.clock import Clock
@@ -23,7 +23,7 @@ from retain.kinds.document import Document, Passage
 from retain.kinds.entries import Entries
 from retain.kinds.entry import Entry, EntryKind, Review
 from retain.kinds.finding import Found
-from retain.kinds.interactions import Interaction, Interactions, Total, Usage
+from retain.kinds.interactions import By, Interaction, Interactions, Split, Total, Usage
 from retain.kinds.kind import Page, Source
 from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
@@ -637,15 +637,16 @@ class AsyncInteractions:
 
     async def totals(
         self,
-        by: Literal["day", "model", "route"] = "day",
+        by: By = "day",
         *,
+        split: Split | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         model: str | None = None,
         route: str | None = None,
     ) -> list[Total]:
-        """Calls, tokens, cost and latency percentiles per day (in UTC), model or route."""
-        return await self._hop(self._kind.totals, by, since=since, until=until, model=model, route=route)
+        """Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent."""
+        return await self._hop(self._kind.totals, by, split=split, since=since, until=until, model=model, route=route)
 
     async def list(
         self,

@@ -9,13 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from retain import Memory, Scope
 from retain.errors import Invalid
-from retain.kinds.interactions import Interaction, Total
+from retain.kinds.interactions import By, Interaction, Split, Total
 
 START = 1_760_000_000_000_000
 DAY = 86_400_000_000
@@ -61,7 +61,9 @@ def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
     assert (sent.user, sent.agent, sent.session) == (None, None, None)
     assert memory.scope("acme").interactions.list().items == [sent]
     (total,) = memory.scope("acme").interactions.totals("model")
-    assert (total.cost, total.p50, total.errors) == (0.0, 0.0, 0)
+    assert (total.cost, total.p50, total.errors, total.split) == (None, 0.0, 0, "")
+    memory.scope("acme").interactions.add("r", "m", latency_ms=0, cost=0)
+    assert [total.cost for total in memory.scope("acme").interactions.totals("model")] == [0.0]
 
 
 def test_no_calls_have_no_totals(me: Scope) -> None:
@@ -70,8 +72,6 @@ def test_no_calls_have_no_totals(me: Scope) -> None:
 
 
 # -- against a plain computation ------------------------------------------------------------------------------------
-
-By = Literal["day", "model", "route"]
 
 
 def percentile(latencies: list[float], percent: int) -> float:
@@ -84,22 +84,31 @@ def about(value: float) -> Any:
     return pytest.approx(value)
 
 
-def computed(calls: list[Interaction], by: By) -> list[Total]:
-    groups: dict[str, list[Interaction]] = defaultdict(list)
+def named(call: Interaction, by: By | Split | None) -> str:
+    hour = call.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:00:00Z")
+    return {"hour": hour, "day": hour[:10], None: ""}.get(by) or getattr(call, by or "", None) or ""
+
+
+def costing(calls: list[Interaction]) -> Any:
+    costs = [call.cost for call in calls if call.cost is not None]
+    return about(math.fsum(costs)) if costs else None
+
+
+def computed(calls: list[Interaction], by: By, split: Split | None = None) -> list[Total]:
+    groups: dict[tuple[str, str], list[Interaction]] = defaultdict(list)
     for call in calls:
-        name = call.created_at.astimezone(UTC).date().isoformat() if by == "day" else getattr(call, by)
-        groups[name].append(call)
+        groups[named(call, by), named(call, split)].append(call)
     return [
         Total(
-            name,
+            *names,
             len(group),
             sum(1 for call in group if call.error),
             sum(call.tokens_in for call in group),
             sum(call.tokens_out for call in group),
-            about(math.fsum(call.cost or 0 for call in group)),
+            costing(group),
             *(percentile([call.latency_ms for call in group], percent) for percent in (50, 95, 99)),
         )
-        for name, group in sorted(groups.items(), key=lambda pair: pair[0].encode())
+        for names, group in sorted(groups.items(), key=lambda pair: [name.encode() for name in pair[0]])
     ]
 
 
@@ -128,7 +137,18 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     return memory, made
 
 
-BYS: tuple[By, ...] = ("day", "model", "route")
+BYS: tuple[tuple[By, Split | None], ...] = (
+    ("day", None),
+    ("hour", None),
+    ("model", None),
+    ("route", None),
+    ("agent", None),
+    ("hour", "agent"),
+    ("day", "model"),
+    ("day", "route"),
+    ("model", "route"),
+    ("agent", "model"),
+)
 
 
 def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
@@ -160,10 +180,17 @@ def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Inte
                     and choice.get("since", call.created_at) <= call.created_at
                     and ("until" not in choice or call.created_at < choice["until"])
                 ]
-                for by in BYS:
-                    assert scope.interactions.totals(by, **choice) == computed(wanted, by), (user, agent, choice, by)
+                for by, split in BYS:
+                    found = scope.interactions.totals(by, split=split, **choice)
+                    assert found == computed(wanted, by, split), (user, agent, choice, by, split)
                 newest = sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
                 assert scope.interactions.list(limit=1000, **choice).items == newest
+
+
+@pytest.mark.parametrize(("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])])
+def test_what_nothing_can_be_split_by(me: Scope, by: Any, split: Any) -> None:
+    with pytest.raises(Invalid, match="split: must be one of (model, )?route, agent, not "):
+        me.interactions.totals(by, split=split)
 
 
 def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:

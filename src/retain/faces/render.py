@@ -38,7 +38,7 @@ _COLUMNS = {
     "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
 }
 _SHORT = 100
-_MEASURED = ("latency_ms", "cost", "p50", "p95", "p99")
+_MEASURED = ("latency_ms", "p50", "p95", "p99")
 
 
 def as_json(value: Any) -> Any:
@@ -139,6 +139,7 @@ def _table(records: Sequence[Any]) -> None:
         print("Nothing here yet.")
         return
     names = _COLUMNS.get(type(records[0]).__name__) or tuple(field.name for field in fields(records[0]))
+    names = tuple(name for name in names if name != "split" or any(record.split for record in records))
     table(names, [[_cell(_column(record, name)) for name in names] for record in records])
 
 

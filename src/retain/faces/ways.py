@@ -182,7 +182,7 @@ WAYS = (
         "retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40",
     ),
     Way("interactions", "list", "GET /interactions", "retain interactions list --model gpt-5-mini"),
-    Way("interactions", "totals", "GET /interactions/totals", "retain interactions totals model"),
+    Way("interactions", "totals", "GET /interactions/totals", "retain interactions totals day --split model"),
     Way("turns", "list", "GET /turns", "retain turns list trip --seq 4"),
     Way("turns", "get", "GET /turns/{id}", "retain turns get 0199… --json"),
 )
@@ -275,6 +275,7 @@ WORDS = {
     "since": "From this moment on, with a time zone.",
     "source": "The command that made it.",
     "status": "How the command ended.",
+    "split": "Each of these apart, by what.",
     "stored_id": "The id that the client remembers, if it does.",
     "summary": "One line that says what it is.",
     "tail": "The last so many lines.",

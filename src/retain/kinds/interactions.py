@@ -15,6 +15,8 @@ from retain.masking import derived
 from retain.settings import Settings
 from retain.storage.database import Row, Transaction
 
+By = Literal["hour", "day", "model", "route", "agent"]
+Split = Literal["model", "route", "agent"]
 _MOST_OF_A_NAME = 2 * canonical.MAX_KEY_BYTES
 """A mark may be longer than the secret that it stands for."""
 
@@ -40,14 +42,19 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Total:
-    """What the calls of one day, model or route come to; latencies are nearest-rank percentiles in milliseconds."""
+    """What the calls of one hour, day, model, route or agent come to; those of nobody's agent have the name "".
+
+    `cost` is None where no call's is known. Latencies are nearest-rank percentiles in milliseconds.
+    """
 
     name: str
+    split: str
+    """Which part of it, where it was asked for in parts."""
     calls: int
     errors: int
     tokens_in: int
     tokens_out: int
-    cost: float
+    cost: float | None
     p50: float
     p95: float
     p99: float
@@ -167,21 +174,26 @@ class Interactions(Kind):
 
     def totals(
         self,
-        by: Literal["day", "model", "route"] = "day",
+        by: By = "day",
         *,
+        split: Split | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         model: str | None = None,
         route: str | None = None,
     ) -> list[Total]:
-        """Calls, tokens, cost and latency percentiles per day (in UTC), model or route."""
-        if not isinstance(by, str) or by not in _TOTALS:
-            raise Invalid(field="by", problem=f"must be one of {', '.join(_TOTALS)}, not {by!r}")
-        rows = self._read(lambda tx: tx.all(_TOTALS[by], **self._filter(since, until, model, route)))
-        totals = [Total(str(name), *rest) for name, *rest in rows]
-        if by != "day":
-            return sorted(totals, key=lambda total: total.name.encode())  # whatever collation the database has
-        return [_dated(total) for total in totals]
+        """Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
+
+        With `split`, each of these apart for each model, route or agent: what a chart over time shows as its lines.
+        """
+        if not isinstance(by, str) or by not in _BUCKETS:
+            raise Invalid(field="by", problem=f"must be one of {', '.join(_BUCKETS)}, not {by!r}")
+        if not isinstance(split, str | None) or (by, split) not in _TOTALS:
+            others = ", ".join(name for name in _SPLITS if name not in (None, by))
+            raise Invalid(field="split", problem=f"must be one of {others}, not {split!r}")
+        rows = self._read(lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route)))
+        totals = [Total(_named(by, bucket), *rest) for bucket, *rest in rows]
+        return sorted(totals, key=lambda total: (total.name.encode(), total.split.encode()))  # whatever the collation
 
     def _filter(
         self, since: datetime | None, until: datetime | None, model: str | None, route: str | None
@@ -228,27 +240,43 @@ class Interactions(Kind):
         )
 
 
-def _dated(total: Total) -> Total:
-    day = clock.to_datetime(int(total.name) * clock.DAY).date().isoformat()
-    return Total(day, *list(vars(total).values())[1:])
+def _named(by: By, bucket: Any) -> str:
+    """What a group is called: a day or the hour it begins with, in UTC, or the model, route or agent itself."""
+    if by == "day":
+        return clock.to_datetime(bucket * clock.DAY).date().isoformat()
+    if by == "hour":
+        return clock.to_datetime(bucket * 60 * clock.MINUTE).isoformat().replace("+00:00", "Z")
+    return str(bucket)
 
 
 _RANKED = """
-    with calls as (
-        select {bucket} as bucket, latency_ms, tokens_in, tokens_out, cost, error,
-               row_number() over (partition by {bucket} order by latency_ms) as place,
-               count(*) over (partition by {bucket}) as amount
+    with named as (
+        select {bucket} as bucket, {split} as split, latency_ms, tokens_in, tokens_out, cost, error
         from interactions where tenant = :tenant and created_at >= :since and created_at < :until
         and coalesce(user_id, '') = coalesce(:user, user_id, '') and coalesce(agent, '') = coalesce(:agent, agent, '')
-        and model = coalesce(:model, model) and route = coalesce(:route, route))
-    select bucket, cast(count(*) as {int}), cast(sum(case when error = '' then 0 else 1 end) as {int}),
-           cast(sum(tokens_in) as {int}), cast(sum(tokens_out) as {int}), coalesce(sum(cost), 0.0),
+        and model = coalesce(:model, model) and route = coalesce(:route, route)),
+    calls as (
+        select bucket, split, latency_ms, tokens_in, tokens_out, cost, error,
+               row_number() over (partition by bucket, split order by latency_ms) as place,
+               count(*) over (partition by bucket, split) as amount
+        from named)
+    select bucket, split, cast(count(*) as {int}), cast(sum(case when error = '' then 0 else 1 end) as {int}),
+           cast(sum(tokens_in) as {int}), cast(sum(tokens_out) as {int}), sum(cost),
            max(case when place = (amount * 50 + 99) / 100 then latency_ms end),
            max(case when place = (amount * 95 + 99) / 100 then latency_ms end),
            max(case when place = (amount * 99 + 99) / 100 then latency_ms end)
-    from calls group by bucket order by bucket"""
+    from calls group by bucket, split"""
+_SPLITS = {None: "cast('' as {text})", "model": "model", "route": "route", "agent": "coalesce(agent, '')"}
+_BUCKETS = {
+    "hour": "created_at / 3600000000",
+    "day": "created_at / 86400000000",
+    "model": _SPLITS["model"],
+    "route": _SPLITS["route"],
+    "agent": _SPLITS["agent"],
+}
 _TOTALS = {
-    "day": _RANKED.replace("{bucket}", "created_at / 86400000000"),
-    "model": _RANKED.replace("{bucket}", "model"),
-    "route": _RANKED.replace("{bucket}", "route"),
+    (by, split): _RANKED.replace("{bucket}", _BUCKETS[by]).replace("{split}", _SPLITS[split])
+    for by in _BUCKETS
+    for split in _SPLITS
+    if by != split
 }
