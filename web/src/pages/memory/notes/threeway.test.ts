@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compare, conflicts, merged } from "./merge";
+import { compare, conflicts, merged } from "./threeway";
 
 const both = (base: string, mine: string, theirs: string) => merged(compare(base, mine, theirs));
 

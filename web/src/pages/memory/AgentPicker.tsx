@@ -1,0 +1,77 @@
+// Whose notes: each agent has its own for each user. The address says which; without one, the agent of last time.
+import { type FormEvent, useEffect, useState } from "react";
+import { get } from "../../api/client";
+import { useLoad } from "../../api/load";
+import { keep, kept } from "../../app/keep";
+import { useWho } from "../../app/who";
+import { Dialog } from "../../ui/Dialog";
+import { Field } from "../../ui/Field";
+import { useAsked } from "./asked";
+
+const LAST = "memoryAgent";
+const USUAL = "assistant"; // who answers where no agent was ever set up
+const OTHER = "\u0000other";
+
+/** The agent whose memory is shown, and a way to choose it; undefined until that is known. */
+export function useAgent(): { agent: string | undefined; names: string[]; choose: (agent: string) => void } {
+  const { here } = useWho();
+  const { query, ask } = useAsked();
+  const agents = useLoad((signal) => get("/api/agents", { query: { limit: 500 }, signal }), []);
+  const known = agents.data?.data.map((one) => one.name) ?? [];
+  const bound = here.me?.agent ?? null;
+  const settled = bound ?? query.get("agent") ?? kept(LAST);
+  const agent = settled ?? (agents.loading ? undefined : (known[0] ?? USUAL));
+  useEffect(() => {
+    if (agent) keep(LAST, agent);
+  }, [agent]);
+  const names = bound !== null ? [bound] : [...new Set(agent ? [...known, agent] : known)];
+  return { agent, names, choose: (name) => ask({ agent: name, view: undefined, v: undefined, against: undefined }) };
+}
+
+type Shown = { agent: string; names: string[]; choose: (agent: string) => void };
+
+export function AgentPicker({ agent, names, choose }: Shown) {
+  const { here } = useWho();
+  const [other, setOther] = useState(false);
+  return (
+    <>
+      <label className="picker">
+        <span>Agent</span>
+        <select
+          value={agent}
+          onChange={(event) => (event.target.value === OTHER ? setOther(true) : choose(event.target.value))}
+        >
+          {names.map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+          {!here.me?.agent && <option value={OTHER}>Another name…</option>}
+        </select>
+      </label>
+      {other && <Another choose={choose} close={() => setOther(false)} />}
+    </>
+  );
+}
+
+/** An agent that was never set up here can have notes all the same: programs name agents as they like. */
+function Another({ choose, close }: { choose: (agent: string) => void; close: () => void }) {
+  const [name, setName] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (name.trim()) choose(name.trim());
+    close();
+  };
+  return (
+    <Dialog title="Another agent" close={close}>
+      <form onSubmit={submit}>
+        <Field label="Name" hint="As the program names it that the agent belongs to.">
+          <input value={name} onChange={(event) => setName(event.target.value)} autoFocus />
+        </Field>
+        <footer className="actions">
+          <button type="submit" className="primary">
+            Show its notes
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,92 @@
+// A document in the list, and the way to remove one.
+import { useState } from "react";
+import { Problem, remove } from "../../../api/client";
+import type { Document } from "../../../api/index";
+import { useWho } from "../../../app/who";
+import { Confirm } from "../../../ui/Dialog";
+import { Icon } from "../../../ui/Icon";
+import { Link } from "../../../ui/Link";
+import { Failure } from "../../../ui/states";
+import { bytes, count, Time } from "../../../ui/time";
+import { say } from "../../../ui/toast";
+import { useAsked } from "../asked";
+
+/** Whether a document may be removed here: one that is everybody's not with a key that is one user's. */
+export function useRemovable(document: Document): boolean {
+  const { may, choosable } = useWho();
+  return may("delete") && (document.user !== null || choosable);
+}
+
+export function DocumentRow({ document, remove }: { document: Document; remove: () => void }) {
+  const { href } = useAsked();
+  const removable = useRemovable(document);
+  return (
+    <div className="row">
+      <div className="what">
+        <h3>
+          <Link className="opens" href={href({ doc: document.id, seq: undefined })}>
+            {document.title}
+          </Link>
+        </h3>
+        <Facts document={document} />
+      </div>
+      <div className="deeds">
+        {removable && (
+          <button
+            type="button"
+            className="icon"
+            title="Remove"
+            aria-label={`Remove ${document.title}`}
+            onClick={remove}
+          >
+            <Icon name="remove" />
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+export function Facts({ document }: { document: Document }) {
+  const { title, path, media, chunks, user } = document;
+  return (
+    <p className="quiet">
+      {path && path !== title && <>{path} · </>}
+      {media} · {bytes(document.bytes)} · {count(chunks)} {chunks === 1 ? "passage" : "passages"} ·{" "}
+      <Time at={document.updated_at} />
+      {user === null && " · everybody’s"}
+    </p>
+  );
+}
+
+type Asked = { document: Document; gone: () => void; close: () => void };
+
+export function Removing({ document, gone, close }: Asked) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const done = () => {
+    say(`${document.title} is removed.`);
+    close();
+    gone();
+  };
+  const act = async () => {
+    setBusy(true);
+    try {
+      await remove("/api/knowledge/{id}", { path: { id: document.id }, query: { user: document.user ?? undefined } });
+      done();
+    } catch (failure) {
+      if (failure instanceof Problem && failure.status === 404) return done();
+      setError(failure);
+      setBusy(false);
+    }
+  };
+  return (
+    <Confirm title="Remove this document?" yes="Remove" busy={busy} act={act} close={close}>
+      <p>
+        <b>{document.title}</b> and its {count(document.chunks)} passages are gone for good
+        {document.user === null ? ", for everybody" : ""}.
+      </p>
+      {error ? <Failure error={error} /> : null}
+    </Confirm>
+  );
+}

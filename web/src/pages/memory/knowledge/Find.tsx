@@ -1,0 +1,40 @@
+// What is found in the documents: the passages, best first, each leading to its place.
+import { get } from "../../../api/client";
+import { useLoad } from "../../../api/load";
+import { useWho } from "../../../app/who";
+import { Link } from "../../../ui/Link";
+import { Empty, Failure, Loading } from "../../../ui/states";
+import { useAsked } from "../asked";
+
+export function Find({ query }: { query: string }) {
+  const { user } = useWho();
+  const { href } = useAsked();
+  const found = useLoad(
+    (signal) => get("/api/knowledge/search", { query: { user, query, limit: 20 }, signal }),
+    [user, query],
+  );
+  if (found.error) return <Failure error={found.error} retry={found.reload} />;
+  if (!found.data || found.loading) return <Loading />;
+  if (!found.data.hits.length) {
+    return (
+      <Empty title="Nothing found">
+        <p>Try other words, or fewer of them.</p>
+      </Empty>
+    );
+  }
+  return (
+    <ol className="hits bare" aria-label="Passages">
+      {found.data.hits.map((hit) => (
+        <li key={`${hit.id} ${hit.seq}`} className="card">
+          <h3>
+            <Link href={href({ doc: hit.id, seq: String(hit.seq) })}>{hit.title || `Passage ${hit.seq}`}</Link>
+          </h3>
+          <p className="quoted">{hit.text}</p>
+          <p className="quiet">
+            Passage {hit.seq} · score {hit.score.toFixed(2)} · found by {hit.legs.join(" and ")}
+          </p>
+        </li>
+      ))}
+    </ol>
+  );
+}

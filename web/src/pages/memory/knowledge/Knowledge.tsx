@@ -1,0 +1,188 @@
+// Knowledge: documents that agents look things up in. Drop files anywhere on the page; open one to read its passages.
+import { type DragEvent, useEffect, useRef, useState } from "react";
+import { get } from "../../../api/client";
+import type { Document } from "../../../api/index";
+import { useLoad, usePages } from "../../../api/load";
+import { useWho } from "../../../app/who";
+import { Icon } from "../../../ui/Icon";
+import { Empty, Failure, Loading } from "../../../ui/states";
+import { bytes, count } from "../../../ui/time";
+import { VirtualList } from "../../../ui/VirtualList";
+import { useAsked } from "../asked";
+import { DocumentRow, Removing } from "./DocumentRow";
+import { DocumentView } from "./DocumentView";
+import { chosen, dropped } from "./dropped";
+import { Find } from "./Find";
+import { UploadList } from "./UploadList";
+import { add, useUploads } from "./uploads";
+
+export function Knowledge() {
+  const { user, may } = useWho();
+  const { query } = useAsked();
+  const pages = usePages<Document>(
+    (after, signal) => get("/api/knowledge", { query: { user, limit: 100, after }, signal }),
+    [user],
+  );
+  const counts = useLoad((signal) => get("/api/knowledge/counts", { query: { user }, signal }), [user]);
+  const done = useUploads().filter((one) => one.state === "done").length;
+  useEffect(() => {
+    if (!done) return;
+    pages.reload();
+    counts.reload();
+  }, [done]);
+  const gone = (id: string) => {
+    pages.edit((items) => items.filter((one) => one.id !== id));
+    counts.reload();
+  };
+  const open = query.get("doc");
+  const searching = query.get("q");
+  return (
+    <Dropping allowed={may("write")}>
+      {!open && <Bar counts={counts.data} />}
+      <UploadList />
+      {open ? (
+        <DocumentView key={open} id={open} gone={gone} />
+      ) : searching ? (
+        <Find query={searching} />
+      ) : (
+        <List pages={pages} gone={gone} />
+      )}
+    </Dropping>
+  );
+}
+
+/** The whole page takes what is dropped onto it. */
+function Dropping({ allowed, children }: { allowed: boolean; children: React.ReactNode }) {
+  const { user } = useWho();
+  const [over, setOver] = useState(false);
+  const depth = useRef(0);
+  useEffect(() => {
+    if (!allowed) return;
+    const has = (event: Event) => !!(event as unknown as DragEvent).dataTransfer?.types.includes("Files");
+    const enter = (event: Event) => has(event) && setOver(++depth.current > 0);
+    const leave = (event: Event) => has(event) && setOver(--depth.current > 0);
+    const hold = (event: Event) => has(event) && event.preventDefault();
+    const drop = (event: Event) => {
+      const data = (event as unknown as DragEvent).dataTransfer;
+      if (!has(event) || !data) return;
+      event.preventDefault();
+      depth.current = 0;
+      setOver(false);
+      dropped(data).then((files) => add(files, user));
+    };
+    const heard = { dragenter: enter, dragleave: leave, dragover: hold, drop };
+    for (const [name, listener] of Object.entries(heard)) window.addEventListener(name, listener);
+    return () => {
+      for (const [name, listener] of Object.entries(heard)) window.removeEventListener(name, listener);
+    };
+  }, [allowed, user]);
+  return (
+    <>
+      {over && (
+        <div className="drop" aria-hidden="true">
+          <p>Drop the files to add them</p>
+        </div>
+      )}
+      {children}
+    </>
+  );
+}
+
+function Bar({ counts }: { counts: Record<string, number> | undefined }) {
+  const { user, may, choosable } = useWho();
+  const { query, ask } = useAsked();
+  const [text, setText] = useState(query.get("q") ?? "");
+  const [everybody, setEverybody] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <div className="toolbar">
+        <form
+          className="finding"
+          onSubmit={(event) => {
+            event.preventDefault();
+            ask({ q: text.trim() || undefined });
+          }}
+        >
+          <input
+            type="search"
+            aria-label="Search in the documents"
+            placeholder="Search in the documents…"
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+              if (!event.target.value) ask({ q: undefined });
+            }}
+          />
+          <button type="submit">
+            <Icon name="search" /> Search
+          </button>
+        </form>
+        {may("write") && (
+          <>
+            {choosable && (
+              <label className="check">
+                <input type="checkbox" checked={everybody} onChange={(event) => setEverybody(event.target.checked)} />{" "}
+                For everybody
+              </label>
+            )}
+            <button type="button" className="primary" onClick={() => input.current?.click()}>
+              <Icon name="plus" /> Add files
+            </button>
+            <input
+              ref={input}
+              type="file"
+              multiple
+              hidden
+              aria-label="Files to add"
+              onChange={(event) => {
+                if (event.target.files) add(chosen(event.target.files), everybody ? undefined : user);
+                event.target.value = "";
+              }}
+            />
+          </>
+        )}
+      </div>
+      {counts && (counts.documents ?? 0) > 0 && (
+        <p className="quiet">
+          {count(counts.documents ?? 0)} documents, {count(counts.chunks ?? 0)} passages, {bytes(counts.bytes ?? 0)}.
+          {may("write") &&
+            " Files can be dropped anywhere on this page; one with the same path takes the place of the other."}
+        </p>
+      )}
+    </>
+  );
+}
+
+function List({ pages, gone }: { pages: ReturnType<typeof usePages<Document>>; gone: (id: string) => void }) {
+  const { may } = useWho();
+  const [removed, setRemoved] = useState<Document>();
+  if (pages.error) return <Failure error={pages.error} retry={pages.reload} />;
+  if (!pages.items.length) {
+    if (pages.loading) return <Loading />;
+    return (
+      <Empty title="No documents yet">
+        <p>
+          Handbooks, minutes, web pages: agents look things up in what is here.{" "}
+          {may("write") &&
+            "Drop files anywhere on this page, or add them with the button. Text, Markdown, HTML and PDF can be read."}
+        </p>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <VirtualList
+        items={pages.items}
+        keyOf={(one) => one.id}
+        size={66}
+        label="Documents"
+        className="rows"
+        nearEnd={pages.more}
+      >
+        {(one) => <DocumentRow document={one} remove={() => setRemoved(one)} />}
+      </VirtualList>
+      {removed && <Removing document={removed} gone={() => gone(removed.id)} close={() => setRemoved(undefined)} />}
+    </>
+  );
+}

@@ -1,0 +1,97 @@
+// The files on their way: how far each is, what became of it, and what can be done where it failed.
+import { Problem, told } from "../../../api/client";
+import { Icon } from "../../../ui/Icon";
+import { Link } from "../../../ui/Link";
+import { bytes, count } from "../../../ui/time";
+import { useAsked } from "../asked";
+import { drop, dropDone, retry, type Upload, useUploads } from "./uploads";
+
+export function UploadList() {
+  const all = useUploads();
+  if (!all.length) return null;
+  const done = all.filter((one) => one.state === "done").length;
+  const failed = all.filter((one) => one.state === "failed").length;
+  return (
+    <section className="card uploads" aria-label="Uploads">
+      <div className="toolbar">
+        <p className="grow" role="status">
+          {done} of {all.length} added{failed > 0 && `, ${failed} failed`}
+        </p>
+        {done > 0 && (
+          <button type="button" className="plain" onClick={dropDone}>
+            Hide those that are done
+          </button>
+        )}
+      </div>
+      <ul className="bare">
+        {all.map((one) => (
+          <One key={one.id} one={one} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function One({ one }: { one: Upload }) {
+  const again = one.state === "failed" && mayWork(one.error);
+  return (
+    <li className="row">
+      <div className="what">
+        <h3>{one.path}</h3>
+        <Where one={one} />
+      </div>
+      <div className="deeds">
+        {again && (
+          <button type="button" onClick={() => retry(one.id)}>
+            Try again
+          </button>
+        )}
+        <button
+          type="button"
+          className="icon"
+          title={one.state === "done" || one.state === "failed" ? "Hide" : "Cancel"}
+          aria-label={`${one.state === "done" || one.state === "failed" ? "Hide" : "Cancel"} ${one.path}`}
+          onClick={() => drop(one.id)}
+        >
+          <Icon name="close" />
+        </button>
+      </div>
+    </li>
+  );
+}
+
+/** A file that is too large, or that cannot be read, is so the next time, too. */
+const mayWork = (error: unknown) => !(error instanceof Problem) || ![403, 413, 415].includes(error.status);
+
+const OUTCOMES = {
+  added: "Added",
+  replaced: "Replaced the one that had this path",
+  unchanged: "Already there, just like this",
+};
+
+function Where({ one }: { one: Upload }) {
+  const { href } = useAsked();
+  if (one.state === "waiting") return <p className="quiet">Waiting · {bytes(one.file.size)}</p>;
+  if (one.state === "failed") {
+    return (
+      <p className="wrong" role="alert">
+        {told(one.error)}
+      </p>
+    );
+  }
+  if (one.state === "done" && one.document && one.outcome) {
+    return (
+      <p className="quiet">
+        {OUTCOMES[one.outcome]}: <Link href={href({ doc: one.document.id, seq: undefined })}>{one.document.title}</Link>
+        , {count(one.document.chunks)} {one.document.chunks === 1 ? "passage" : "passages"}
+      </p>
+    );
+  }
+  const reading = one.state === "reading";
+  return (
+    <p className="quiet progress">
+      <progress value={reading ? undefined : one.part} aria-label={`${one.path}: ${reading ? "reading" : "sending"}`} />
+      {reading ? "Reading…" : `${Math.round(one.part * 100)} % of ${bytes(one.file.size)}`}
+    </p>
+  );
+}

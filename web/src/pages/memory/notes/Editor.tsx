@@ -1,0 +1,128 @@
+// Writing the notes: the text, how it will read beside it, and what others did to it meanwhile. What is typed is kept in this
+// browser at every change.
+import { type FormEvent, type KeyboardEvent, useState } from "react";
+import { get, Problem, put } from "../../../api/client";
+import { Confirm } from "../../../ui/Dialog";
+import { Markdown } from "../../../ui/Markdown";
+import { Failure } from "../../../ui/states";
+import { say } from "../../../ui/toast";
+import { type Draft, draftOf, keepDraft } from "./draft";
+import type { Live, Text } from "./live";
+import { Merge } from "./Merge";
+import type { Whose } from "./Notes";
+import { compare, conflicts, merged } from "./threeway";
+import { who } from "./words";
+
+type Shown = { whose: Whose; live: Live; note: Text; close: () => void };
+
+export function Editor({ whose, live, note, close }: Shown) {
+  const { user, agent } = whose;
+  const [draft, setDraft] = useState<Draft>(() => draftOf(user, agent) ?? { text: note.text, base: note });
+  const [error, setError] = useState<unknown>();
+  const [saving, setSaving] = useState(false);
+  const [asking, setAsking] = useState<"merge" | "discard">();
+  const { text, base } = draft;
+  const stale = note.version !== base.version && !saving;
+  const change = (written: string, from: Draft["base"] = base) => {
+    const next = { text: written, base: { text: from.text, version: from.version } };
+    setDraft(next);
+    keepDraft(user, agent, written === from.text ? null : next);
+  };
+  const leave = () => {
+    keepDraft(user, agent, null);
+    close();
+  };
+  const take = () => {
+    const chunks = compare(base.text, text, note.text);
+    if (conflicts(chunks)) return setAsking("merge");
+    change(merged(chunks), note);
+    say("Put together: your text now has both changes. Save it when you like.");
+  };
+  const save = async (event?: FormEvent) => {
+    event?.preventDefault();
+    if (saving || stale) return;
+    setSaving(true);
+    setError(undefined);
+    try {
+      const written = await put("/api/notes", { query: whose, body: { text, if_version: base.version } });
+      live.take(written);
+      say(
+        written.version === base.version ? "Nothing to save: it is as it was." : `Saved as version ${written.version}.`,
+      );
+      leave();
+    } catch (failure) {
+      const changed = failure instanceof Problem && (failure.status === 409 || failure.status === 412);
+      if (changed) await get("/api/notes", { query: whose }).then(live.take, setError);
+      else setError(failure);
+      setSaving(false);
+    }
+  };
+  const keys = (event: KeyboardEvent) => {
+    if (event.key !== "s" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    save();
+  };
+  return (
+    <form className="editor" onSubmit={save} onKeyDown={keys}>
+      <div role="status">{stale && <Stale note={note} merge={take} />}</div>
+      {error ? <Failure error={error} retry={() => save()} /> : null}
+      <div className="halves">
+        <div className="field">
+          <label htmlFor="notes-text">Notes, as Markdown</label>
+          <textarea
+            id="notes-text"
+            value={text}
+            onChange={(event) => change(event.target.value)}
+            spellCheck
+            autoFocus
+            rows={20}
+          />
+        </div>
+        <section className="preview" aria-label="Preview">
+          <h2>Preview</h2>
+          <div className="card">{text.trim() ? <Markdown text={text} /> : <p className="quiet">Nothing yet.</p>}</div>
+        </section>
+      </div>
+      <footer className="actions">
+        <p className="quiet grow">Ctrl+S saves. What you type stays in this browser until you do.</p>
+        <button type="button" onClick={() => (text === base.text ? leave() : setAsking("discard"))}>
+          Cancel
+        </button>
+        <button type="submit" className="primary" disabled={saving || stale}>
+          {saving ? "Saving…" : "Save"}
+        </button>
+      </footer>
+      {asking === "merge" && (
+        <Merge
+          base={base.text}
+          mine={text}
+          theirs={note.text}
+          close={() => setAsking(undefined)}
+          done={(both) => {
+            change(both, note);
+            setAsking(undefined);
+          }}
+        />
+      )}
+      {asking === "discard" && (
+        <Confirm title="Discard your changes?" yes="Discard" act={leave} close={() => setAsking(undefined)}>
+          <p>The notes stay as they are saved, at version {note.version}.</p>
+        </Confirm>
+      )}
+    </form>
+  );
+}
+
+function Stale({ note, merge }: { note: Text; merge: () => void }) {
+  return (
+    <div className="notice warn">
+      <p>
+        <b>{note.by ? `Changed by ${who(note.by)}` : "Changed elsewhere"} while you write.</b> It is at version{" "}
+        {note.version} now. Yours is untouched: put both together, then save.
+      </p>
+      <button type="button" onClick={merge}>
+        Merge
+      </button>
+    </div>
+  );
+}

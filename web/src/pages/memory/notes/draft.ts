@@ -1,0 +1,19 @@
+// What was typed and not saved yet, with the version it began from: in this browser, until it is saved or thrown away.
+import { keep, kept } from "../../../app/keep";
+
+export type Draft = { text: string; base: { text: string; version: number } };
+
+const place = (user: string, agent: string) => `notesDraft_${user}_${agent}`;
+
+export function draftOf(user: string, agent: string): Draft | null {
+  try {
+    const found = JSON.parse(kept(place(user, agent)) ?? "null");
+    return typeof found?.text === "string" && typeof found.base?.version === "number" ? found : null;
+  } catch {
+    return null;
+  }
+}
+
+export function keepDraft(user: string, agent: string, draft: Draft | null): void {
+  keep(place(user, agent), draft && JSON.stringify(draft));
+}

@@ -1,0 +1,71 @@
+// Which references are shown: by words, by type, by whether they are in prompts, by conversation.
+import { type FormEvent, useState } from "react";
+import { get } from "../../../api/client";
+import { useLoad } from "../../../api/load";
+import { useWho } from "../../../app/who";
+import { useAsked } from "../asked";
+
+const TYPES = ["command_output", "file_content", "note", "tool_output", "user_preference"];
+
+export function Filters() {
+  const { user } = useWho();
+  const { query, ask } = useAsked();
+  const [text, setText] = useState(query.get("q") ?? "");
+  const sessions = useLoad((signal) => get("/api/sessions", { query: { user, limit: 50 }, signal }), [user]);
+  const session = query.get("session") ?? "";
+  const type = query.get("type") ?? "";
+  const known = sessions.data?.data.map((one) => ({ id: one.id, label: one.label || one.id })) ?? [];
+  if (session && !known.some((one) => one.id === session)) known.unshift({ id: session, label: session });
+  const search = (event: FormEvent) => {
+    event.preventDefault();
+    ask({ q: text.trim() || undefined });
+  };
+  return (
+    <>
+      <form className="finding" onSubmit={search}>
+        <input
+          type="search"
+          aria-label="Search in the references"
+          placeholder="Search in the references…"
+          value={text}
+          onChange={(event) => {
+            setText(event.target.value);
+            if (!event.target.value) ask({ q: undefined });
+          }}
+        />
+      </form>
+      <select aria-label="Type" value={type} onChange={(event) => ask({ type: event.target.value || undefined })}>
+        <option value="">Every type</option>
+        {[...new Set(type ? [...TYPES, type] : TYPES)].map((one) => (
+          <option key={one} value={one}>
+            {one.replaceAll("_", " ")}
+          </option>
+        ))}
+      </select>
+      <select
+        aria-label="In prompts"
+        value={query.get("active") ?? ""}
+        onChange={(event) => ask({ active: event.target.value || undefined })}
+      >
+        <option value="">Active or not</option>
+        <option value="true">Active</option>
+        <option value="false">Not active</option>
+      </select>
+      {known.length > 0 && (
+        <select
+          className="session"
+          aria-label="Conversation"
+          value={session}
+          onChange={(event) => ask({ session: event.target.value || undefined })}
+        >
+          <option value="">Every conversation</option>
+          {known.map((one) => (
+            <option key={one.id} value={one.id}>
+              {one.label}
+            </option>
+          ))}
+        </select>
+      )}
+    </>
+  );
+}

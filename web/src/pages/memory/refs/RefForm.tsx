@@ -1,0 +1,57 @@
+// How a reference is described, and whether prompts list it.
+import { type FormEvent, useState } from "react";
+import { patch } from "../../../api/client";
+import type { Ref } from "../../../api/index";
+import { useWho } from "../../../app/who";
+import { Dialog } from "../../../ui/Dialog";
+import { Field } from "../../../ui/Field";
+import { Failure } from "../../../ui/states";
+import { say } from "../../../ui/toast";
+
+export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => void; close: () => void }) {
+  const { user } = useWho();
+  const [summary, setSummary] = useState(of.summary);
+  const [type, setType] = useState(of.type);
+  const [active, setActive] = useState(of.is_active);
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    try {
+      const body = { summary, type, is_active: active };
+      saved(await patch("/api/refs/{key}", { path: { key: of.key }, query: { user }, body }));
+      say("The reference is changed.");
+      close();
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title="Edit the reference" close={close}>
+      <form onSubmit={submit}>
+        <Field label="Summary" hint="The line that stands for it in a prompt.">
+          <textarea rows={3} value={summary} onChange={(event) => setSummary(event.target.value)} autoFocus required />
+        </Field>
+        <Field label="Type">
+          <input value={type} onChange={(event) => setType(event.target.value)} required />
+        </Field>
+        <label className="check">
+          <input type="checkbox" checked={active} onChange={(event) => setActive(event.target.checked)} /> Active:
+          prompts list it
+        </label>
+        {error ? <Failure error={error} /> : null}
+        <footer className="actions">
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={busy}>
+            Save
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,58 @@
+// One reference in the list: what it is, where it came from, how large it is.
+import type { Ref } from "../../../api/index";
+import { Icon } from "../../../ui/Icon";
+import { Link } from "../../../ui/Link";
+import { bytes, count, Time } from "../../../ui/time";
+import { useAsked } from "../asked";
+
+type Shown = { of: Ref; picked: boolean; pick?: (on: boolean) => void; edit?: () => void; remove?: () => void };
+
+export function RefRow({ of, picked, pick, edit, remove }: Shown) {
+  const { href } = useAsked();
+  return (
+    <div className="row">
+      {pick && (
+        <input
+          type="checkbox"
+          aria-label={`Select ${of.key}`}
+          checked={picked}
+          onChange={(event) => pick(event.target.checked)}
+        />
+      )}
+      <div className="what">
+        <h3>
+          <Link className="opens" href={href({ ref: of.key })}>
+            {of.summary || of.key}
+          </Link>
+        </h3>
+        <p className="quiet">
+          <code>{of.key}</code>
+        </p>
+        <p className="quiet">
+          {of.type.replaceAll("_", " ")} · {bytes(of.bytes)} · {count(of.tokens)} tokens
+          {of.agent && <> · {of.agent}</>}
+          {of.session && (
+            <>
+              {" "}
+              · <Link href={href({ session: of.session })}>its conversation</Link>
+            </>
+          )}{" "}
+          · <Time at={of.created_at} />
+        </p>
+      </div>
+      <div className="deeds">
+        {!of.is_active && <span className="chip">not active</span>}
+        {edit && (
+          <button type="button" className="icon" aria-label={`Edit ${of.key}`} title="Edit" onClick={edit}>
+            <Icon name="edit" />
+          </button>
+        )}
+        {remove && (
+          <button type="button" className="icon" aria-label={`Remove ${of.key}`} title="Remove" onClick={remove}>
+            <Icon name="remove" />
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}

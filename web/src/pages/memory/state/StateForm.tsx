@@ -1,0 +1,115 @@
+// Setting a key: its value as JSON, looked at while one types, and how long it lasts. Over another version only if one says so.
+import { type FormEvent, useState } from "react";
+import { get, Problem, put } from "../../../api/client";
+import type { Item } from "../../../api/index";
+import { useWho } from "../../../app/who";
+import { Dialog } from "../../../ui/Dialog";
+import { Field } from "../../../ui/Field";
+import { Failure } from "../../../ui/states";
+import { say } from "../../../ui/toast";
+import { LASTS, type Lasts, left, parse, pretty, ttl } from "./value";
+
+type Shown = { item: Item | undefined; area: string; skew: number; saved: (item: Item) => void; close: () => void };
+
+export function StateForm({ item, area, skew, saved, close }: Shown) {
+  const { user } = useWho();
+  const [key, setKey] = useState(item?.key ?? "");
+  const [text, setText] = useState(item ? pretty(item.value) : "");
+  const [lasts, setLasts] = useState<Lasts>(item?.expires_at ? "kept" : "never");
+  const [own, setOwn] = useState("");
+  const [version, setVersion] = useState(item?.version ?? 0);
+  const [theirs, setTheirs] = useState<Item>();
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const [tried, setTried] = useState(false);
+  const rest = item?.expires_at ? (Date.parse(item.expires_at) - Date.now() - skew) / 1000 : 0;
+  const { value, wrong } = parse(text);
+  const seconds = ttl(lasts, own, rest);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setTried(true);
+    if (wrong || !key.trim() || seconds === undefined || busy) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      const body = { value, area, ttl: seconds, if_version: version };
+      saved(await put("/api/state/{key}", { path: { key }, query: { user }, body }));
+      say(`${key} is set.`);
+      close();
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+      if (failure instanceof Problem && (failure.status === 409 || failure.status === 412)) await look();
+    }
+  };
+  /** What is there now, where somebody set it meanwhile. */
+  const look = async () => {
+    try {
+      const found = await get("/api/state/{key}", { path: { key }, query: { user, area } });
+      setTheirs(found);
+      setVersion(found.version);
+      saved(found);
+    } catch {
+      setVersion(0); // it is gone: to set it is to make it anew
+      setTheirs(undefined);
+    }
+  };
+  return (
+    <Dialog title={item ? `Edit ${item.key}` : "Add a value"} close={close}>
+      <form onSubmit={submit}>
+        {!item && (
+          <Field label="Key" wrong={tried && !key.trim() ? "Give it a name." : null}>
+            <input value={key} onChange={(event) => setKey(event.target.value)} autoFocus />
+          </Field>
+        )}
+        <Field
+          label="Value, as JSON"
+          wrong={text || tried ? wrong : null}
+          hint={'Such as "dark", 12, true or {"a": [1, 2]}.'}
+        >
+          <textarea
+            className="mono"
+            rows={8}
+            value={text}
+            spellCheck={false}
+            autoFocus={!!item}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </Field>
+        <Field label="Expires">
+          <select value={lasts} onChange={(event) => setLasts(event.target.value as Lasts)}>
+            {item?.expires_at && <option value="kept">As it is, in {left(rest)}</option>}
+            {Object.entries(LASTS).map(([name, label]) => (
+              <option key={name} value={name}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </Field>
+        {lasts === "own" && (
+          <Field label="Seconds" wrong={(own || tried) && seconds === undefined ? "A number above 0." : null}>
+            <input inputMode="decimal" value={own} onChange={(event) => setOwn(event.target.value)} />
+          </Field>
+        )}
+        {error ? (
+          <Failure error={error}>
+            {theirs && (
+              <>
+                <p>It is now, at version {theirs.version}:</p>
+                <pre>{pretty(theirs.value)}</pre>
+              </>
+            )}
+          </Failure>
+        ) : null}
+        <footer className="actions">
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={busy}>
+            {theirs ? "Set mine over it" : "Save"}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

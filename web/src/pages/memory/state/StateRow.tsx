@@ -1,0 +1,73 @@
+// One key of the state: its value, folded where it is big, and how long it still lasts.
+import { useEffect, useMemo } from "react";
+import type { Item } from "../../../api/index";
+import { Icon } from "../../../ui/Icon";
+import { Time, useNow } from "../../../ui/time";
+import { exact, left, pretty, short } from "./value";
+
+type Shown = { item: Item; skew: number; over: () => void; edit?: () => void; remove?: () => void };
+
+export function StateRow({ item, skew, over, edit, remove }: Shown) {
+  const editable = useMemo(() => exact(item.value), [item]);
+  return (
+    <div className="row">
+      <div className="what">
+        <h3>{item.key}</h3>
+        <Value value={item.value} />
+        <p className="quiet">
+          Version {item.version} · set <Time at={item.updated_at} />
+          {!editable && " · has a number that a browser rounds: edit it elsewhere"}
+        </p>
+      </div>
+      <div className="deeds">
+        {item.expires_at && <Countdown ends={item.expires_at} skew={skew} over={over} />}
+        {edit && editable && (
+          <button type="button" className="icon" aria-label={`Edit ${item.key}`} title="Edit" onClick={edit}>
+            <Icon name="edit" />
+          </button>
+        )}
+        {remove && (
+          <button type="button" className="icon" aria-label={`Remove ${item.key}`} title="Remove" onClick={remove}>
+            <Icon name="remove" />
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Value({ value }: { value: unknown }) {
+  const line = useMemo(() => short(value), [value]);
+  if (line !== null) return <code className="value">{line}</code>;
+  return (
+    <details>
+      <summary>{summary(value)}</summary>
+      <pre>{pretty(value)}</pre>
+    </details>
+  );
+}
+
+function summary(value: unknown): string {
+  if (Array.isArray(value)) return `A list of ${value.length}`;
+  if (typeof value === "string") return `Text of ${value.length} characters`;
+  return `An object with ${Object.keys(value as object).length} fields`;
+}
+
+const FADE = 400;
+
+/** Seconds that run down; at the end the row fades, and is gone. */
+function Countdown({ ends, skew, over }: { ends: string; skew: number; over: () => void }) {
+  const now = useNow(1);
+  const rest = (Date.parse(ends) - now - skew) / 1000;
+  const ended = rest <= 0;
+  useEffect(() => {
+    if (!ended) return;
+    const timer = setTimeout(over, FADE);
+    return () => clearTimeout(timer);
+  }, [ended]);
+  return (
+    <span className={`chip ${rest < 60 ? "warn" : ""} ${ended ? "ended" : ""}`} title={`At ${ends}`}>
+      {ended ? "expired" : `expires in ${left(rest)}`}
+    </span>
+  );
+}
