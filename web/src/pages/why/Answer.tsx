@@ -11,7 +11,7 @@ import { Markdown } from "../../ui/Markdown";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { Explained } from "./Explained";
-import { saidIn } from "./lookup";
+import { beginnings, saidIn } from "./lookup";
 import { Turns } from "./Turns";
 
 type Loaded = { turn: Turn; agent: string; question?: Message; answer?: Message; call?: Interaction };
@@ -30,7 +30,7 @@ export function Answer({ id }: { id: string }) {
         <Exchange agent={agent} turn={turn} question={question} answer={answer} />
         <Call of={call} called={turn.interaction !== null} />
         {report ? (
-          <Explained report={report} reading={{ where: { user, agent, session: turn.session, at: turn.created_at } }} />
+          <Given report={report} turn={turn} agent={agent} />
         ) : (
           <Empty title="This answer was saved without its context">
             <p>Whoever saved it did not send the report, so nobody can say any more what it was given.</p>
@@ -45,6 +45,14 @@ export function Answer({ id }: { id: string }) {
       </aside>
     </div>
   );
+}
+
+/** The report, with how its items begin where that is still known. */
+function Given({ report, turn, agent }: { report: Report; turn: Turn; agent: string }) {
+  const { user } = useWho();
+  const where = { user, agent, session: turn.session, at: turn.created_at };
+  const begins = useLoad((signal) => beginnings(where, turn.last_seq, signal), [user, turn.id]);
+  return <Explained report={report} reading={{ where, begins: begins.data }} />;
 }
 
 function Exchange({ agent, turn, question, answer }: Omit<Loaded, "call">) {

@@ -26,9 +26,11 @@ export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
   return (
     <>
       <LayerBar groups={groups} tokens={report.tokens} budget={report.budget} stale={stale} />
-      <p className="why-changed" role="status">
-        {changed.length ? `Since the last change: ${changed.join(", ")}.` : ""}
-      </p>
+      {reading.texts && (
+        <p className="why-changed" role="status">
+          {changed.length ? `Since the last change: ${changed.join(", ")}.` : ""}
+        </p>
+      )}
       {fell.length > 0 && (
         <details className="why-fold fell">
           <summary>Just fell out: {count(fell.length)}</summary>

@@ -15,7 +15,7 @@ import type { Item } from "./report";
 import { areaOf, called, type Source, sourceOf } from "./source";
 
 /** How the texts are had: a preview brings them, those of a saved answer are looked up when somebody wants to see one. */
-export type Reading = { where: Where; texts?: Record<string, string> };
+export type Reading = { where: Where; texts?: Record<string, string>; begins?: Record<string, string> };
 type Shown = { item: Item; most: number; reading: Reading; isNew: boolean };
 
 export function ItemRow({ item, most, reading, isNew }: Shown) {
@@ -23,6 +23,7 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
   const source = sourceOf(item.source);
   const reason = reasonOf(item.reason);
   const text = reading.texts?.[item.source];
+  const begins = text ?? reading.begins?.[item.source] ?? "";
   const openable = text !== undefined ? text !== "" : hasText(source);
   const line = (
     <>
@@ -31,7 +32,7 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
           {called(source)}
         </span>
         {isNew && <span className="chip accent">came in</span>}
-        <span className="why-begins">{!open && text ? text.slice(0, 200) : ""}</span>
+        <span className="why-begins">{open ? "" : begins.slice(0, 200)}</span>
       </span>
       <span className="why-reason">
         {reason.score !== null && <span className="chip">score {reason.score.toFixed(2)}</span>}

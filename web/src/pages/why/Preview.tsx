@@ -101,10 +101,10 @@ function Live({ session, first }: { session: Session; first: string }) {
     const said = settled.length <= IN_ADDRESS ? settled : undefined;
     go(to(["why"], { session: session.id, message: said }), true);
   }, [settled, session.id]);
-  const { came, fell } = useChanges(context.data, session.id);
+  const { came, fell, begins } = useChanges(context.data, session.id);
   const report = context.data?.report;
   const where = { user, agent: session.agent, session: session.id, at: new Date().toISOString() };
-  const texts = context.data?.whole?.texts as Record<string, string> | undefined;
+  const texts = context.data && textsOf(context.data);
   return (
     <>
       <div className="why-ask">
@@ -123,7 +123,13 @@ function Live({ session, first }: { session: Session; first: string }) {
       )}
       {report && context.data ? (
         <div className={context.error ? "why-stale" : "why-live"}>
-          <Explained report={report} reading={{ where, texts }} stale={context.loading} came={came} fell={fell} />
+          <Explained
+            report={report}
+            reading={{ where, texts, begins }}
+            stale={context.loading}
+            came={came}
+            fell={fell}
+          />
           <Prompt messages={context.data.messages} />
         </div>
       ) : (
@@ -133,15 +139,19 @@ function Live({ session, first }: { session: Session; first: string }) {
   );
 }
 
-/** What is different from the answer before, for the same conversation. */
-function useChanges(answer: ContextAnswer | undefined, session: string): { came?: Set<string>; fell?: Item[] } {
-  const seen = useRef<{ answer?: ContextAnswer; before?: Item[]; session: string }>({ session });
+const textsOf = (answer: ContextAnswer) => (answer.whole?.texts ?? {}) as Record<string, string>;
+type Changes = { came?: Set<string>; fell?: Item[]; begins?: Record<string, string> };
+
+/** What is different from the answer before, for the same conversation, and how what fell out begins. */
+function useChanges(answer: ContextAnswer | undefined, session: string): Changes {
+  const seen = useRef<{ answer?: ContextAnswer; before?: ContextAnswer; session: string }>({ session });
   if (answer && seen.current.answer !== answer) {
-    const last = seen.current.session === session ? seen.current.answer : undefined;
-    seen.current = { answer, session, before: last && itemsOf(last.report.items) };
+    const before = seen.current.session === session ? seen.current.answer : undefined;
+    seen.current = { answer, session, before };
   }
-  if (!answer || !seen.current.before) return {};
-  return changes(seen.current.before, itemsOf(answer.report.items));
+  const { before } = seen.current;
+  if (!answer || !before) return {};
+  return { ...changes(itemsOf(before.report.items), itemsOf(answer.report.items)), begins: textsOf(before) };
 }
 
 /** The turn that a message of a conversation belongs to. */

@@ -79,5 +79,19 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
   }
 }
 
+/** How the messages and entries of a report begin, as far as two requests can tell. */
+export async function beginnings(where: Where, last: number, signal: AbortSignal): Promise<Record<string, string>> {
+  const [path, asked] = [{ session: where.session }, { user: where.user, last: 200, before: last + 1 }];
+  const own = { user: where.user, agent: where.agent, limit: 100 };
+  const [messages, entries] = await Promise.all([
+    get("/api/messages/{session}/window", { path, query: asked, signal }),
+    get("/api/entries", { query: own, signal }),
+  ]);
+  return Object.fromEntries([
+    ...messages.map((message) => [`messages ${message.seq}`, saidIn(message.content).slice(0, 200)]),
+    ...entries.data.map((entry) => [`entries ${entry.id}`, entry.content.slice(0, 200)]),
+  ]);
+}
+
 /** Whether there is a text to look up at all. */
 export const hasText = (source: Source) => source.kind !== "other" && source.kind !== "messages";

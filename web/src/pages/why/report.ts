@@ -38,7 +38,7 @@ export function grouped(items: readonly Item[]): Group[] {
 /** A part of a whole in percent, as people say it. */
 export function percent(part: number, whole: number): string {
   const share = whole > 0 ? (100 * part) / whole : 0;
-  return share > 0 && share < 1 ? "under 1 %" : `${Math.round(share)} %`;
+  return share > 0 && share < 1 ? "< 1 %" : `${Math.round(share)} %`;
 }
 
 export const keyOf = (item: Item) => `${item.layer} ${item.source}`;

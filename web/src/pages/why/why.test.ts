@@ -8,7 +8,7 @@ const item = (layer: string, source: string, tokens = 10): Item => ({ layer, sou
 
 test("a reason of what was recalled is its score, its legs and its signals", () => {
   expect(reasonOf("recalled at 0.74 by words and vectors: answer 0.66, session's words -0.52")).toEqual({
-    words: "recalled for the new message",
+    words: "by words and meaning",
     score: 0.74,
     legs: ["words", "vectors"],
     beside: false,
@@ -61,5 +61,5 @@ test("the slider goes from end to end, in even factors, and back to the same pla
 });
 
 test("a part in percent", () => {
-  expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "under 1 %", "33 %", "0 %"]);
+  expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "< 1 %", "33 %", "0 %"]);
 });
