@@ -121,7 +121,7 @@ class Scope:
         """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""
         if isinstance(names, str):
             raise Invalid(field="names", problem=f"must be a list of names, such as [{names[:50]!r}]")
-        mine = self if self.who.source == "tool" else Scope(self._home, replace(self.who, source="agent"))
+        mine = self if self.who.source in ("tool", "import") else Scope(self._home, replace(self.who, source="agent"))
         found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
         unknown = [name for name in names or () if name not in found]
         if unknown:

@@ -343,14 +343,25 @@ def test_a_backup_keeps_what_waits(memory: Memory, me: Scope) -> None:
     assert sorted(entry.review for entry in me.entries.list()) == ["pending", "refused"]
 
 
-def test_the_migration_lets_count_what_is_there_and_takes_along_what_does_not(memory: Memory, me: Scope) -> None:
-    """D3: up, what was there is accepted; down, nothing that was kept out comes into a prompt."""
+def test_the_migration_lets_count_what_is_there_and_takes_along_what_does_not(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """D3: up, what was there is accepted; down, nothing that was kept out comes into a prompt, nor what was made of it."""
+    memory = open_memory(clock=now, consolidate="accept")
+    me = by(memory, "user")
+    for place in ("inn", "port", "inn!"):
+        by(memory, "tool").entries.add(f"The {WORD} went to the {place} in Porto.")
+    now.pass_days(6)
+    memory.work()
+    assert [entry.kind for entry in me.entries.queue()] == ["core"], "which a consolidation became"
     me.entries.add("counts", kind="core")
     waiting(memory)
     number = next(one.number for one in memory.migrations if one.name == "review")
     migrate.down(memory.database, memory.migrations, number - 1)
     migrate.up(memory.database, memory.migrations)
-    assert [(entry.content, entry.review) for entry in me.entries.list()] == [("counts", "accepted")]
+    assert [(entry.content, entry.review) for entry in me.entries.list(kind="core")] == [("counts", "accepted")]
+    assert [entry.review for entry in me.entries.list(kind="journal")] == ["accepted"] * 3
+    assert [one.status for one in me.consolidations.list()] == ["undone"]
     assert all(finding.ok for finding in memory.verify())
 
 

@@ -17,7 +17,7 @@ _SHAPES = {
     r"|immer|niemals|ab sofort|ignoriere|toujours|jamais|désormais|ignorez|siempre|nunca|ignora"
     r"|sempre|mai più|всегда|никогда|игнорируй)\b|总是|永远|忽略|必ず|常に|無視",
     "order": r"(?i)\b(?:send|forward|post|upload|transfer|email|e-mail|submit|run|execute|install|download|delete|wire|pay"
-    r"|schicke|sende|envoie|envoyez|envía|envíe)\b[^\n]{0,120}(?:https?://|www\.|@|\bto\b|\ban\b|\bà\b|\$|`)",
+    r"|schicke|sende|envoie|envoyez|envía|envíe)\b[^\n]{0,50}(?:https?://|www\.|@|\bto\b|\ban\b|\bà\b|\$|`)",
     "authority": r"(?i)\b(?:(?:admin(?:istrator)?|operator|developer|manager|support|security|ceo|boss|owner|root)s?"
     r" (?:said|says|approved|allowed|confirmed|wants|told)|pre-?approved|is authori[sz]ed|has permission|no (?:need|reason)"
     r" to (?:ask|check|confirm|verify))\b",

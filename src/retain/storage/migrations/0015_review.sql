@@ -8,6 +8,8 @@ create index entries_in_review on entries (tenant, created_at, id) where review 
 
 -- down
 -- A version that knows no review would put what waits, and what was refused, into every prompt.
+update consolidations set status = 'undone', content = '', entry_id = null where entry_id in (
+    select entries.id from entries where entries.tenant = consolidations.tenant and entries.review <> 'accepted');
 delete from entries where review <> 'accepted';
 drop index entries_in_review;
 alter table entries drop column review;
