@@ -30,8 +30,8 @@ PAGES = ("chat", "why", "agents", "memory", "search", "operations", "sign-in")
 """The addresses of the page, each with anything below it; what to show there the page decides."""
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
+    "connect-src 'self'; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 """Scripts and styles are files of ours, nothing comes from or goes to elsewhere, and no text can become HTML."""
 _TYPES = {

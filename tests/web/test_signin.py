@@ -1,0 +1,466 @@
+"""Signing in: a browser shows a key once; what it has then is of use to nobody else, and ends with the key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import timedelta
+from http.client import HTTPConnection
+from http.cookies import SimpleCookie
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory, clock
+from retain.access import audit
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS
+from retain.access.signins import MOST_OF_A_KEY, Signins
+from retain.chat.session import USER
+from retain.errors import Unauthorized
+from retain.gate import door as doors
+from retain.gate.cookie import csrf_of, name_of
+from retain.models.model import Models
+from retain.server.app import create_app
+from retain.testing import ScriptedModel
+from tests.calling import HERE, URL
+from tests.conftest import SETTINGS, Now, one_engine
+from tests.server.running import Process
+from tests.web.browsing import Web
+
+OTHER = "https://memory.example.org"
+
+
+class Browser(TestClient):
+    """A browser: it keeps cookies, says where a request comes from, and knows the word for changes once it has it."""
+
+    csrf: str | None = None
+
+    def sign_in(self, key: str, **said: Any) -> Any:
+        found = self.post("/api/web/sign-in", json={"key": key, **said})
+        if found.status_code == 200:
+            self.csrf = found.json()["csrf"]
+        return found
+
+    def request(self, method: str, url: Any, **options: Any) -> Any:
+        headers = {"Origin": str(self.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"} if method != "GET" else {}
+        headers |= {"X-Retain-CSRF": self.csrf} if self.csrf and method != "GET" else {}
+        headers |= options.pop("headers", None) or {}
+        return super().request(method, url, headers=headers, **options)
+
+
+Browsers = Callable[..., Browser]
+
+
+@pytest.fixture
+def browsers(app: FastAPI) -> Iterator[Browsers]:
+    """Browsers of people who are not on the server's machine unless they come to 127.0.0.1."""
+    with ExitStack() as stack:
+
+        def one(url: str = URL, *, over: FastAPI = app) -> Browser:
+            return stack.enter_context(Browser(over, url, client=HERE, raise_server_exceptions=False))
+
+        yield one
+
+
+@pytest.fixture
+def key(app: FastAPI) -> str:
+    """The text of a key of acme that may do everything."""
+    return make(app)
+
+
+def make(app: FastAPI, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any) -> str:
+    _, text = Keys(app.state.memory.database).create(tenant, "a test", permissions, **bound)
+    app.state.door.forget()
+    return text
+
+
+def cookie(answer: Any) -> Any:
+    """The cookie that an answer sets."""
+    (found,) = SimpleCookie(answer.headers["set-cookie"]).values()
+    return found
+
+
+def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
+    sql = "select digest, key_id, expires_at from signins where tenant = :tenant order by created_at"
+    return memory.database.read(tenant, lambda tx: tx.all(sql))
+
+
+# -- coming in ---------------------------------------------------------------------------------------------------
+
+
+def test_a_browser_that_shows_a_key_is_let_in_from_then_on(app: FastAPI, browsers: Browsers, key: str) -> None:
+    browser = browsers()
+    before = browser.get("/api/web")
+    assert before.status_code == 200
+    assert (before.json()["needs_key"], before.json()["signed_in"]) == (True, False)
+    assert {name for name, value in before.json().items() if value is not None} == {"version", "needs_key", "signed_in"}
+    assert browser.get("/api/sessions").status_code == 401
+    signed = browser.sign_in(f" {key}\n")
+    assert signed.status_code == 200
+    said = signed.json()
+    assert (said["needs_key"], said["signed_in"]) == (True, True)
+    assert said["me"]["tenant"] == "acme"
+    assert said["me"]["permissions"] == ["read", "write", "delete", "admin"]
+    assert said["user"] == USER
+    assert said["model"] is None
+    assert {"save_to_journal", "manage_long_term_memory"} <= {tool["name"] for tool in said["tools"]}
+    assert browser.get("/api/web").json() == said
+    assert browser.get("/api/sessions").status_code == 200
+    made = browser.put("/api/state/theme", params={"user": "ada"}, json={"value": "dark"})
+    assert made.status_code == 200, made.text
+    assert app.state.memory.scope("acme", "ada").state.get("theme").value == "dark"
+    assert key not in signed.text
+
+
+@one_engine
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy: the origin tells."""
+    found = cookie(browsers().sign_in(key))
+    assert found.key == "retain-7700"
+    assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (True, "Strict", "/", "")
+    assert found["max-age"] == ""
+    memory = replace(app.state.memory.settings, allowed_hosts="memory.example.org")
+    with Memory.open(settings=memory) as other:
+        remote = browsers(OTHER, over=create_app(other))
+        found = cookie(remote.sign_in(key, remember=True))
+        assert found.key == "__Host-retain"
+        assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (True, "Strict", "/", True)
+        assert found["domain"] == ""
+        assert int(found["max-age"]) == 30 * 24 * 3600
+        assert remote.get("/api/me").status_code == 200
+        plain = browsers("http://memory.example.org", over=create_app(other))
+        refused = plain.sign_in(key)
+        assert refused.status_code == 403
+        assert "https" in refused.json()["detail"]
+        plain.cookies.set("retain", found.value)
+        assert plain.get("/api/me").status_code == 401, "a name that any neighbour could set"
+
+
+@pytest.mark.parametrize("shown", ["", "rtn_x", "nonsense", "Bearer", "\ud800", "e" * 5000])
+@one_engine
+def test_a_wrong_key_lets_nobody_in(browsers: Browsers, key: str, shown: str) -> None:
+    browser = browsers()
+    found = browser.post("/api/web/sign-in", content=f'{{"key": "{shown.encode("unicode_escape").decode()}"}}'.encode(),
+                         headers={"Content-Type": "application/json"})  # fmt: skip
+    assert found.status_code == 401, found.text
+    assert "set-cookie" not in found.headers
+    assert browser.sign_in(key[:-1] + ("a" if key[-1] != "a" else "b")).status_code == 401
+    assert browser.get("/api/web").json()["signed_in"] is False
+
+
+@one_engine
+def test_what_is_said_is_read_strictly(browsers: Browsers, key: str) -> None:
+    browser = browsers()
+    assert browser.post("/api/web/sign-in", json={"key": key, "other": 1}).status_code == 422
+    assert browser.post("/api/web/sign-in", json={"key": key, "remember": "yes"}).status_code == 422
+    assert browser.post("/api/web/sign-in", json={}).status_code == 422
+    for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        found = browser.post("/api/web/sign-in", content=f'{{"key":"{key}"}}', headers={"Content-Type": media})
+        assert found.status_code == 415, "a form of another site can send these"
+
+
+@one_engine
+def test_who_tries_keys_is_slowed_down(open_memory: Callable[..., Memory], browsers: Browsers) -> None:
+    app = create_app(open_memory(rate_per_second=2))
+    good, browser = make(app), browsers(over=app)
+    told = [browser.sign_in(f"rtn_wrong{n}").status_code for n in range(8)]
+    assert told[0] == 401
+    assert told[-1] == 429
+    assert browser.sign_in(good).status_code == 429, "whoever guesses right is not told at once either"
+
+
+@one_engine
+def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
+    browser = browsers()
+    browser.sign_in(make(app, ["read"], user="ada", agent="scout"))
+    said = browser.get("/api/web").json()
+    assert (said["user"], said["me"]["agent"], said["me"]["permissions"]) == ("ada", "scout", ["read"])
+    assert browser.put("/api/state/theme", json={"value": 1}).status_code == 403
+    assert browser.get("/api/state", params={"user": "bob"}).status_code == 403
+
+
+@one_engine
+def test_what_answers_in_a_chat_is_named(url: str, browsers: Browsers) -> None:
+    settings = replace(SETTINGS, database=url)
+    with Memory.open(settings=settings, models=Models(settings, main=ScriptedModel("Yes.", name="m1"))) as memory:
+        assert browsers(over=create_app(memory)).get("/api/web").json()["model"] == "m1"
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P0.2: the table has the SHA-256 of 256 random bits; the log has who, and no more."""
+    browser = browsers()
+    token = cookie(browser.sign_in(key)).value
+    ((held, id, _),) = rows(app.state.memory)
+    assert token not in held
+    assert id == key.split("_")[2]
+    assert len(token.split("_")[1]) * 5 >= 256
+    for wrong in (held, token[:-1], token.split("_")[0] + "_" + held[:52], key, ""):
+        stranger = browsers()
+        stranger.cookies.set("retain-7700", wrong)
+        assert stranger.get("/api/me").status_code == 401
+    assert browsers().get("/api/me", headers={"Authorization": f"Bearer {token}"}).status_code == 401, (
+        "good as a cookie alone"
+    )
+    assert browser.get("/api/me").status_code == 200
+    assert browsers().get("/api/me", headers={"X-API-Key": token}).status_code == 401
+    browser.post("/api/web/sign-out")
+    deeds = audit.listed(app.state.memory.database, "acme").items
+    assert [(deed.what, deed.subject) for deed in deeds] == [
+        ("signout", f"keys {id}"),
+        ("signin", f"keys {id}"),
+    ]
+    assert all(token not in str(deed) for deed in deeds)
+
+
+def test_so_many_browsers_are_signed_in_with_one_key_and_no_more(app: FastAPI, key: str) -> None:
+    """P16"""
+    signins, id = Signins(app.state.memory.database), key.split("_")[2]
+    texts = [signins.add("acme", id).text for _ in range(MOST_OF_A_KEY + 3)]
+    assert len(rows(app.state.memory)) == MOST_OF_A_KEY
+    assert signins.check(texts[-1]).key == id
+    with pytest.raises(Unauthorized):
+        signins.check(texts[0])
+
+
+# -- going out ---------------------------------------------------------------------------------------------------
+
+
+def test_signing_out_ends_one_sign_in_and_leaves_the_other(app: FastAPI, browsers: Browsers, key: str) -> None:
+    one, other = browsers(), browsers()
+    token = cookie(one.sign_in(key)).value
+    other.sign_in(key)
+    assert len(rows(app.state.memory)) == 2
+    out = one.post("/api/web/sign-out")
+    assert out.status_code == 200
+    assert out.json()["signed_in"] is False
+    assert not one.cookies
+    assert len(rows(app.state.memory)) == 1
+    one.cookies.set("retain-7700", token)
+    assert one.get("/api/me").status_code == 401, "whoever kept the cookie has nothing"
+    assert one.post("/api/web/sign-out").status_code == 200
+    assert other.get("/api/me").status_code == 200
+
+
+def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str) -> None:
+    browser, admin = browsers(), browsers()
+    browser.sign_in(key)
+    admin.sign_in(make(app))
+    assert browser.get("/api/me").status_code == 200
+    assert admin.delete(f"/api/keys/{key.split('_')[2]}").status_code == 200
+    assert browser.get("/api/me").status_code == 401
+    assert browser.get("/api/web").json()["signed_in"] is False
+    with pytest.raises(Unauthorized):
+        Signins(app.state.memory.database).add("acme", key.split("_")[2])
+
+
+def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
+    app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "SECONDS", 0.0)
+    browser = browsers()
+    browser.sign_in(key)
+    Keys(app.state.memory.database).revoke("acme", key.split("_")[2])
+    assert browser.get("/api/me").status_code == 401
+
+
+def test_erasing_a_user_ends_the_sign_ins_of_their_keys(app: FastAPI, browsers: Browsers, key: str) -> None:
+    ada, admin = browsers(), browsers()
+    ada.sign_in(make(app, user="ada"))
+    admin.sign_in(key)
+    app.state.memory.scope("acme", "ada").state.set("theme", 1)
+    app.state.memory.erase("ada", tenant="acme")
+    app.state.door.forget()
+    assert len(rows(app.state.memory)) == 1
+    assert ada.get("/api/me").status_code == 401
+    assert admin.get("/api/me").status_code == 200
+
+
+def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
+    open_memory: Callable[..., Memory], now: Now, browsers: Browsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "SECONDS", 0.0)
+    app = create_app(memory := open_memory(clock=now))
+    day, long = browsers(over=app), browsers(over=app)
+    day.sign_in(key := make(app))
+    long.sign_in(key, remember=True)
+    ends = clock.to_datetime(now.micros) + timedelta(days=3)
+    short = browsers(over=app)
+    assert int(cookie(short.sign_in(make(app, expires_at=ends), remember=True))["max-age"]) == 3 * 24 * 3600
+    now.pass_days(0.49)
+    assert [one.get("/api/me").status_code for one in (day, long, short)] == [200, 200, 200]
+    now.pass_days(0.02)
+    assert [one.get("/api/me").status_code for one in (day, long, short)] == [401, 200, 200]
+    now.pass_days(2.5)
+    assert [one.get("/api/me").status_code for one in (day, long, short)] == [401, 200, 401]
+    memory.purge()
+    assert len(rows(memory)) == 1, "what has ended is swept"
+    now.pass_days(27.1)
+    assert long.get("/api/me").status_code == 401
+    memory.purge()
+    assert rows(memory) == []
+
+
+# -- other sites, other servers ------------------------------------------------------------------------------------
+
+
+def test_a_change_needs_the_word_that_only_the_page_knows(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P0.6: a cookie without the token changes nothing, and nobody can find the token from outside."""
+    browser = browsers()
+    token = cookie(browser.sign_in(key)).value
+    word, where = browser.csrf, "/api/state/theme?user=ada"
+    assert word == csrf_of(token)
+    assert token not in (word or "")
+    for wrong in (None, "x" * 64, csrf_of("other"), token, (word or "").upper()):
+        browser.csrf = wrong
+        found = browser.put(where, json={"value": 1})
+        assert found.status_code == 403
+        assert "X-Retain-CSRF" in found.json()["detail"]
+        assert browser.post("/api/web/sign-out").status_code == 403
+    assert browser.get("/api/state", params={"user": "ada"}).json()["data"] == []
+    browser.csrf = word
+    assert browser.put(where, json={"value": 1}).status_code == 200
+    twice = [("X-Retain-CSRF", word or ""), ("X-Retain-CSRF", "x")]
+    assert TestClient.request(browser, "PUT", where, json={"value": 2}, headers=twice).status_code == 400
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@one_engine
+def test_a_cookie_counts_for_nothing_where_another_site_asks(
+    open_memory: Callable[..., Memory], browsers: Browsers, site: str
+) -> None:
+    """Also for a site that may call: it needs a key of its own."""
+    app = create_app(open_memory(allowed_origins="https://app.example.org", auth="keys"))
+    browser = browsers(over=app)
+    browser.sign_in(make(app))
+    assert browser.get("/api/me", headers={"Sec-Fetch-Site": site}).status_code == 401
+    assert browser.get("/api/me", headers={"Origin": "https://app.example.org"}).status_code == 401
+    found = browser.put("/api/state/theme", json={"value": 1}, headers={"Origin": "https://app.example.org"})
+    assert found.status_code == 401
+    allowed = browser.get("/api/web", headers={"Origin": "https://app.example.org"})
+    assert allowed.json()["signed_in"] is False
+    assert "access-control-allow-credentials" not in allowed.headers
+
+
+@one_engine
+def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(browsers: Browsers, memory: Memory) -> None:
+    """A form of another site is sent without asking us first: its origin, or what the browser says of it, gives it away."""
+    browser = browsers()
+    said = browser.get("/api/web").json()
+    assert (said["needs_key"], said["signed_in"], said["csrf"]) == (False, True, None)
+    assert said["me"]["name"] == "local"
+    text = {"Content-Type": "text/plain"}
+    for headers in (
+        {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://127.0.0.1:9999", "Sec-Fetch-Site": "same-site"},
+    ):
+        found = browser.post("/api/sessions/resume", content='{"stored": null}', headers=text | headers)
+        assert found.status_code == 403
+    without = TestClient(browser.app, URL, client=HERE)
+    found = without.post("/api/sessions/resume", content="{}", headers=text | {"Sec-Fetch-Site": "cross-site"})
+    assert found.status_code == 403
+    assert without.put("/api/state/theme?user=ada", content='{"value": 1}', headers=text).status_code == 415
+    assert memory.counts()["sessions"] == memory.counts()["state"] == 0
+    browser.cookies.set("retain-7700", "left_over")
+    assert browser.get("/api/web").json()["signed_in"] is True, "a sign-in that has ended is no matter where none is needed"
+    assert browser.post("/api/web/sign-out").json()["signed_in"] is True
+
+
+@one_engine
+def test_mcp_takes_no_cookie(browsers: Browsers, key: str) -> None:
+    browser = browsers()
+    browser.sign_in(key)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    for path in ("/mcp", "/mcp/all"):
+        assert browser.post(path, json=call, headers=headers).status_code == 401
+
+
+def test_a_cookie_that_somebody_else_set_leads_nowhere(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """Signing in makes a new sign-in whatever came with the request, and ends the one that did."""
+    thief, victim = browsers(), browsers()
+    set_by_thief = cookie(thief.sign_in(key)).value
+    victim.cookies.set("retain-7700", set_by_thief)
+    signed = victim.sign_in(make(app))
+    assert cookie(signed).value != set_by_thief
+    assert thief.get("/api/me").status_code == 401
+    victim.cookies.clear()
+    name = name_of("127.0.0.1:7700", secure=False)
+    tossed = {"Cookie": f"{name}={set_by_thief}; {name}={cookie(signed).value}"}
+    assert victim.get("/api/me", headers=tossed).status_code == 401, "two of one name are somebody's doing"
+
+
+@one_engine
+def test_a_cookie_is_of_no_use_at_another_server(app: FastAPI, browsers: Browsers, key: str) -> None:
+    browser = browsers()
+    token = cookie(browser.sign_in(key)).value
+    with Memory.open("memory:", settings=replace(SETTINGS, auth="keys")) as elsewhere:
+        other = create_app(elsewhere)
+        make(other)
+        stranger = browsers(over=other)
+        stranger.cookies.set("retain-7700", token)
+        assert stranger.get("/api/me").status_code == 401
+        assert stranger.post("/api/web/sign-out").status_code == 200
+    next_door = browsers("http://127.0.0.1:7800")
+    next_door.cookies.set("retain-7700", token)
+    assert next_door.get("/api/me").status_code == 401, "the cookie of the server on another port"
+
+
+def test_a_tenants_cookie_shows_that_tenant_alone(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P11"""
+    acme, globex = browsers(), browsers()
+    token = cookie(acme.sign_in(key)).value
+    mine = cookie(globex.sign_in(make(app, tenant="globex"))).value
+    app.state.memory.scope("acme", "ada").state.set("secret", "acme's")
+    assert globex.get("/api/state", params={"user": "ada"}).json()["data"] == []
+    globex.cookies.clear()
+    globex.cookies.set("retain-7700", f"{mine.split('_')[0]}_{token.split('_')[1]}")
+    assert globex.get("/api/me").status_code == 401
+    assert "nobody" not in app.state.memory.database.tenants()
+
+
+def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> None:
+    with Memory.open(url, settings=SETTINGS) as memory:
+        _, text = Keys(memory.database).create("acme", "x", PERMISSIONS)
+        made = Signins(memory.database).add("acme", text.split("_")[2])
+        with Process(url, auth="keys") as process:
+            assert by_cookie(process, made.text) == 200
+            Signins(memory.database).remove(made.text)
+        with Process(url, auth="keys") as process:
+            assert by_cookie(process, made.text) == 401
+
+
+def by_cookie(process: Process, token: str) -> int:
+    """How a server answers somebody with a cookie."""
+    connection = HTTPConnection(*process.address, timeout=20)
+    connection.request("GET", "/api/me", headers={"Cookie": f"retain-{process.address[1]}={token}"})
+    with closing(connection):
+        return connection.getresponse().status
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------
+
+
+def test_a_person_signs_in_and_out(web: Web) -> None:
+    """P0.6: no script can read the cookie, and after a reload it still lets the page in."""
+    key = web.key()
+    page = web.device(signed_in=False)
+    web.open("/sign-in", page)
+    signing = """key => fetch("/api/web/sign-in", {method: "POST", headers: {"Content-Type": "application/json"},
+        body: JSON.stringify({key})}).then(answer => answer.json())"""
+    said = page.evaluate(signing, key)
+    assert said["signed_in"]
+    assert page.evaluate("document.cookie") == ""
+    (kept,) = page.context.cookies()
+    assert kept["httpOnly"]
+    assert kept["sameSite"] == "Strict"
+    page.reload()
+    again = page.evaluate("fetch('/api/web').then(answer => answer.json())")
+    assert again["csrf"] == said["csrf"]
