@@ -8,27 +8,35 @@ HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 
-.PHONY: serve test check generate chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
+.PHONY: serve site test check generate chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-serve: setup ## The server on the embedded database: HOST, PORT and DATABASE say otherwise
+serve: setup ## The web app and the server on the embedded database: HOST, PORT and DATABASE say otherwise
+	@.venv/bin/python scripts/build_site.py --if-possible
 	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
-test: setup test-tools ## The whole test suite, on SQLite and two PostgreSQL servers
+site: setup ## The web app, built into the package: needs Node.js 20 or newer
+	@.venv/bin/python scripts/build_site.py
+
+test: setup test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
+	$(RUN) python scripts/build_site.py run test
 	$(RUN) pytest -n 3 $(ARGS)
 
-check: setup ## Lint, format, strict types, generated files
+check: setup test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) python scripts/generate_aio.py --check
 	$(RUN) python scripts/generate_docs.py --check
+	$(RUN) python scripts/generate_web.py --check
+	$(RUN) python scripts/build_site.py run check
 
-generate: setup ## Write the generated files again
+generate: setup site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
+	$(RUN) python scripts/generate_web.py
 
 chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
@@ -63,4 +71,4 @@ test-tools: ## What the tests need besides Python packages
 	@UV=$(UV) bash scripts/test_tools.sh
 
 clean: ## Forget everything that was set up or built
-	rm -rf .venv .cache dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache dist web/node_modules src/retain/web/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

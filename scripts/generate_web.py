@@ -7,10 +7,11 @@ python scripts/generate_web.py --check    fail if they are not what would be wri
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from build_site import run
 
 from retain import Memory
 from retain.server.app import create_app
@@ -24,8 +25,7 @@ def types() -> str:
     with tempfile.TemporaryDirectory() as folder, Memory.open(f"sqlite:///{folder}/empty.db") as memory:
         document, made = Path(folder, "openapi.json"), Path(folder, "schema.ts")
         document.write_text(json.dumps(create_app(memory).openapi()))
-        command = [WEB / "node_modules" / ".bin" / "openapi-typescript", document, "--output", made]
-        subprocess.run(command, check=True, cwd=WEB, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run("types", "--", str(document), "--output", str(made))
         return made.read_text()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Python packages: the distribution's PostgreSQL and PgBouncer, strace, libfaketime, and
-# Node.js with what speaks MCP. Without the distribution's (no apt, no rights) the tests that need them are skipped by name, except in CI, where they fail.
+# Installs what the tests need besides Python packages: the distribution's PostgreSQL, PgBouncer and Chromium, strace,
+# libfaketime, and Node.js with what speaks MCP. Without the distribution's (no apt, no rights) the tests that need them are skipped by name, except in CI, where they fail.
 set -euo pipefail
 
 # Node.js, and what speaks MCP with us: the conformance suite, the inspector, clients of other makers. Without the network
@@ -24,7 +24,7 @@ fi
 
 missing=()
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
-for program in pgbouncer strace faketime; do
+for program in pgbouncer strace faketime chromium; do
     command -v "$program" >/dev/null || test -x "/usr/sbin/$program" || missing+=("$program")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
