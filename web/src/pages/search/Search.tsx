@@ -1,5 +1,188 @@
-import { Empty } from "../../ui/states";
+// One search over everything that is remembered; the address holds what is asked.
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { get, post } from "../../api/client";
+import type { Found } from "../../api/index";
+import { useLoad } from "../../api/load";
+import { useSettled } from "../../api/settled";
+import { go, useRoute } from "../../app/route";
+import { useWho } from "../../app/who";
+import RefViewer from "../../refs/RefViewer";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { type Asked, addressOf, askedIn, span } from "./asked";
+import { Filters } from "./Filters";
+import { HitCard, type Named } from "./HitCard";
+import { Legs } from "./Legs";
+import "./search.css";
+
+const STEP = 20;
+const MOST = 100;
+const LEAST = 0.001; // what is less likely than this is noise; the command line leaves it out too
 
 export default function Search() {
-  return <Empty title="Search" />;
+  const { query } = useRoute();
+  const asked = askedIn(query);
+  const [typed, setTyped] = useState(asked.q);
+  const settled = useSettled(typed);
+  const put = useRef(asked.q); // what this page itself has put into the address
+  const change = (changed: Partial<Asked>, replace = false) => go(addressOf({ ...asked, ...changed }), replace);
+  useEffect(() => {
+    if (settled === asked.q) return;
+    const begun = put.current.trim() !== "" && settled.trim() !== ""; // one way back for a search, not for each letter
+    put.current = settled;
+    change({ q: settled }, begun);
+  }, [settled]);
+  useEffect(() => {
+    if (asked.q === put.current) return;
+    put.current = asked.q; // back, forward, or a link
+    setTyped(asked.q);
+  }, [asked.q]);
+  useEffect(() => {
+    document.title = asked.q ? `${asked.q} · Search · retain` : "Search · retain";
+  }, [asked.q]);
+  const page = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLInputElement>(null);
+  useSlash(box);
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: arrows go between the links inside, which are operable without
+    <div className="page search" ref={page} onKeyDown={(event) => walk(event, page.current, box.current)}>
+      <header>
+        <h1>Search</h1>
+      </header>
+      <search className="search-ask">
+        <input
+          ref={box}
+          type="search"
+          aria-label="Search everything"
+          placeholder="Search everything that is remembered"
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
+          autoFocus
+        />
+        <Filters asked={asked} change={change} />
+      </search>
+      {asked.q.trim() ? <Results asked={asked} change={change} /> : <Hint ask={setTyped} />}
+    </div>
+  );
+}
+
+type Loaded = { found: Found; sessions: Named; question: string };
+
+function Results({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
+  const { user } = useWho();
+  const address = addressOf(asked);
+  const [limit, setLimit] = useState(STEP);
+  const [opened, setOpened] = useState<string | null>(null);
+  useEffect(() => setLimit(STEP), [address]);
+  const known = useRef<Named>({});
+  const loaded = useLoad<Loaded>(
+    async (signal) => {
+      const { q, kinds, session, agent } = asked;
+      const body = { query: q, kinds: kinds.length ? kinds : null, session: session || null, limit, least: LEAST };
+      const query = { user, agent: agent || undefined };
+      const found = await post("/api/search", { query, body: { ...body, ...span(asked), at: null }, signal });
+      return { found, sessions: await named(found, known.current, user, signal), question: q };
+    },
+    [address, user, limit],
+  );
+  if (loaded.error) return <Failure error={loaded.error} retry={loaded.reload} />;
+  if (!loaded.data) return <Loading what="Searching" />;
+  const { found, sessions, question } = loaded.data;
+  return (
+    <div className="search-found" aria-busy={loaded.loading}>
+      <Legs found={found} />
+      {found.hits.length === 0 ? (
+        <Nothing asked={asked} change={change} />
+      ) : (
+        <ol className="hits" aria-label="Found">
+          {found.hits.map((hit) => (
+            <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
+              <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
+            </li>
+          ))}
+        </ol>
+      )}
+      {found.hits.length >= limit && limit < MOST && (
+        <button type="button" onClick={() => setLimit(Math.min(limit + 2 * STEP, MOST))} disabled={loaded.loading}>
+          Show more
+        </button>
+      )}
+      {opened && <RefViewer refKey={opened} close={() => setOpened(null)} />}
+    </div>
+  );
+}
+
+/** The conversations that hits are from, each asked for once; one that is gone meanwhile has no name. */
+async function named(found: Found, known: Named, user: string, signal: AbortSignal): Promise<Named> {
+  const ids = new Set(found.hits.flatMap((hit) => (hit.session && !known[hit.session] ? [hit.session] : [])));
+  await Promise.all(
+    [...ids].map(async (id) => {
+      const one = await get("/api/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
+      if (one) known[id] = { agent: one.agent, label: one.label };
+    }),
+  );
+  return { ...known };
+}
+
+function Hint({ ask }: { ask: (question: string) => void }) {
+  const examples = ["Where does my sister live?", "What did we plan last week?", "error"];
+  return (
+    <Empty title="Ask in your own words">
+      <p>
+        One search over conversations, notes, agents’ memory, stored outputs, state and documents, by words and by
+        meaning. Press <kbd>/</kbd> to come back to the box, and the arrows to go from hit to hit.
+      </p>
+      <div className="toolbar">
+        {examples.map((example) => (
+          <button key={example} type="button" className="chip" onClick={() => ask(example)}>
+            {example}
+          </button>
+        ))}
+      </div>
+    </Empty>
+  );
+}
+
+function Nothing({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
+  const narrowed = asked.kinds.length > 0 || asked.since || asked.until || asked.agent || asked.session;
+  return (
+    <Empty title="Nothing was found">
+      <p>Try fewer or other words. What was written a moment ago is found by its words at once, by its meaning soon.</p>
+      {narrowed && (
+        <button type="button" onClick={() => change({ kinds: [], since: "", until: "", agent: "", session: "" })}>
+          Search everything instead
+        </button>
+      )}
+    </Empty>
+  );
+}
+
+/** `/` goes to the box, unless somebody is writing. */
+function useSlash(box: React.RefObject<HTMLInputElement | null>): void {
+  useEffect(() => {
+    const press = (event: globalThis.KeyboardEvent) => {
+      const at = event.target as HTMLElement;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) || at.closest("dialog")) return;
+      event.preventDefault();
+      box.current?.focus();
+      box.current?.select();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+/** Arrows go from the box to the hits, from hit to hit, and back. */
+function walk(event: KeyboardEvent, page: HTMLElement | null, box: HTMLInputElement | null): void {
+  if ((event.key !== "ArrowDown" && event.key !== "ArrowUp") || !page) return;
+  const at = event.target as HTMLElement;
+  const hits = [...page.querySelectorAll<HTMLElement>("[data-hit]")];
+  const here = hits.indexOf(at);
+  if (here < 0 && at !== box) return;
+  const next = here + (event.key === "ArrowDown" ? 1 : -1);
+  const to = next < 0 ? (here === 0 ? box : null) : hits[next];
+  if (!to) return;
+  event.preventDefault();
+  to.focus();
+  to.closest(".hit")?.scrollIntoView({ block: "nearest" });
 }

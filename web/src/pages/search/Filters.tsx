@@ -1,0 +1,99 @@
+// What is searched: kinds, times, whose memory, which conversation.
+import { get } from "../../api/client";
+import { useLoad } from "../../api/load";
+import { useWho } from "../../app/who";
+import { ago } from "../../ui/time";
+import { type Asked, KINDS, ownDays, TITLES } from "./asked";
+
+type Shown = { asked: Asked; change: (change: Partial<Asked>) => void };
+
+export function Filters({ asked, change }: Shown) {
+  const { user } = useWho();
+  const from = useLoad(
+    async (signal) => {
+      const [agents, sessions] = await Promise.all([
+        get("/api/agents", { query: { limit: 100 }, signal }),
+        get("/api/sessions", { query: { user, limit: 100 }, signal }),
+      ]);
+      return { agents: agents.data, sessions: sessions.data };
+    },
+    [user],
+  );
+  const turn = (kind: Asked["kinds"][number]) =>
+    change({ kinds: KINDS.filter((one) => (one === kind) !== asked.kinds.includes(one)) });
+  const own = ownDays(asked);
+  const when = own ? "own" : asked.since;
+  const { agents = [], sessions = [] } = from.data ?? {};
+  const names = new Set([...agents.map((one) => one.name), ...sessions.map((one) => one.agent), asked.agent]);
+  return (
+    <div className="search-filters">
+      <fieldset className="search-kinds">
+        <legend className="visually-hidden">Kinds</legend>
+        {KINDS.map((kind) => (
+          <button
+            key={kind}
+            type="button"
+            className={asked.kinds.includes(kind) ? "chip accent" : "chip"}
+            aria-pressed={asked.kinds.includes(kind)}
+            onClick={() => turn(kind)}
+          >
+            {TITLES[kind]}
+          </button>
+        ))}
+      </fieldset>
+      <div className="toolbar">
+        <select
+          aria-label="When"
+          value={when}
+          onChange={(event) => {
+            const since = event.target.value === "own" ? new Date().toISOString().slice(0, 10) : event.target.value;
+            change({ since, until: "" });
+          }}
+        >
+          <option value="">Any time</option>
+          <option value="day">The last day</option>
+          <option value="week">The last week</option>
+          <option value="month">The last month</option>
+          <option value="own">Own days…</option>
+        </select>
+        {own && (
+          <>
+            <input
+              type="date"
+              aria-label="From"
+              value={asked.since}
+              onChange={(event) => change({ since: event.target.value })}
+            />
+            <input
+              type="date"
+              aria-label="Until"
+              value={asked.until}
+              onChange={(event) => change({ until: event.target.value })}
+            />
+          </>
+        )}
+        <select aria-label="Agent" value={asked.agent} onChange={(event) => change({ agent: event.target.value })}>
+          <option value="">Every agent</option>
+          {[...names].filter(Boolean).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+        <select
+          aria-label="Conversation"
+          value={asked.session}
+          onChange={(event) => change({ session: event.target.value })}
+        >
+          <option value="">Every conversation</option>
+          {asked.session && !sessions.some((one) => one.id === asked.session) && (
+            <option value={asked.session}>This conversation</option>
+          )}
+          {sessions.map((one) => (
+            <option key={one.id} value={one.id}>
+              {one.label || `${one.agent}, ${ago(one.created_at)}`}
+            </option>
+          ))}
+        </select>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,111 @@
+// One thing that was found: what it is, where it lives, why it was found, with the words that were asked for marked.
+import { memo, useState } from "react";
+import type { Hit } from "../../api/index";
+import { entryAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";
+import { leg, meaning, signed, strongest } from "../../refs/signals";
+import { Hints } from "../../ui/Hints";
+import { Link } from "../../ui/Link";
+import { Time } from "../../ui/time";
+import { type Kind, TITLES } from "./asked";
+import { marked } from "./marks";
+
+const SHOWN = 360;
+const BESIDE = 140;
+export type Named = Record<string, { agent: string; label: string }>;
+type Shown = { hit: Hit; question: string; sessions: Named; openRef: (key: string) => void };
+
+export const HitCard = memo(function HitCard({ hit, question, sessions, openRef }: Shown) {
+  const [whole, setWhole] = useState(false);
+  const long = hit.text.length > SHOWN;
+  const session = hit.session ? sessions[hit.session] : undefined;
+  return (
+    <article className="hit">
+      <header>
+        <span className="chip">{TITLES[hit.kind as Kind] ?? hit.kind}</span>
+        <h2>
+          {hit.kind === "refs" ? (
+            <button type="button" className="link" data-hit onClick={() => openRef(hit.id)}>
+              {hit.title || hit.id}
+            </button>
+          ) : (
+            <Link href={placeOf(hit, sessions)} data-hit>
+              {titleOf(hit)}
+            </Link>
+          )}
+        </h2>
+        <span className="quiet">
+          {session && `in ${session.label || "a conversation"} · `}
+          <Time at={hit.at} />
+        </span>
+        <span className="hit-score" title="How likely it is wanted, from 0 to 1">
+          <i aria-hidden="true">
+            <b style={{ width: `${Math.round(hit.score * 100)}%` }} />
+          </i>
+          <span className="visually-hidden">score </span>
+          {hit.score.toFixed(2)}
+        </span>
+      </header>
+      {hit.before && <p className="hit-beside">{hit.before.slice(-BESIDE)}</p>}
+      <p className="hit-text">
+        {marked(hit.text, question, whole ? undefined : SHOWN).map((piece, place) =>
+          piece.marked ? <mark key={place}>{piece.text}</mark> : piece.text,
+        )}
+        {long && (
+          <button type="button" className="link hit-more" onClick={() => setWhole(!whole)}>
+            {whole ? "Show less" : "Show all"}
+          </button>
+        )}
+      </p>
+      {hit.after && <p className="hit-beside">{hit.after.slice(0, BESIDE)}</p>}
+      <footer>
+        <Hints label="Why it was found" items={whyOf(hit)} />
+        {hit.same > 0 && <span className="quiet">and {hit.same} more that say the same</span>}
+      </footer>
+    </article>
+  );
+});
+
+function whyOf(hit: Hit) {
+  const legs = hit.legs.length
+    ? hit.legs.map((name) => ({ text: `by ${leg(name)}`, hint: legHint(name, hit), strong: true }))
+    : [{ text: "beside another", hint: "It stands right beside something that was found.", strong: true }];
+  return [
+    ...legs,
+    ...strongest(hit.why).map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) })),
+  ];
+}
+
+function legHint(name: string, hit: Hit): string {
+  if (name !== "vectors") return "It has words of the question.";
+  return `It is near in meaning${hit.near === null ? "." : `: a cosine of ${hit.near.toFixed(2)}.`}`;
+}
+
+function titleOf(hit: Hit): string {
+  switch (hit.kind) {
+    case "messages":
+      return `${hit.author || (hit.role === "user" ? "The user" : hit.role)} said`;
+    case "entries":
+      return hit.role === "whiteboard" ? `${hit.author} on a whiteboard` : `${hit.author}’s ${hit.role}`;
+    case "notes":
+      return hit.title || `Notes of ${hit.author}`;
+    default:
+      return hit.title || hit.id;
+  }
+}
+
+function placeOf(hit: Hit, sessions: Named): string {
+  switch (hit.kind) {
+    case "messages":
+      return messageAt(sessions[hit.id]?.agent ?? "assistant", hit.id, hit.seq);
+    case "entries":
+      return entryAt(hit.author, hit.id);
+    case "notes":
+      return notesOf(hit.author);
+    case "state": {
+      const [area = "user"] = JSON.parse(hit.id) as string[];
+      return stateAt(area.startsWith("session:") ? area : (area.split(":")[0] ?? "user"), hit.title);
+    }
+    default:
+      return passageAt(hit.id, hit.seq);
+  }
+}

@@ -1,0 +1,32 @@
+// Which legs of the search ran, how, and how much each of them found.
+import type { Found } from "../../api/index";
+import { leg } from "../../refs/signals";
+import { count } from "../../ui/time";
+
+export function Legs({ found }: { found: Found }) {
+  const beside = found.hits.filter((hit) => hit.legs.length === 0).length;
+  return (
+    <p className="search-legs" role="status">
+      <b>
+        {count(found.hits.length)} {found.hits.length === 1 ? "hit" : "hits"}
+      </b>
+      {Object.entries(found.legs).map(([name, how]) => {
+        if (!how.startsWith("ran")) {
+          return (
+            <span key={name} className="chip warn">
+              {leg(name)} did not run: {how.replace(/^failed: /, "")}
+            </span>
+          );
+        }
+        const by = how.slice("ran: ".length);
+        return (
+          <span key={name} className="quiet">
+            {leg(name)} {count(found.hits.filter((hit) => hit.legs.includes(name)).length)}
+            {by && ` (${by})`}
+          </span>
+        );
+      })}
+      {beside > 0 && <span className="quiet">beside them {count(beside)}</span>}
+    </p>
+  );
+}

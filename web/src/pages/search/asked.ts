@@ -1,0 +1,56 @@
+// What is searched for, as the address holds it: so the back button works, and a search can be sent to somebody.
+
+export const KINDS = ["messages", "notes", "entries", "refs", "state", "knowledge"] as const;
+export type Kind = (typeof KINDS)[number];
+export const TITLES: Record<Kind, string> = {
+  messages: "Messages",
+  notes: "Notes",
+  entries: "Agents’ memory",
+  refs: "Stored outputs",
+  state: "State",
+  knowledge: "Documents",
+};
+export type Asked = {
+  q: string;
+  kinds: Kind[];
+  /** any, day, week, month, or a day such as 2026-01-31. */
+  since: string;
+  until: string;
+  agent: string;
+  session: string;
+};
+
+const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
+const isDay = (text: string) => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(new Date(text).getTime());
+
+export function askedIn(query: URLSearchParams): Asked {
+  const [since, until] = [query.get("since") ?? "", query.get("until") ?? ""];
+  const kinds = (query.get("kinds") ?? "").split(",");
+  return {
+    q: query.get("q") ?? "",
+    kinds: KINDS.filter((kind) => kinds.includes(kind)),
+    since: since in DAYS || isDay(since) ? since : "",
+    until: isDay(until) ? until : "",
+    agent: query.get("agent") ?? "",
+    session: query.get("session") ?? "",
+  };
+}
+
+export function addressOf(asked: Asked): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(asked)) if (value.length) query.set(name, String(value));
+  return query.size ? `/search?${query}` : "/search";
+}
+
+/** From when to when, as the API takes it: days are those of whoever asks, and the last one is meant whole. */
+export function span({ since, until }: Asked, now = new Date()): { since: string | null; until: string | null } {
+  const days = DAYS[since];
+  const from = days ? new Date(now.getTime() - days * 86_400_000) : since ? midnight(since) : null;
+  const end = until ? midnight(until) : null;
+  end?.setDate(end.getDate() + 1);
+  return { since: from?.toISOString() ?? null, until: end?.toISOString() ?? null };
+}
+
+const midnight = (day: string) => new Date(`${day}T00:00:00`);
+/** Whether days of one's own are asked for. */
+export const ownDays = ({ since, until }: Asked) => isDay(since) || until !== "";
