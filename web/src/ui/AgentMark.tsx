@@ -1,4 +1,4 @@
-// An agent at a glance: its icon in its colour. Both are anybody's text: a colour counts only if the browser says it is one.
+// An agent at a glance: its icon in its colour. Both are anybody's text: what is no colour is not used as one.
 const letters = new Intl.Segmenter();
 
 export function AgentMark({ name, color, icon, large = false }: Marked) {
@@ -17,5 +17,5 @@ function paint(color = ""): React.CSSProperties | undefined {
   return isColor(color) ? ({ "--mark": color } as React.CSSProperties) : undefined;
 }
 
-/** Whether a text is a colour, and nothing but one. */
-export const isColor = (text: string) => /^[#\w(),.%\s/-]+$/.test(text) && CSS.supports("color", text);
+/** Whether a text is a colour as agents have them. */
+export const isColor = (text: string) => /^#[0-9a-f]{6}$/i.test(text);

@@ -76,7 +76,7 @@ function Card({ agent }: { agent: Shown }) {
             Memory
           </Link>
           <Link href={place(agent.name)} aria-label={`Settings of ${agent.name}`}>
-            {agent.missing ? "Set it up" : "Settings"}
+            Settings
           </Link>
         </p>
       </div>

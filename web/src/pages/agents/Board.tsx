@@ -62,15 +62,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           className="entries board-lines"
           nearEnd={list.more}
         >
-          {(entry) => (
-            <EntryRow
-              entry={entry}
-              editing={editing}
-              took={took}
-              remove={setRemoving}
-              before={<b className="entry-author">{entry.agent}</b>}
-            />
-          )}
+          {(entry) => <EntryRow entry={entry} editing={editing} took={took} remove={setRemoving} title={entry.agent} />}
         </VirtualList>
       )}
       {!list.loading && !list.error && list.items.length === 0 && (

@@ -14,14 +14,16 @@ type Shown = {
   took: (entry: Entry) => void;
   remove: (entry: Entry) => void;
   review?: (entry: Entry, verdict: "accept" | "refuse") => void;
-  /** A box to pick it with, or who wrote it. */
+  /** A box to pick it with. */
   before?: ReactNode;
+  /** What is said first of it, where that is not its kind. */
+  title?: string;
   whose?: boolean;
 };
 
 const LONG = 700;
 
-export function EntryRow({ entry, editing, took, remove, review, before, whose = false }: Shown) {
+export function EntryRow({ entry, editing, took, remove, review, before, title, whose = false }: Shown) {
   const { may } = useWho();
   const now = useNow(60);
   const edited = editing.of(entry.id);
@@ -36,7 +38,7 @@ export function EntryRow({ entry, editing, took, remove, review, before, whose =
       </i>
       <div className="entry-body">
         <p className="entry-facts">
-          <b className="entry-kind">{entry.kind}</b> <Time at={entry.created_at} />
+          <b className="entry-kind">{title ?? entry.kind}</b> <Time at={entry.created_at} />
           {entry.expires_at && (gone ? <span className="chip">{fading(entry, now)}</span> : fading(entry, now))}
           <span className="chip" title="Who wrote it">
             {entry.source}
@@ -57,7 +59,10 @@ export function EntryRow({ entry, editing, took, remove, review, before, whose =
         )}
         {entry.review === "pending" && review && may("write") && (
           <p className="entry-review">
-            <span className="quiet">It reaches no prompt until somebody accepts it. {entry.signs.join("; ")}</span>
+            <span className="quiet">
+              It reaches no prompt until somebody accepts it.
+              {entry.signs.length > 0 && ` Look twice: ${entry.signs.join(", ")}.`}
+            </span>
             <button type="button" onClick={() => review(entry, "accept")}>
               Accept
             </button>

@@ -43,8 +43,8 @@ export function Looks({ name, color, icon, change }: Shown) {
       </fieldset>
       <Field
         label="Colour of your own"
-        hint="A name or a code, such as teal or #0f766e."
-        wrong={color && !isColor(color) ? "Not a colour: it will be shown in grey." : null}
+        hint="As a code, such as #1f6feb."
+        wrong={color && !isColor(color) ? "A colour is like #1f6feb: a # and six digits or letters a to f." : null}
       >
         <input
           value={color}

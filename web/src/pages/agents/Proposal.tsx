@@ -12,6 +12,7 @@ import type { Scope } from "./editing";
 import { place } from "./places";
 
 type Shown = { proposal: Consolidation; scope: Scope; took: (now: Consolidation) => void };
+const FEW = 4;
 type Deed = "accept" | "refuse" | "undo";
 const WORDS = {
   proposed: "Waiting",
@@ -56,7 +57,7 @@ export function Proposal({ proposal, scope, took }: Shown) {
           <span className="chip" title="Who wrote its sources: of several, the one who is trusted least">
             {proposal.source}
           </span>
-          <span>{proposal.model ? `by ${proposal.model}` : "by a rule"}</span>
+          <span>{proposal.model === "extractive" || !proposal.model ? "by a rule" : `by ${proposal.model}`}</span>
           {proposal.status !== "proposed" && (
             <span className={proposal.status === "accepted" ? "chip accent" : "chip"}>
               {WORDS[proposal.status]} {proposal.decided_at && <Time at={proposal.decided_at} />}
@@ -97,6 +98,7 @@ function decide(deed: Deed, id: string, query: Scope): Promise<Consolidation> {
 
 /** The entries that a proposal was made of, as they are now. */
 function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
+  const [all, setAll] = useState(ids.length <= FEW);
   const sources = useLoad<(Entry | null)[]>(
     (signal) =>
       Promise.all(
@@ -115,7 +117,7 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
       {sources.error ? <Failure error={sources.error} retry={sources.reload} /> : null}
       {!sources.data && sources.loading && <Loading what="Loading its sources" />}
       <ul className="sources">
-        {sources.data?.map((entry, at) => (
+        {sources.data?.slice(0, all ? ids.length : FEW).map((entry, at) => (
           <li key={ids[at]}>
             {entry ? (
               <>
@@ -130,6 +132,11 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
           </li>
         ))}
       </ul>
+      {!all && (
+        <button type="button" className="link" onClick={() => setAll(true)}>
+          Show all {ids.length}
+        </button>
+      )}
     </div>
   );
 }

@@ -8,7 +8,10 @@ test("a journal entry goes from whole to nothing in its week", () => {
   expect(life(week, at("2026-11-01T00:00:00Z"))).toBe(1);
   expect(life(week, at("2026-11-04T12:00:00Z"))).toBe(0.5);
   expect(life(week, at("2026-11-20T00:00:00Z"))).toBe(0);
+  expect(fading(week, at("2026-11-01T00:00:05Z"))).toBe("fades in 7 days");
   expect(fading(week, at("2026-11-06T00:00:00Z"))).toBe("fades in 2 days");
+  expect(fading(week, at("2026-11-07T19:00:00Z"))).toBe("fades in 5 hours");
+  expect(fading(week, at("2026-11-07T23:50:00Z"))).toBe("fades within the hour");
 });
 
 test("it fades while somebody looks, whatever the server said before", () => {

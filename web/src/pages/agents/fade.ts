@@ -18,7 +18,11 @@ export const faded = (entry: Fading, now: number): boolean =>
 /** When it fades, or did. */
 export function fading(entry: Fading, now: number): string {
   if (!entry.expires_at) return "";
-  return faded(entry, now) ? `faded ${ago(entry.expires_at, now)}` : `fades ${ago(entry.expires_at, now)}`;
+  if (faded(entry, now)) return `faded ${ago(entry.expires_at, now)}`;
+  const hours = Math.round((Date.parse(entry.expires_at) - now) / 3_600_000);
+  if (hours < 1) return "fades within the hour";
+  if (hours < 36) return `fades in ${hours} ${hours === 1 ? "hour" : "hours"}`;
+  return `fades in ${Math.round(hours / 24)} days`;
 }
 
 /** The colour of its text: from ink to quiet ink, both of which can be read. */
