@@ -71,7 +71,7 @@ def test_a_scope_has_the_same_kinds() -> None:
 
 MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-    ("agents.add", ("cook",), {"prompt": "p", "model": "m", "tools": ["t"], "color": "c", "icon": "i"}),
+    ("agents.add", ("cook",), {"prompt": "p", "model": "m", "tools": ["t"], "color": "#c0ffee", "icon": "i"}),
     ("agents.add", ("cook",), {}),
     ("agents.get", ("cook",), {}),
     ("agents.edit", ("cook",), {"prompt": "q", "if_version": 1}),

@@ -35,9 +35,9 @@ def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]
 def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., Memory]) -> None:
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope("acme")
-    first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="c", icon="i")
+    first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="#C0FFEE", icon="i")
     changes: list[dict[str, Any]] = [{"prompt": "P"}, {"model": "M"}, {"tools": []}, {"color": ""}, {"icon": "I"}, {}]
-    expected = {"prompt": "p", "model": "m", "tools": ["t"], "color": "c", "icon": "i"}
+    expected = {"prompt": "p", "model": "m", "tools": ["t"], "color": "#C0FFEE", "icon": "i"}
     for version, change in enumerate(changes, 2):
         now[0] += 1
         expected |= change
@@ -45,6 +45,31 @@ def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., 
         assert {name: getattr(agent, name) for name in expected} == expected
         assert (agent.version, agent.created_at, agent.updated_at) == (version, first.created_at, at(now[0]))
         assert me.agents.get("cook") == agent
+
+
+@pytest.mark.parametrize(
+    "color", ["red", "#fff", "#12345g", "#1234567", "url(https://x.example)", "#123456;background:red", " #123456"]
+)
+def test_a_colour_is_one_that_a_page_can_show(me: Scope, color: str) -> None:
+    """A7: and nothing else can hide in it."""
+    me.agents.add("cook", color="#1f6FEB", icon="👨‍👩‍👧‍👦")
+    calls: list[Callable[[], Any]] = [
+        lambda: me.agents.add("other", color=color),
+        lambda: me.agents.edit("cook", color=color),
+    ]
+    for call in calls:
+        with pytest.raises(Invalid, match="color: must be like #1f6feb, or empty, not "):
+            call()
+    with pytest.raises(Invalid, match="icon: must be an emoji or at most 8 characters"):
+        me.agents.edit("cook", icon="too long an icon")
+    assert [(agent.name, agent.color, agent.icon) for agent in me.agents.list()] == [("cook", "#1f6FEB", "👨‍👩‍👧‍👦")]
+
+
+def test_a_colour_from_before_there_was_a_rule_stays_readable(memory: Memory, me: Scope) -> None:
+    me.agents.add("cook")
+    sql = "update agents set color = 'teal', icon = 'a very old icon' where tenant = :tenant"
+    memory.database.write("acme", lambda tx: tx.run(sql))
+    assert me.agents.edit("cook", prompt="p").color == "teal"
 
 
 def test_a_name_is_taken_once(me: Scope) -> None:

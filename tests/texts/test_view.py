@@ -43,7 +43,7 @@ def pages(content: str | bytes, tokens: int) -> Iterator[View]:
 def test_a_small_content_is_shown_whole() -> None:
     """R4: and says so."""
     assert view.whole(file("hello\nworld\n"), 100) == View(
-        "hello\nworld\n", estimate("hello\nworld\n"), "all of it, 2 lines"
+        "hello\nworld\n", estimate("hello\nworld\n"), "all of it, 2 lines", page=1, pages=1
     )
     assert view.whole(file(""), 100) == View("", 0, "nothing: the content is empty")
     assert view.head(file(""), 5, 100) == view.tail(file(""), 5, 100) == view.whole(file(""), 100)
@@ -52,6 +52,7 @@ def test_a_small_content_is_shown_whole() -> None:
 def test_pages_cover_everything_once() -> None:
     """R4: one after the other they are the content, each within its tokens, at the ends of lines."""
     found = list(pages(TEXT, 500))
+    assert [(part.page, part.pages) for part in found] == [(n, len(found)) for n in range(1, len(found) + 1)]
     assert "".join(part.text for part in found) == TEXT
     assert all(part.tokens == estimate(part.text) <= 500 for part in found)
     assert all(part.text.endswith("\n") for part in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from fastapi import FastAPI
@@ -123,3 +124,7 @@ def test_what_status_says_and_to_whom(calling: Calling, memory: Memory) -> None:
     assert everything["rows"]["state"] == 2
     assert everything["database"] == memory.database.name
     assert calling("acme", ["read", "write"]).get("/api/status").status_code == 403
+    assert mine["model"] == "none"
+    assert mine["work"].keys() == {"index", "vectors", "summaries", "consolidations", "retention"}
+    assert datetime.fromisoformat(mine["started_at"]) <= datetime.now(UTC)
+    assert mine["worked_at"] is None or datetime.fromisoformat(mine["worked_at"]) <= datetime.now(UTC)

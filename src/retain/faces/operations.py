@@ -20,7 +20,7 @@ from retain.work.reindex import catch_up
 
 
 def status(arguments: Arguments) -> int:
-    """Count what there is, and how far the vectors are behind."""
+    """Count what there is and what is due."""
     with open_memory(arguments) as memory:
         shown = status_of(memory)
     show(shown, json_wanted=arguments.json)

@@ -1,20 +1,27 @@
-"""What database this is, how much is in it, and how far the vectors are behind: for the command line and for the server."""
+"""What database this is, how much is in it, and what is due: for the command line and for the server."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from retain.errors import ModelError, SettingsError
 from retain.faces.command import version
 from retain.memory import TABLES, Memory
 from retain.storage.verify import count
+from retain.work.due import due
 from retain.work.embed import lag
 
 
 @dataclass(frozen=True)
 class Status:
-    """What database this is."""
+    """What database this is, and what is due there; how a server that answers is, where one does.
+
+    `work` is how much waits of each kind: texts without a vector, sessions to fold, agents whose journals fade, what is
+    too old to keep, and tenants whose index is not whole. `worked_at` is when this process last did what was due.
+    """
 
     version: str
     database: str
@@ -23,17 +30,35 @@ class Status:
     rows: dict[str, int]
     embedder: str
     vectors: dict[str, int]
+    model: str
+    work: dict[str, int]
+    started_at: datetime | None = None
+    worked_at: datetime | None = None
 
 
 def status(memory: Memory, tenant: str | None = None) -> Status:
     """How things are, over every tenant; of one tenant alone it is not said where the database is, nor who else is there."""
     tenants = memory.tenants() if tenant is None else [tenant]
     embedder, behind = _embedding(memory, tenants)
-    schema = memory.database.version()
-    release = version().removeprefix("retain ")
-    if tenant is None:
-        return Status(release, memory.database.name, schema, len(tenants), memory.counts(), embedder, behind)
-    return Status(release, "", schema, 1, count(memory.database, TABLES, tenants), embedder, behind)
+    main = memory.home.models.main
+    return Status(
+        version().removeprefix("retain "),
+        memory.database.name if tenant is None else "",
+        memory.database.version(),
+        len(tenants),
+        memory.counts() if tenant is None else count(memory.database, TABLES, tenants),
+        embedder,
+        behind,
+        main.name if main else "none",
+        _work(memory, tenants, behind),
+    )
+
+
+def _work(memory: Memory, tenants: Sequence[str], behind: dict[str, int]) -> dict[str, int]:
+    total = Counter({"vectors": behind.get("pending", 0)})
+    for tenant in tenants:
+        total.update(due(memory.home, tenant))
+    return dict(total)
 
 
 def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,10 @@ from retain import canonical, clock
 from retain.errors import AlreadyExists, Invalid, NotFound, WrongVersion
 from retain.kinds.kind import Kind, Page, Table, cut, unpack
 from retain.storage.database import Transaction
+
+_COLOR = re.compile("#[0-9a-fA-F]{6}")
+_MOST_OF_AN_ICON = 8
+"""Characters: an emoji may take several."""
 
 
 @dataclass(frozen=True)
@@ -147,5 +152,9 @@ class Agents(Kind):
         checked: dict[str, str | None] = {
             field: None if value is None else canonical.text(value, field, most, secrets) for field, value in texts.items()
         }
+        if (color := checked["color"]) and not _COLOR.fullmatch(color):
+            raise Invalid(field="color", problem=f"must be like #1f6feb, or empty, not {color[:50]!r}")
+        if len(checked["icon"] or "") > _MOST_OF_AN_ICON:
+            raise Invalid(field="icon", problem=f"must be an emoji or at most {_MOST_OF_AN_ICON} characters")
         names = None if tools is None else [canonical.key(tool, "tools", secrets) for tool in tools]
         return {**checked, "name": name, "tools": None if names is None else canonical.dump(names, "tools", most)}

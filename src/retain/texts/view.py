@@ -10,7 +10,7 @@ import codecs
 import io
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, cast
 
 from retain import canonical
@@ -39,13 +39,18 @@ _MOST_VALUES = 100_000  # that a JSON path finds and that are counted
 
 @dataclass(frozen=True)
 class View:
-    """Part of a content: its text and tokens, what it is, how much more there is, and the arguments to see what follows."""
+    """Part of a content: its text and tokens, what it is, how much more there is, and the arguments to see what follows.
+
+    `page` of `pages` where it is one; of a very large content, how many there are is an estimate until the last.
+    """
 
     text: str
     tokens: int
     what: str
     more: str = ""
     next: Mapping[str, Any] = field(default_factory=dict)
+    page: int | None = None
+    pages: int | None = None
 
 
 def whole(file: IO[bytes], tokens: int) -> View:
@@ -70,13 +75,14 @@ def page(file: IO[bytes], number: int, tokens: int) -> View:
         return _view("", "nothing: the content is empty")
     what = _lines_of(line, line + text[:-1].count("\n"), total)
     if not next(pages, ""):
-        return _view(text, f"all of it, {_many(total, 'line')}" if number == 1 else f"page {number:,} of {number:,}, {what}")
+        what = f"all of it, {_many(total, 'line')}" if number == 1 else f"page {number:,} of {number:,}, {what}"
+        return replace(_view(text, what), page=number, pages=number)
     end = file.seek(0, io.SEEK_END)
     sure = end <= _EXACT
     left = 1 + sum(1 for _ in pages) if sure else max(1, round((end - size) / (size / number)))
     what = f"page {number:,} of {'' if sure else 'about '}{number + left:,}, {what}"
     more = f"{'' if sure else 'About '}{_many(left, 'more page')}; the next is page {number + 1:,}."
-    return _view(text, what, more, page=number + 1)
+    return replace(_view(text, what, more, page=number + 1), page=number, pages=number + left)
 
 
 def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:

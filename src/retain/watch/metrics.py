@@ -24,7 +24,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
-from retain import masking
+from retain import clock, masking
 from retain.errors import StorageError, Unauthorized
 from retain.gate.door import Door
 from retain.gate.operator import operator
@@ -73,6 +73,8 @@ class Metrics(Collector):
 
     def __init__(self, memory: Memory) -> None:
         self.in_flight = 0
+        self.worked_at: int | None = None
+        """When this process last did what was due, in microseconds."""
         self.tally = Tally(_BOUNDS, _elsewhere, _shared[-1] if _shared else None, self._measured, ("retain_work_left",))
         self._models: set[str] = set()
         self._figures = Figures(memory)
@@ -113,6 +115,7 @@ class Metrics(Collector):
 
     def worked(self, worked: Worked | None, seconds: float) -> None:
         """A round of later work is over; without a result it failed."""
+        self.worked_at = clock.now() if worked else self.worked_at
         self.tally.count("retain_work_rounds_total", ("failed" if worked is None else "ok",))
         self.tally.count("retain_work_seconds_total", (), seconds)
         for job, done in (worked.jobs if worked else {}).items():
