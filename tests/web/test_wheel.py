@@ -1,0 +1,124 @@
+"""What is shipped: the web app is in the wheel, as its sources are; without Node.js there is a wheel too, which says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from retain.web import site
+from tests.web.browsing import ROOT
+
+FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "scripts/build_site.py", "src/retain/__init__.py")
+FILES += ("src/retain/search/static.LICENSE", "web/package.json", "web/package-lock.json", "web/index.html")
+
+
+def pack(target: str, root: Path, to: Path, **env: str) -> tuple[Path, str]:
+    """Build a wheel or an sdist; the file, and what was said."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(to)]
+    done = subprocess.run(command, cwd=root, env=os.environ | env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (made,) = to.iterdir()
+    return made, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """As much of the project as a build needs, with a package that is nearly empty."""
+    root = tmp_path / "project"
+    for file in FILES:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, root / file)
+    (root / ".gitignore").write_text("src/retain/web/site/\n")
+    return root
+
+
+def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> None:
+    made, _ = pack("wheel", ROOT, tmp_path)
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert made.name == f"retain-{release}-py3-none-any.whl"
+    with zipfile.ZipFile(made) as wheel:
+        names = wheel.namelist()
+        page = wheel.read("retain/web/site/index.html").decode()
+        assert f"Version: {release}\n" in wheel.read(f"retain-{release}.dist-info/METADATA").decode()
+    loaded = re.findall(r'(?:src|href)="/([^"]*)"', page)
+    assert any(re.fullmatch(r"assets/index-[\w-]{8}\.js", path) for path in loaded)
+    assert {f"retain/web/site/{path}" for path in loaded} <= set(names)
+    assert not [name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))]
+
+
+def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(project: Path, tmp_path: Path) -> None:
+    made, said = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    assert "THE WEB APP IS NOT IN THIS PACKAGE" in said
+    assert "Node.js 20" in said
+    with zipfile.ZipFile(made) as wheel:
+        assert "retain/__init__.py" in wheel.namelist()
+        assert not [name for name in wheel.namelist() if "web/site" in name]
+
+
+def test_the_sdist_has_the_sources_and_what_was_built_of_them(project: Path, tmp_path: Path) -> None:
+    """A wheel that is made of it needs no Node.js: what is there is what would be built."""
+    (project / "src/retain/web/site").mkdir(parents=True)
+    for name in ("index.html", "stamp"):
+        (project / "src/retain/web/site" / name).write_text(name)
+    script = [sys.executable, "-c", "import build_site; build_site.STAMP.write_text(build_site.sources())"]
+    subprocess.run(script, cwd=project / "scripts", check=True)
+    made, said = pack("sdist", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    assert "the web app is built" in said
+    with tarfile.open(made) as sdist:
+        sdist.extractall(tmp_path / "there", filter="data")
+    (root,) = (tmp_path / "there").iterdir()
+    assert {path for path in FILES if not (root / path).is_file()} == set()
+    wheel, said = pack("wheel", root, tmp_path / "again", PATH=str(tmp_path / "nothing"))
+    assert "NOT IN THIS PACKAGE" not in said
+    with zipfile.ZipFile(wheel) as found:
+        assert found.read("retain/web/site/index.html") == b"index.html"
+
+
+def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(project: Path, tmp_path: Path) -> None:
+    script = [sys.executable, str(project / "scripts" / "build_site.py")]
+    env = os.environ | {"PATH": str(tmp_path)}
+    alone = subprocess.run(script, env=env, capture_output=True, text=True, check=False)
+    assert alone.returncode == 1
+    assert "Node.js 20.19 or newer" in alone.stderr
+    serving = subprocess.run([*script, "--if-possible"], env=env, capture_output=True, text=True, check=False)
+    assert serving.returncode == 0
+    assert "the server runs without it" in serving.stderr
+    (tmp_path / "node").write_text("#!/bin/sh\necho v18.20.4\n")
+    (tmp_path / "npm").write_text("#!/bin/sh\nexit 1\n")
+    for program in ("node", "npm"):
+        (tmp_path / program).chmod(0o755)
+    assert "18.20.4" in subprocess.run(script, env=env, capture_output=True, text=True, check=False).stderr
+
+
+def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() -> None:
+    """No lock file says where a machine happened to fetch from; hashes say what was fetched."""
+    hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text()))
+    assert hosts <= {"pypi.org", "files.pythonhosted.org"}
+    locked = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    wrong = {name: one["resolved"] for name, one in locked.items() if "resolved" in one}
+    assert not wrong
+    assert all("integrity" in one for name, one in locked.items() if name and not one.get("link"))
+
+
+def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> None:
+    """P0.6: no script or style inside, nothing from elsewhere; what is loaded first stays under 150 kB, compressed."""
+    there = site.files(site.FOLDER)
+    assert there, "the page was not built: make site"
+    page = there["index.html"].content.decode()
+    assert not re.search(r"<style|style=|\son\w+=|javascript:|//", page.replace("<!doctype html>", ""))
+    named = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert named
+    assert {path.removeprefix("/") for path in named} <= there.keys()
+    assert "<script>" not in page
+    first = sum(len(there[path.removeprefix("/")].packed or b"") for path in named if path.endswith(".js"))
+    assert 0 < first < 150_000
