@@ -30,8 +30,10 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 
 from retain import Memory
 from retain.access.keyless import may_be_open
-from retain.access.keys import Keys
+from retain.access.keys import Keys, tenant_of
 from retain.access.principal import PERMISSIONS
+from retain.access.signins import Signins
+from retain.gate.cookie import name_of
 from retain.models.model import Models
 from retain.server.serve import Server, bind, server
 from retain.testing import EchoModel, ScriptedModel
@@ -99,7 +101,7 @@ class Web:
         context = self._browser.new_context(base_url=self.url, **(given | options))
         context.set_default_timeout(SECONDS * 1000)
         if signed_in and self._key:
-            context.set_extra_http_headers({"Authorization": f"Bearer {self._key}"})
+            context.add_cookies([self.cookie(self._key)])
         context.on("request", self._requested)
         self._contexts.append(context)
         return self._watch(context.new_page())
@@ -110,10 +112,21 @@ class Web:
 
     def key(self, permissions: Iterable[str] = PERMISSIONS, tenant: str = "default", **bound: Any) -> str:
         """A new key's text; from the first one on the server wants one from everybody."""
-        memory: Memory = self.server.config.app.state.memory  # type: ignore[union-attr]
-        _, text = Keys(memory.database).create(tenant, "a test", permissions, **bound)
+        _, text = Keys(self._memory.database).create(tenant, "a test", permissions, **bound)
         self.server.config.app.state.door.forget()  # type: ignore[union-attr]
         return text
+
+    def cookie(self, key: str) -> Any:
+        """The cookie of a browser that signed in with a key."""
+        _, tenant, id, _ = key.split("_")
+        made = Signins(self._memory.database).add(tenant_of(tenant), id)
+        name = name_of(f"127.0.0.1:{self._port}", secure=False)
+        return {"name": name, "value": made.text, "url": self.url, "httpOnly": True, "sameSite": "Strict"}
+
+    @property
+    def _memory(self) -> Memory:
+        memory: Memory = self.server.config.app.state.memory  # type: ignore[union-attr]
+        return memory
 
     def start(self, **changes: Any) -> None:
         """Start the server where it was, over the same database, perhaps with other settings."""
