@@ -30,18 +30,18 @@ export function RefContent({ of }: { of: Ref }) {
       <Ask json={of.media === "json"} ask={setPart} busy={view.loading} />
       <div className="ref-seen" role="status">
         <span>{view.data?.what ?? "…"}</span>
-        {view.data?.more && <span className="quiet">{view.data.more}</span>}
+        {view.data?.more && part.page === undefined && <span className="quiet">{view.data.more}</span>}
         <label className="check">
           <input type="checkbox" checked={!plain} onChange={(event) => setPlain(!event.target.checked)} /> Monospace
         </label>
       </div>
+      {view.data && !view.error && <Pager view={view.data} part={part} go={setPart} />}
       {view.error !== undefined && view.error !== null && <Failure error={view.error} retry={view.reload} />}
       {view.data ? (
         <Text view={view.data} plain={plain} stale={view.loading} />
       ) : (
         !view.error && <Loading what="Reading" />
       )}
-      {view.data && !view.error && <Pager view={view.data} part={part} go={setPart} />}
     </section>
   );
 }
