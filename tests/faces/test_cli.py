@@ -58,7 +58,7 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
     run('retain refs add "npm ERR! peer dependency" "an install" --key npm-install-7f3a09c1')
     run("retain entries add-many scout.json --agent scout")
     (tmp_path / "scout.json").write_text('[{"content": "Ada likes trains."}]')
-    last = {"agents remove", "sessions remove", "state remove", "refs remove", "entries remove"}
+    last = {"agents remove", "sessions remove", "state remove", "refs remove", "entries remove", "entries remove-many"}
     not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
                              "turns get", "knowledge get", "knowledge text", "knowledge passages",
                              "knowledge remove")  # fmt: skip

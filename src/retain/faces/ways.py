@@ -122,7 +122,7 @@ WAYS = (
     Way("entries", "get", "GET /entries/{id}", "retain entries get 0199… --json"),
     Way("entries", "edit", "PATCH /entries/{id}", 'retain entries edit 0199… "Ada prefers night trains." --if-version 1'),
     Way("entries", "queue", "GET /entries/queue", "retain entries queue"),
-    Way("entries", "accept", "POST /entries/{id}/accept", "retain entries accept 0199… --if-version 1"),
+    Way("entries", "accept", "POST /entries/{id}/accept", "retain entries accept 0199… --if-version 2"),
     Way("entries", "refuse", "POST /entries/{id}/refuse", "retain entries refuse 0199…"),
     Way("entries", "remove", "DELETE /entries/{id}", "retain entries remove 0199…"),
     Way("entries", "remove_many", "POST /entries/remove", "retain entries remove-many 0199…,0199… --agent scout"),

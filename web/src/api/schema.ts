@@ -157,7 +157,7 @@ export interface paths {
          *
          *     Only a person can, and never an agent, an import or a tool. Once more changes nothing.
          *
-         *     On the command line: `retain entries accept 0199… --if-version 1`
+         *     On the command line: `retain entries accept 0199… --if-version 2`
          */
         post: operations["entries_accept"];
         delete?: never;
@@ -1904,8 +1904,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is here, and how far the vectors are behind.
-         * @description What is here, and how far the vectors are behind: of the tenant, or of the whole database for who runs the server.
+         * What is here, and what is due.
+         * @description What is here, how far the vectors are behind, what work is due, and since when the server runs: of the tenant,
+         *     or of the whole database for who runs the server. In a large database the counts may be some seconds old.
          */
         get: operations["status"];
         put?: never;
@@ -1988,13 +1989,13 @@ export interface components {
             tools: string[];
             /**
              * Color
-             * @description A colour to show the agent in.
+             * @description A colour to show the agent in, like #1f6feb.
              * @default
              */
             color: string;
             /**
              * Icon
-             * @description An icon to show the agent with.
+             * @description An icon to show the agent with: an emoji, or at most 8 characters.
              * @default
              */
             icon: string;
@@ -2018,12 +2019,12 @@ export interface components {
             tools?: string[] | null;
             /**
              * Color
-             * @description A colour to show the agent in.
+             * @description A colour to show the agent in, like #1f6feb.
              */
             color?: string | null;
             /**
              * Icon
-             * @description An icon to show the agent with.
+             * @description An icon to show the agent with: an emoji, or at most 8 characters.
              */
             icon?: string | null;
             /**
@@ -3656,7 +3657,10 @@ export interface components {
         };
         /**
          * Status
-         * @description What database this is.
+         * @description What database this is, and what is due there; how a server that answers is, where one does.
+         *
+         *     `work` is how much waits of each kind: texts without a vector, sessions to fold, agents whose journals fade, what is
+         *     too old to keep, and tenants whose index is not whole. `worked_at` is when this process last did what was due.
          */
         Status: {
             /** Version */
@@ -3677,6 +3681,16 @@ export interface components {
             vectors: {
                 [key: string]: number;
             };
+            /** Model */
+            model: string;
+            /** Work */
+            work: {
+                [key: string]: number;
+            };
+            /** Started At */
+            started_at: string | null;
+            /** Worked At */
+            worked_at: string | null;
         };
         /** SummariesFoldRequest */
         SummariesFoldRequest: {
@@ -3880,6 +3894,8 @@ export interface components {
         /**
          * View
          * @description Part of a content: its text and tokens, what it is, how much more there is, and the arguments to see what follows.
+         *
+         *     `page` of `pages` where it is one; of a very large content, how many there are is an estimate until the last.
          */
         View: {
             /** Text */
@@ -3894,6 +3910,10 @@ export interface components {
             next: {
                 [key: string]: unknown;
             };
+            /** Page */
+            page: number | null;
+            /** Pages */
+            pages: number | null;
         };
         /**
          * VisionRequest
