@@ -18,14 +18,14 @@ type Passage = components["schemas"]["Passage"];
 
 export function DocumentView({ id, gone }: { id: string; gone: (id: string) => void }) {
   const { user } = useWho();
-  const { ask } = useAsked();
+  const { query, ask } = useAsked();
   const found = useLoad((signal) => get("/api/knowledge/{id}", { path: { id }, query: { user }, signal }), [id, user]);
   const back = () => ask({ doc: undefined, seq: undefined });
   return (
     <>
       <div className="toolbar">
         <button type="button" onClick={back}>
-          <Icon name="back" /> All documents
+          <Icon name="back" /> {query.has("q") ? "Back to what was found" : "All documents"}
         </button>
       </div>
       {found.error ? <Failure error={found.error} retry={found.reload} /> : null}

@@ -1,5 +1,5 @@
 // Knowledge: documents that agents look things up in. Drop files anywhere on the page; open one to read its passages.
-import { type DragEvent, useEffect, useRef, useState } from "react";
+import { type DragEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad, usePages } from "../../../api/load";
@@ -11,14 +11,15 @@ import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { DocumentRow, Removing } from "./DocumentRow";
 import { DocumentView } from "./DocumentView";
-import { chosen, dropped } from "./dropped";
+import { chosen, type Dropped, dropped } from "./dropped";
 import { Find } from "./Find";
 import { UploadList } from "./UploadList";
 import { add, useUploads } from "./uploads";
 
 export function Knowledge() {
   const { user, may } = useWho();
-  const { query } = useAsked();
+  const { query, ask } = useAsked();
+  const [everybody, setEverybody] = useState(false);
   const pages = usePages<Document>(
     (after, signal) => get("/api/knowledge", { query: { user, limit: 100, after }, signal }),
     [user],
@@ -34,12 +35,16 @@ export function Knowledge() {
     pages.edit((items) => items.filter((one) => one.id !== id));
     counts.reload();
   };
+  const take = (files: Dropped[]) => {
+    add(files, everybody ? undefined : user);
+    ask({ doc: undefined, seq: undefined, q: undefined });
+  };
   const open = query.get("doc");
   const searching = query.get("q");
   return (
-    <Dropping allowed={may("write")}>
-      {!open && <Bar counts={counts.data} />}
-      <UploadList />
+    <Dropping allowed={may("write")} take={take}>
+      {!open && <Bar counts={counts.data} take={take} everybody={everybody} setEverybody={setEverybody} />}
+      {!open && !searching && <UploadList />}
       {open ? (
         <DocumentView key={open} id={open} gone={gone} />
       ) : searching ? (
@@ -52,8 +57,11 @@ export function Knowledge() {
 }
 
 /** The whole page takes what is dropped onto it. */
-function Dropping({ allowed, children }: { allowed: boolean; children: React.ReactNode }) {
-  const { user } = useWho();
+type Zone = { allowed: boolean; take: (files: Dropped[]) => void; children: ReactNode };
+
+function Dropping({ allowed, take, children }: Zone) {
+  const latest = useRef(take);
+  latest.current = take;
   const [over, setOver] = useState(false);
   const depth = useRef(0);
   useEffect(() => {
@@ -68,14 +76,14 @@ function Dropping({ allowed, children }: { allowed: boolean; children: React.Rea
       event.preventDefault();
       depth.current = 0;
       setOver(false);
-      dropped(data).then((files) => add(files, user));
+      dropped(data).then((files) => latest.current(files));
     };
     const heard = { dragenter: enter, dragleave: leave, dragover: hold, drop };
     for (const [name, listener] of Object.entries(heard)) window.addEventListener(name, listener);
     return () => {
       for (const [name, listener] of Object.entries(heard)) window.removeEventListener(name, listener);
     };
-  }, [allowed, user]);
+  }, [allowed]);
   return (
     <>
       {over && (
@@ -88,11 +96,17 @@ function Dropping({ allowed, children }: { allowed: boolean; children: React.Rea
   );
 }
 
-function Bar({ counts }: { counts: Record<string, number> | undefined }) {
-  const { user, may, choosable } = useWho();
+type Shown = {
+  counts: Record<string, number> | undefined;
+  take: (files: Dropped[]) => void;
+  everybody: boolean;
+  setEverybody: (on: boolean) => void;
+};
+
+function Bar({ counts, take, everybody, setEverybody }: Shown) {
+  const { may, choosable } = useWho();
   const { query, ask } = useAsked();
   const [text, setText] = useState(query.get("q") ?? "");
-  const [everybody, setEverybody] = useState(false);
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
@@ -136,7 +150,7 @@ function Bar({ counts }: { counts: Record<string, number> | undefined }) {
               hidden
               aria-label="Files to add"
               onChange={(event) => {
-                if (event.target.files) add(chosen(event.target.files), everybody ? undefined : user);
+                if (event.target.files) take(chosen(event.target.files));
                 event.target.value = "";
               }}
             />

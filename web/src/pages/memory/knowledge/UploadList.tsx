@@ -1,5 +1,5 @@
 // The files on their way: how far each is, what became of it, and what can be done where it failed.
-import { Problem, told } from "../../../api/client";
+import { told } from "../../../api/client";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { bytes, count } from "../../../ui/time";
@@ -33,7 +33,6 @@ export function UploadList() {
 }
 
 function One({ one }: { one: Upload }) {
-  const again = one.state === "failed" && mayWork(one.error);
   return (
     <li className="row">
       <div className="what">
@@ -41,7 +40,7 @@ function One({ one }: { one: Upload }) {
         <Where one={one} />
       </div>
       <div className="deeds">
-        {again && (
+        {one.state === "failed" && (
           <button type="button" onClick={() => retry(one.id)}>
             Try again
           </button>
@@ -60,9 +59,6 @@ function One({ one }: { one: Upload }) {
   );
 }
 
-/** A file that is too large, or that cannot be read, is so the next time, too. */
-const mayWork = (error: unknown) => !(error instanceof Problem) || ![403, 413, 415].includes(error.status);
-
 const OUTCOMES = {
   added: "Added",
   replaced: "Replaced the one that had this path",
@@ -75,7 +71,7 @@ function Where({ one }: { one: Upload }) {
   if (one.state === "failed") {
     return (
       <p className="wrong" role="alert">
-        {told(one.error)}
+        {told(one.error).replace(/^file: /, "The file ")}
       </p>
     );
   }

@@ -50,7 +50,7 @@ export function History({ whose, live, note }: Shown) {
                 <Time at={one.created_at} />
               </span>
               <span className="quiet">
-                {how(one.operation)} by {who(one.source)}
+                {how(one.operation, one.version)} by {who(one.source)}
               </span>
             </Link>
           )}

@@ -14,10 +14,13 @@ export function Reader({ agent, live, note, edit }: { agent: string; live: Live;
   const { change } = live;
   const box = useRef<HTMLElement>(null);
   const told = useMemo(() => change && difference(change.before, note.text), [change, note.text]);
+  const show = () => box.current?.querySelector(".changed")?.scrollIntoView({ block: "center" });
   return (
     <>
       <div role="status">
-        {change && told && <Told change={change} added={told.added} removed={told.removed} seen={live.seen} />}
+        {change && told && (
+          <Told change={change} added={told.added} removed={told.removed} show={show} seen={live.seen} />
+        )}
       </div>
       {note.text.trim() === "" ? (
         <Empty title="No notes yet">
@@ -45,7 +48,9 @@ export function Reader({ agent, live, note, edit }: { agent: string; live: Live;
   );
 }
 
-function Told({ change, added, removed, seen }: { change: Change; added: number; removed: number; seen: () => void }) {
+type Mark = { change: Change; added: number; removed: number; show: () => void; seen: () => void };
+
+function Told({ change, added, removed, show, seen }: Mark) {
   const parts = [added && `${linesOf(added)} added`, removed && `${linesOf(removed)} removed`].filter(Boolean);
   return (
     <div className="notice">
@@ -56,6 +61,11 @@ function Told({ change, added, removed, seen }: { change: Change; added: number;
         <Time at={change.at} />
         {parts.length > 0 && <>: {parts.join(", ")}</>}
       </p>
+      {added > 0 && (
+        <button type="button" className="plain" onClick={show}>
+          Show
+        </button>
+      )}
       <button type="button" className="plain" onClick={seen}>
         <Icon name="check" /> Seen
       </button>
@@ -82,17 +92,20 @@ function Outline({ text, box }: { text: string; box: React.RefObject<HTMLElement
   };
   return (
     <nav className="outline" aria-label="Sections">
-      {headings.map((heading, place) => (
-        <button
-          key={place}
-          type="button"
-          className="plain"
-          style={{ paddingLeft: `${0.5 + heading.depth * 0.75}rem` }}
-          onClick={() => jump(place)}
-        >
-          {heading.text}
-        </button>
-      ))}
+      <details open={matchMedia("(min-width: 47.5rem)").matches}>
+        <summary>Sections</summary>
+        {headings.map((heading, place) => (
+          <button
+            key={place}
+            type="button"
+            className="plain"
+            style={{ paddingLeft: `${0.5 + heading.depth * 0.75}rem` }}
+            onClick={() => jump(place)}
+          >
+            {heading.text}
+          </button>
+        ))}
+      </details>
     </nav>
   );
 }

@@ -17,5 +17,5 @@ const HOW: Record<string, string> = {
 };
 
 export const who = (source: string) => WHO[source] ?? source;
-export const how = (operation: string) => HOW[operation] ?? operation;
+export const how = (operation: string, version = 0) => (version === 1 ? "Written" : (HOW[operation] ?? operation));
 export const linesOf = (amount: number) => `${amount} ${amount === 1 ? "line" : "lines"}`;
