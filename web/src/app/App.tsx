@@ -1,5 +1,5 @@
 // Which page an address is. Pages are loaded when they are first gone to.
-import { Component, lazy, type ReactNode, Suspense, useEffect } from "react";
+import { Component, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
 import { Link } from "../ui/Link";
 import { Empty, Failure, Loading } from "../ui/states";
 import { go, useRoute } from "./route";
@@ -30,10 +30,17 @@ export function App() {
 function Here() {
   const { here, away } = useWho();
   const { parts, path } = useRoute();
+  const before = useRef<string>(undefined);
   const home = parts.length === 0 || (here.signed_in && parts[0] === "sign-in");
   useEffect(() => {
     if (home) go("/chat", true);
   }, [home]);
+  useEffect(() => {
+    // The page that had the focus is gone: whoever goes by keyboard goes on at the new one.
+    const lost = before.current !== undefined && document.activeElement === document.body;
+    if (lost && before.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
+    before.current = path;
+  }, [path]);
   if (!here.signed_in) return <SignIn />;
   const Page = PAGES[(parts[0] ?? "chat") as keyof typeof PAGES];
   return (

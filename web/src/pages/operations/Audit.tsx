@@ -3,13 +3,13 @@ import { useState } from "react";
 import { get } from "../../api/client";
 import type { Deed } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
+import { useSettled } from "../../api/settled";
 import { Dialog } from "../../ui/Dialog";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, moment, Time } from "../../ui/time";
 import { VirtualList } from "../../ui/VirtualList";
 import { csv, download } from "./csv";
 import { Facts } from "./Facts";
-import { useSettled } from "./settled";
 
 export function Audit() {
   const [said, setSaid] = useState({ who: "", what: "", since: "", until: "" });

@@ -50,7 +50,7 @@ export function Health() {
   }, []);
   if (!seen.data) return <Loading what="Looking" />;
   const { trouble, status, error, at } = seen.data;
-  const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key });
+  const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key, now: Date.parse(at) });
   const wrong = found.filter((one) => one.state !== "ok").length;
   return (
     <>
@@ -81,6 +81,8 @@ export function Health() {
                 ["Database", status.database],
                 ["Schema", status.schema],
                 ["Tenants", count(status.tenants)],
+                ["Running since", status.started_at && moment(status.started_at)],
+                ["Model", status.model],
                 ["Embedder", status.embedder],
                 ["Vectors that wait", status.vectors.pending],
                 ["The oldest waits", status.vectors.pending ? `${status.vectors.embedding_lag_seconds} s` : null],

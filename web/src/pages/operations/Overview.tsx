@@ -9,7 +9,7 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { count } from "../../ui/time";
 import { ByName } from "./ByName";
 import { Figures } from "./Figures";
-import { before, CHOICES, called, type Period, period, starts } from "./period";
+import { before, CHOICES, called, length, type Period, period, starts } from "./period";
 import { grouped, OTHERS, percentile, sum, summed, type Total } from "./totals";
 
 type Split = "model" | "route" | "";
@@ -78,7 +78,9 @@ export function Overview() {
         <button type="button" onClick={() => setRound(round + 1)}>
           Refresh
         </button>
-        <p className="quiet zone">{asked.unit === "hour" ? "Hours" : "Days"} are those of UTC.</p>
+        <p className="quiet zone">
+          {asked.unit === "hour" ? "Hours" : "Days"} are those of UTC; changes are against the {length(asked)} before.
+        </p>
       </div>
       {now.error ? <Failure error={now.error} retry={now.reload} /> : null}
       {now.data ? (

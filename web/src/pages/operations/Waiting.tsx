@@ -43,6 +43,20 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
         <span className="quiet">
           <Time at={entry.created_at} />
         </span>
+        {(accept || refuse) && (
+          <div className="toolbar">
+            {accept && (
+              <button type="button" disabled={busy} onClick={accept}>
+                Accept
+              </button>
+            )}
+            {refuse && (
+              <button type="button" className="danger" disabled={busy} onClick={refuse}>
+                Refuse
+              </button>
+            )}
+          </div>
+        )}
       </header>
       <p className="waiting-text">
         {visible(text).map((part, nth) =>
@@ -70,20 +84,6 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
         <p className="wrong" role="alert">
           {wrong}
         </p>
-      )}
-      {(accept || refuse) && (
-        <div className="toolbar">
-          {accept && (
-            <button type="button" disabled={busy} onClick={accept}>
-              Accept
-            </button>
-          )}
-          {refuse && (
-            <button type="button" className="danger" disabled={busy} onClick={refuse}>
-              Refuse
-            </button>
-          )}
-        </div>
       )}
     </article>
   );

@@ -11,9 +11,13 @@ const status = (changes: object): Status =>
     rows: {},
     embedder: "hash-1",
     vectors: {},
+    model: "m",
+    work: {},
+    started_at: "2026-01-01T00:00:00Z",
+    worked_at: null,
     ...changes,
   }) as Status;
-const well = { trouble: "", status: status({}), model: "m", needsKey: true };
+const well = { trouble: "", status: status({}), model: "m", needsKey: true, now: Date.parse("2026-01-01T00:00:30Z") };
 const states = (found: ReturnType<typeof findings>) => found.map((one) => one.state);
 
 test("where all is well nothing else is said", () => {
@@ -36,4 +40,13 @@ test("vectors that wait for long wait for somebody", () => {
   expect(findings({ ...well, status: wait(LONG_LAG) })[0]?.state).toBe("ok");
   expect(findings({ ...well, status: wait(LONG_LAG + 1) })[0]?.state).toBe("warning");
   expect(findings({ ...well, status: status({ embedder: "cannot be used now: no" }) })[0]?.state).toBe("problem");
+});
+
+test("work that nobody does is told", () => {
+  const due = { ...well, status: status({ work: { summaries: 2, index: 0 } }) };
+  expect(findings(due).every((one) => one.state === "ok")).toBe(true);
+  const later = findings({ ...due, now: Date.parse("2026-01-01T01:00:00Z") });
+  expect([later[0]?.state, later[0]?.found]).toEqual(["warning", "2 to do"]);
+  const done = status({ work: { summaries: 2 }, worked_at: "2026-01-01T00:59:00Z" });
+  expect(findings({ ...due, status: done, now: Date.parse("2026-01-01T01:00:00Z") })[0]?.state).toBe("ok");
 });

@@ -8,16 +8,19 @@ export type Seen = {
   status: Status | undefined;
   model: string | null;
   needsKey: boolean;
+  now: number;
 };
 
 /** A vector that waits longer than this waits for somebody. */
 export const LONG_LAG = 60;
+/** Whoever does what is due comes by more often than this. */
+export const LONG_IDLE = 600;
 const ORDER = { problem: 0, warning: 1, ok: 2 };
 
 /** Everything that was looked at, the worst first. */
-export function findings({ trouble, status, model, needsKey }: Seen): Finding[] {
+export function findings({ trouble, status, model, needsKey, now }: Seen): Finding[] {
   const all: Finding[] = [ready(trouble)];
-  if (status) all.push(...embedding(status));
+  if (status) all.push(...embedding(status), ...work(status, now));
   all.push(
     model === null
       ? finding(
@@ -62,8 +65,27 @@ function embedding({ embedder, vectors }: Status): Finding[] {
   const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
   if (embedder === "none") return [finding("ok", "Embedder", "none: search goes by words alone")];
   if (!pending) return [finding("ok", "Embedder", `${embedder}; no vector waits`)];
-  const found = `${embedder}; ${pending} vectors wait, the oldest for ${seconds} s`;
+  const found = `${embedder}; ${pending === 1 ? "one vector waits" : `${pending} vectors wait`}, the oldest for ${seconds} s`;
   return seconds > LONG_LAG
-    ? [finding("warning", "Embedder", found, "Nobody makes them: is the server’s background work on? Or: retain work")]
+    ? [
+        finding(
+          "warning",
+          "Embedder",
+          found,
+          "They come slowly or not at all: the server’s log says why. Until then: retain work --all-tenants",
+        ),
+      ]
     : [finding("ok", "Embedder", found)];
+}
+
+/** Work that is due, and that this server has not looked after for long. */
+function work({ work: due, worked_at, started_at }: Status, now: number): Finding[] {
+  const much = Object.values(due).reduce((sum, amount) => sum + amount, 0);
+  if (!much) return [finding("ok", "Due work", "none")];
+  const last = worked_at ?? started_at;
+  const idle = last ? (now - Date.parse(last)) / 1000 : 0;
+  const found = `${much} to do`;
+  if (idle <= LONG_IDLE) return [finding("ok", "Due work", found)];
+  const todo = "Nobody did any for long: the server’s log says why. Until then: retain work --all-tenants";
+  return [finding("warning", "Due work", found, todo)];
 }

@@ -36,6 +36,12 @@ export function period(choice: string, from: string, to: string, now: number): P
 /** The period of the same length just before. */
 export const before = ({ unit, from, until }: Period): Period => ({ unit, from: from - (until - from), until: from });
 
+/** How long a period is, in words. */
+export function length(whole: Period): string {
+  const many = starts(whole).length;
+  return `${many} ${whole.unit}s`;
+}
+
 /** The beginning of each hour or day. */
 export function starts({ unit, from, until }: Period): number[] {
   const size = unit === "hour" ? HOUR : DAY;

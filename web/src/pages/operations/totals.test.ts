@@ -55,6 +55,6 @@ test.each([
   [150, 100, "+50 %"],
   [50, 100, "−50 %"],
   [100, 100, "as before"],
-  [2000, 100, "20 times as much"],
+  [2000, 100, "×20"],
   [null, 3, ""],
 ])("%s after %s", (now, then, text) => expect(change(now, then)).toBe(text));

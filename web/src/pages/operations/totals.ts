@@ -66,5 +66,5 @@ export function change(now: number | null, then: number | null): string {
   if (then === 0) return now === 0 ? "as before" : "none before";
   const percent = Math.round((now / then - 1) * 100);
   if (percent === 0) return "as before";
-  return percent > 999 ? `${Math.round(now / then)} times as much` : `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`;
+  return percent > 999 ? `×${Math.round(now / then)}` : `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`;
 }
