@@ -5,7 +5,8 @@ import type { Ref, View } from "../api/index";
 import { useLoad } from "../api/load";
 import { useWho } from "../app/who";
 import { Failure, Loading } from "../ui/states";
-import { FIRST, following, type Part, pagesIn, partOf, type Way } from "./parts";
+import { count } from "../ui/time";
+import { FIRST, following, type Part, partOf, type Way } from "./parts";
 
 const WAYS: { way: Way; label: string; ask: string; hint: string; start: string }[] = [
   { way: "page", label: "Pages", ask: "Page", hint: "1", start: "1" },
@@ -35,7 +36,7 @@ export function RefContent({ of }: { of: Ref }) {
           <input type="checkbox" checked={!plain} onChange={(event) => setPlain(!event.target.checked)} /> Monospace
         </label>
       </div>
-      {view.data && !view.error && <Pager view={view.data} part={part} go={setPart} />}
+      {view.data && !view.error && <Pager view={view.data} go={setPart} />}
       {view.error !== undefined && view.error !== null && <Failure error={view.error} retry={view.reload} />}
       {view.data ? (
         <Text view={view.data} plain={plain} stale={view.loading} />
@@ -114,10 +115,10 @@ function Ask({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; bu
 }
 
 /** The page before and after; of anything else, what follows. */
-function Pager({ view, part, go }: { view: View; part: Part; go: (part: Part) => void }) {
+function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
   const next = following(view.next as Record<string, unknown>);
-  const all = pagesIn(view.what);
-  if (part.page === undefined || all === null) {
+  const { page: at, pages: all } = view;
+  if (at === null || all === null || all === 1) {
     if (!next) return null;
     return (
       <div className="ref-pager">
@@ -127,14 +128,14 @@ function Pager({ view, part, go }: { view: View; part: Part; go: (part: Part) =>
       </div>
     );
   }
-  const at = part.page;
   return (
     <nav className="ref-pager" aria-label="Pages">
       <button type="button" disabled={at <= 1} onClick={() => go({ page: at - 1 })}>
         Previous
       </button>
       <span>
-        {at} of {all}
+        {count(at)} of {view.what.includes("about") ? "about " : ""}
+        {count(all)}
       </span>
       <button type="button" disabled={!next} onClick={() => next && go(next)}>
         Next

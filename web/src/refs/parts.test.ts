@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { following, pagesIn, partOf, pattern } from "./parts";
+import { following, partOf, pattern } from "./parts";
 
 test("plain words are looked for as they are", () => {
   expect(pattern("a.b (c)", false)).toBe("(?i)a\\.b \\(c\\)");
@@ -18,10 +18,8 @@ test("what was typed is a part, or none yet", () => {
   expect(partOf("grep", " ", true)).toBeNull();
 });
 
-test("what follows, and how many pages there are", () => {
+test("what follows", () => {
   expect(following({ page: 4 })).toEqual({ page: 4 });
   expect(following({ lines: [41, 80] })).toEqual({ lines: "41-80" });
   expect(following({})).toBeNull();
-  expect(pagesIn("page 2 of about 1,204, lines 90–120 of 9,000")).toBe(1204);
-  expect(pagesIn("all of it, 3 lines")).toBeNull();
 });

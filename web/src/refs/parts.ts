@@ -31,9 +31,3 @@ export function following(next: Record<string, unknown>): Part | null {
   if (Array.isArray(next.lines)) return { lines: next.lines.join("-") };
   return null;
 }
-
-/** How many pages there are, out of what a view says of itself. */
-export function pagesIn(what: string): number | null {
-  const found = /^page [\d,]+ of (?:about )?([\d,]+)/.exec(what);
-  return found ? Number((found[1] as string).replaceAll(",", "")) : null;
-}
