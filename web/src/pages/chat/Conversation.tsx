@@ -118,11 +118,21 @@ function shown(
           agent={agents.get(message.author ?? talk.session?.agent ?? "")}
           results={(call) => resultOf(talk, row.seq, call)}
           marked={at === row.seq}
+          goesOn={!newDay && goesOn(talk, row.seq)}
         />
       )}
       {summarized && <SummaryMark talk={talk} />}
     </>
   );
+}
+
+/** Whether a message is by the agent that used a tool just before it. */
+function goesOn(talk: Talk, seq: number): boolean {
+  const message = talk.messages.get(seq);
+  let before = seq - 1;
+  while (before > seq - LOOK && talk.messages.get(before)?.role === "tool") before--;
+  const found = talk.messages.get(before);
+  return message?.role === "assistant" && found?.role === "assistant" && found.author === message.author;
 }
 
 /** What a tool answered to a call of a message. */

@@ -1,14 +1,12 @@
 // The head of a conversation: with whom it is, and what can be done with it.
 import { useState } from "react";
-import { told } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
-import { say } from "../../ui/toast";
 import { Avatar } from "./Avatar";
-import { Summaries, summarize } from "./Summary";
+import { Summaries } from "./Summary";
 import type { Talk } from "./talk";
 
 type Shown = {
@@ -23,7 +21,6 @@ type Shown = {
 export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
   const { may } = useWho();
   const [choosing, setChoosing] = useState(false);
-  const [folding, setFolding] = useState(false);
   const [summaries, setSummaries] = useState(false);
   const names = [...new Set([agent, "assistant", ...agents.keys()])].sort((a, b) => a.localeCompare(b));
   const choose = (name: string) => {
@@ -31,17 +28,6 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
     else if (name === "+group") setChoosing(true);
     else go(to(["chat", name]));
   };
-  const fold = async (talk: Talk) => {
-    setFolding(true);
-    try {
-      await summarize(talk);
-    } catch (error) {
-      say(told(error));
-    } finally {
-      setFolding(false);
-    }
-  };
-  const covered = (talk?.session?.summarizedCount ?? 0) > 0;
   return (
     <header className="head">
       {showSessions && (
@@ -62,14 +48,9 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
         {agents.size > 1 && may("write") && <option value="+group">A group…</option>}
         {may("write") && <option value="+agent">New agent…</option>}
       </select>
-      {talk && covered && (
+      {talk && (talk.session?.count ?? 0) > 2 && (
         <button type="button" onClick={() => setSummaries(true)}>
           Summary
-        </button>
-      )}
-      {talk && may("write") && (talk.session?.count ?? 0) > 4 && (
-        <button type="button" onClick={() => fold(talk)} disabled={folding}>
-          {folding ? "Summarising…" : "Summarise now"}
         </button>
       )}
       {talk && summaries && <Summaries talk={talk} close={() => setSummaries(false)} />}

@@ -18,32 +18,34 @@ type Shown = {
   /** What the tools that it calls have answered. */
   results: (call: Call) => Result | undefined;
   marked: boolean;
+  /** Whoever spoke before goes on. */
+  goesOn: boolean;
 };
 
-export const Message = memo(function Message({ message, agent, results, marked }: Shown) {
+export const Message = memo(function Message({ message, agent, results, marked, goesOn }: Shown) {
   const text = words(message);
   const mine = message.role === "user";
   const name = mine ? "You" : message.role === "system" ? "System" : (message.author ?? agent?.name ?? "Agent");
   const called = calls(message);
   return (
-    <Bubble mine={mine} name={name} agent={agent} marked={marked}>
+    <Bubble mine={mine} name={name} agent={agent} marked={marked} goesOn={goesOn}>
       {text && <Markdown text={text} inline={withRefs} />}
       <Pictures of={pictures(message)} />
       {called.map((call, place) => (
         <ToolCall key={call.id || place} call={call} result={results(call)} />
       ))}
-      <Foot message={message} text={text} />
+      {called.length === 0 && <Foot message={message} text={text} />}
     </Bubble>
   );
 });
 
-type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; children: ReactNode };
+type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; goesOn?: boolean; children: ReactNode };
 
 /** What stands around what somebody says. */
-export function Bubble({ mine, name, agent, marked = false, children }: Around) {
+export function Bubble({ mine, name, agent, marked = false, goesOn = false, children }: Around) {
   return (
     <article className={`said ${mine ? "mine" : "theirs"}${marked ? " marked" : ""}`} aria-label={`${name} said`}>
-      {!mine && (
+      {!mine && !goesOn && (
         <h2 className="speaker">
           <Avatar name={name} agent={agent} /> {name}
         </h2>

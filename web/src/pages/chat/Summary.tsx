@@ -3,6 +3,7 @@ import { useState } from "react";
 import { get, post } from "../../api/client";
 import type { Summary } from "../../api/index";
 import { usePages } from "../../api/load";
+import { useWho } from "../../app/who";
 import { withRefs } from "../../refs/RefText";
 import { Dialog } from "../../ui/Dialog";
 import { Markdown } from "../../ui/Markdown";
@@ -33,11 +34,34 @@ export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
       get("/api/summaries/{session}/all", { path, query: { user: talk.user, after, limit: 20 }, signal }),
     [talk],
   );
+  const { may } = useWho();
+  const [folding, setFolding] = useState(false);
+  const [failed, setFailed] = useState<unknown>();
+  const fold = async () => {
+    setFolding(true);
+    setFailed(undefined);
+    try {
+      await summarize(talk);
+      pages.reload();
+    } catch (error) {
+      setFailed(error);
+    } finally {
+      setFolding(false);
+    }
+  };
   return (
     <Dialog title="What the summary says" close={close} wide>
       <p className="quiet">
         The agent is given this text in place of the messages that it covers. The messages themselves stay as they were.
       </p>
+      {may("write") && (
+        <div>
+          <button type="button" onClick={fold} disabled={folding}>
+            {folding ? "Summarising…" : "Summarise now"}
+          </button>
+        </div>
+      )}
+      {!!failed && <Failure error={failed} retry={fold} />}
       {pages.items.map((summary, place) => (
         <One key={summary.number} summary={summary} talk={talk} open={place === 0} />
       ))}
@@ -104,7 +128,7 @@ function Covered({ number, talk }: { number: number; talk: Talk }) {
 }
 
 /** Summarise now, whether or not it is time. */
-export async function summarize(talk: Talk): Promise<void> {
+async function summarize(talk: Talk): Promise<void> {
   const before = talk.session?.summarizedCount ?? 0;
   const made = await post("/api/summaries/{session}/fold", {
     path: { session: talk.id },

@@ -17,6 +17,10 @@ export type Live = {
   over: boolean;
 };
 
+// What programs are told about keys; the page has a button for it.
+const KEYED =
+  / *(What you said is kept: send|Send) it again with the key '[^']*'(, and the turn goes on from there)?\./;
+
 export const nothing = (): Live => ({ voices: [], waiting: 0, last: "", kept: false, error: null, over: false });
 
 /** What is known after one more event; events that are told again begin it anew. */
@@ -47,7 +51,7 @@ export function heard(before: Live, event: Event): Live {
       return { ...live, kept: true, voices: voiced(live.voices, agent, (voice) => finished(voice, text)) };
     }
     case "error": {
-      const detail = String(data.detail ?? "The answer failed.");
+      const detail = String(data.detail ?? "The answer failed.").replace(KEYED, "");
       const voices = agent ? voiced(live.voices, agent, (voice) => ({ ...voice, error: detail })) : live.voices;
       return { ...live, voices, error: { detail, type: String(data.type ?? ""), status: Number(data.status) || 0 } };
     }
