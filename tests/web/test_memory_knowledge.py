@@ -1,0 +1,107 @@
+"""Knowledge in a browser: files go in with their progress, one that cannot be read stops no other, and any passage opens."""
+
+from __future__ import annotations
+
+from playwright.sync_api import FilePayload, Page, Route, expect
+
+from retain import Memory
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+DROP = """(files) => {
+    const data = new DataTransfer();
+    for (const [name, text] of files) data.items.add(new File([text], name));
+    for (const kind of ["dragenter", "dragover", "drop"]) {
+        document.querySelector("h1").dispatchEvent(
+            new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
+    }
+}"""
+
+
+def _file(name: str, content: bytes) -> FilePayload:
+    return {"name": name, "mimeType": "application/json" if name.endswith("json") else "", "buffer": content}
+
+
+def _choose(page: Page, *files: FilePayload) -> None:
+    page.get_by_label("Files to add").set_input_files(list(files))
+
+
+def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> None:
+    """G1: each file is told of by itself; what has the same path takes its place."""
+    web.expects("422")
+    page = web.open("/memory/knowledge")
+    expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
+    picture = _file("picture.png", bytes(range(256)) * 9)
+    _choose(page, _file("rules.md", b"# Rules\n\nBe kind."), picture, _file("data.json", b'{"a": 1}'))
+    uploads = page.get_by_role("region", name="Uploads")
+    expect(uploads.get_by_role("status")).to_have_text("2 of 3 added, 1 failed")
+    expect(uploads.get_by_role("alert")).to_contain_text("no text, Markdown, HTML or PDF")
+    documents = page.get_by_role("list", name="Documents").get_by_role("listitem")
+    expect(documents).to_have_count(2)
+    mine = memory.scope("default", "default")
+    assert {document.path for document in mine.knowledge.list()} == {"rules.md", "data.json"}
+    assert not web.axe()
+    web.screens("memory-knowledge")
+    uploads.get_by_role("button", name="Hide picture.png").click()
+    uploads.get_by_role("button", name="Hide those that are done").click()
+    page.evaluate(DROP, [["rules.md", "# Rules\n\nBe kinder."], ["data.json", '{"a": 1}']])
+    expect(uploads.get_by_text("Replaced the one that had this path")).to_be_visible()
+    expect(uploads.get_by_text("Already there, just like this")).to_be_visible()
+    expect(documents).to_have_count(2)
+    page.get_by_role("button", name="Remove Rules").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(documents).to_have_count(1)
+    assert [document.path for document in mine.knowledge.list()] == ["data.json"]
+
+
+@one_engine
+def test_an_upload_can_be_called_off_and_tried_again(web: Web, memory: Memory) -> None:
+    web.expects("ERR_FAILED", "ERR_ABORTED", "413")
+    web.restart(max_document_bytes=2048)
+    page = web.open("/memory/knowledge")
+    held: list[Route] = []
+    page.route("**/api/knowledge?*path=slow.txt", lambda route: held.append(route) if _posts(route) else route.continue_())
+    page.route("**/api/knowledge?*path=lost.txt", lambda route: route.abort() if _posts(route) else route.continue_())
+    _choose(page, _file("slow.txt", b"slow"), _file("lost.txt", b"lost words"), _file("large.txt", b"word " * 1000))
+    uploads = page.get_by_role("region", name="Uploads")
+    expect(uploads.get_by_text("The server does not answer")).to_be_visible()
+    expect(uploads.get_by_text("at most 2048").or_(uploads.get_by_text("2,048"))).to_be_visible()
+    uploads.get_by_role("button", name="Cancel slow.txt").click()
+    expect(uploads.get_by_text("slow.txt")).to_have_count(0)
+    page.unroute("**/api/knowledge?*path=lost.txt")
+    uploads.get_by_role("listitem").filter(has_text="lost.txt").get_by_role("button", name="Try again").click()
+    expect(uploads.get_by_role("status")).to_have_text("1 of 2 added, 1 failed")
+    assert [document.path for document in memory.scope("default", "default").knowledge.list()] == ["lost.txt"]
+
+
+def _posts(route: Route) -> bool:
+    return route.request.method == "POST"
+
+
+@one_engine
+def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
+    """Only the passages near what is in sight are fetched; what a search finds leads to its place."""
+    rooms = (f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}" for number in range(3000))
+    text = (
+        "# The house\n\n" + "\n\n".join(rooms) + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
+    )
+    made = memory.scope("default", "default").knowledge.add("The house", text, path="house.md")
+    memory.scope("default").knowledge.add("Rules", "Be kind.", path="rules.txt")
+    page = web.open("/memory/knowledge")
+    expect(page.get_by_text("everybody’s")).to_be_visible()
+    page.get_by_label("Search in the documents").fill("where is the zeppelin")
+    page.keyboard.press("Enter")
+    page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first.click()
+    here = page.get_by_role("article", name=f"Passage {made.chunks}", exact=True)
+    expect(here).to_be_in_viewport()
+    expect(here).to_contain_text("<img src=x onerror=alert(1)> A zeppelin")
+    assert page.get_by_role("article").count() < 60
+    assert not web.axe()
+    web.screens("memory-document")
+    page.get_by_role("spinbutton", name="Passage").fill("1500")
+    expect(page.get_by_role("article", name="Passage 1500", exact=True)).to_contain_text("has a lamp")
+    expect(page.get_by_role("article", name="Passage 1500", exact=True)).to_be_in_viewport()
+    page.get_by_role("button", name="Back to what was found").click()
+    expect(page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first).to_be_visible()
+    web.open(f"/memory/knowledge?doc={made.id}&seq=700")
+    expect(page.get_by_role("article", name="Passage 700", exact=True)).to_be_in_viewport()

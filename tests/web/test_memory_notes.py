@@ -1,0 +1,180 @@
+"""The notes in a browser: a change by anybody shows by itself, two edits become one, and nothing that was typed is lost."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from retain import Memory
+from retain.memory import Scope
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+TEXT = "# Ada\n\n- likes tea\n\n## Travel\n\nBy train.\n\n## Family\n\nA sister in Lisbon.\n"
+HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> ![seen](http://beacon.example/a.png)"
+ADDRESS = "/memory/notes?agent=scout"
+
+
+def _scout(memory: Memory, source: str = "user") -> Scope:
+    return memory.scope("default", "default", "scout", source=source)  # type: ignore[arg-type]
+
+
+def _notes(page: Page) -> Locator:
+    return page.get_by_role("article", name="Notes")
+
+
+def _field(page: Page) -> Locator:
+    return page.get_by_label("Notes, as Markdown")
+
+
+def _edit(page: Page, old: str, new: str) -> None:
+    field = _field(page)
+    field.fill(field.input_value().replace(old, new))
+
+
+def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
+    """N5: what the agent writes, and what is written on one device, is seen on the others; HTML in it is text."""
+    _scout(memory).notes.overwrite(TEXT)
+    phone = web.device(viewport={"width": 390, "height": 844})
+    for page in (web.page, phone):
+        web.open(ADDRESS, page)
+        expect(_notes(page)).to_contain_text("likes tea")
+    _scout(memory, "agent").notes.append(f"- eats fish\n- {HOSTILE}")
+    for page in (web.page, phone):
+        expect(_notes(page).locator(".changed")).to_have_text([re.compile("eats fish"), re.compile("<script>")])
+        expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
+        assert page.title() == "Notes · retain"
+    web.page.get_by_role("button", name="Edit").click()
+    _edit(web.page, "likes tea", "likes coffee")
+    web.page.get_by_role("button", name="Save").click()
+    expect(_notes(web.page)).to_contain_text("likes coffee")
+    expect(_notes(phone)).to_contain_text("likes coffee")
+    phone.get_by_role("button", name="Seen").click()
+    expect(_notes(phone).locator(".changed")).to_have_count(0)
+
+
+@one_engine
+def test_two_who_write_at_once_lose_nothing(web: Web, memory: Memory) -> None:
+    """N4: changes of other lines are put together by themselves; of the same lines, by whoever saves last."""
+    _scout(memory).notes.overwrite(TEXT)
+    page = web.open(f"{ADDRESS}&view=edit")
+    _edit(page, "likes tea", "likes coffee")
+    _scout(memory, "agent").notes.overwrite(TEXT.replace("By train.", "By night train."))
+    expect(page.get_by_text("Changed by the agent while you write")).to_be_visible()
+    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    page.get_by_role("button", name="Merge").click()
+    assert _field(page).input_value() == TEXT.replace("tea", "coffee").replace("By train", "By night train")
+    _scout(memory, "agent").notes.overwrite(TEXT.replace("likes tea", "likes milk"))
+    page.get_by_role("button", name="Merge").click()
+    place = page.get_by_role("group", name="Place 1")
+    for side, said in (("Yours", "coffee"), ("What it was", "tea"), ("Theirs", "milk")):
+        expect(place.get_by_role("region", name=side)).to_contain_text(said)
+    assert not web.axe()
+    place.get_by_label("Keep both").check()
+    page.get_by_role("button", name="Use this text").click()
+    page.get_by_role("button", name="Save").click()
+    expect(_notes(page)).to_contain_text("likes milk")
+    expect(_notes(page)).to_contain_text("likes coffee")
+    assert len(list(_scout(memory).notes.history())) == 4
+
+
+@one_engine
+def test_what_was_typed_outlives_the_server_and_the_page(web: Web, memory: Memory) -> None:
+    _scout(memory).notes.overwrite(TEXT)
+    web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
+    page = web.open(f"{ADDRESS}&view=edit")
+    _edit(page, "By train.", "On foot.")
+    web.stop()
+    expect(page.get_by_text("not connected, trying again")).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    web.start()
+    web.open(ADDRESS)
+    expect(_notes(page)).to_contain_text("By train.")
+    page.get_by_role("button", name="Continue").click()
+    assert "On foot." in _field(page).input_value()
+    _field(page).press("Control+s")
+    expect(_notes(page)).to_contain_text("On foot.")
+    page.reload()
+    expect(_notes(page)).to_contain_text("On foot.")
+    expect(page.get_by_role("button", name="Continue")).to_have_count(0)
+
+
+@one_engine
+def test_after_a_break_a_page_hears_of_changes_again(web: Web, memory: Memory) -> None:
+    web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
+    _scout(memory).notes.overwrite(TEXT)
+    page = web.open(ADDRESS)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    web.stop()
+    _scout(memory, "agent").notes.append("- while nobody listened")
+    web.start()
+    expect(_notes(page)).to_contain_text("while nobody listened")
+    expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
+
+
+def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
+    """N4: history, the difference of any two, and the way back."""
+    notes = _scout(memory).notes
+    for what in ("tea", "coffee", "milk"):
+        notes.overwrite(f"# Ada\n\n- likes {what}\n")
+    page = web.open(ADDRESS)
+    page.get_by_role("button", name="History").click()
+    page.get_by_role("link", name="Version 2").click()
+    shown = page.get_by_role("region", name="Version 2")
+    expect(shown.get_by_text("- - likes tea")).to_be_visible()
+    expect(shown.get_by_text("+ - likes coffee")).to_be_visible()
+    shown.get_by_label("Compared with").select_option("version 3")
+    expect(shown.get_by_text("- - likes milk")).to_be_visible()
+    assert not web.axe()
+    web.screens("memory-history")
+    shown.get_by_role("button", name="Restore").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    expect(_notes(page)).to_contain_text("likes coffee")
+    assert notes.read().version == 4
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Clear them").click()
+    expect(page.get_by_role("heading", name="No notes yet")).to_be_visible()
+    assert notes.read().text == ""
+
+
+@one_engine
+def test_sections_agents_and_the_first_notes(web: Web, memory: Memory) -> None:
+    _scout(memory).agents.add("planner")
+    _scout(memory).agents.add("scout")
+    _scout(memory).notes.overwrite(TEXT + "\n\nfar away" * 60 + "\n\n## The end\n\nHere.\n")
+    page = web.open(ADDRESS)
+    page.get_by_role("navigation", name="Sections").get_by_role("button", name="The end").click()
+    expect(page.get_by_role("heading", name="The end")).to_be_focused()
+    expect(page.get_by_text("Here.")).to_be_in_viewport()
+    assert not web.axe()
+    web.screens("memory-notes")
+    page.get_by_label("Agent").select_option("planner")
+    expect(page.get_by_role("heading", name="No notes yet")).to_be_visible()
+    page.get_by_role("button", name="Write notes").click()
+    _field(page).fill("Plans in weeks.")
+    expect(page.get_by_role("region", name="Preview")).to_contain_text("Plans in weeks.")
+    page.get_by_role("button", name="Save").click()
+    expect(_notes(page)).to_contain_text("Plans in weeks.")
+    web.open("/memory")
+    expect(page.get_by_label("Agent")).to_have_value("planner")
+    page.go_back()
+
+
+@one_engine
+def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> None:
+    _scout(memory).notes.overwrite(TEXT)
+    _scout(memory).state.set("theme", "dark")
+    key = web.key(["read"])
+    page = web.device(signed_in=False)
+    page.context.set_extra_http_headers({"Authorization": f"Bearer {key}"})
+    web.open(ADDRESS, page)
+    expect(_notes(page)).to_contain_text("By train.")
+    expect(page.get_by_role("button", name="History")).to_be_visible()
+    for name in ("Edit", "Clear"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.get_by_role("link", name="State").click()
+    expect(page.get_by_role("heading", name="theme")).to_be_visible()
+    for name in ("Add", "Edit theme", "Remove theme"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)

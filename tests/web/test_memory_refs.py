@@ -1,0 +1,71 @@
+"""References in a browser: found, filtered, opened, described anew, added and removed."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from retain import Memory
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+
+def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> None:
+    """R3, R4: what a tool put out is here with what is known of it, and opens in parts."""
+    mine = memory.scope("default", "default", "scout")
+    mine.sessions.add("trip", label="A trip")
+    lines = "\n".join(f"npm warn line {number}" for number in range(800))
+    mine.refs.capture(lines, source="npm install", status="Failed", session="trip")
+    key = mine.refs.add("Ada flies on 3 May.", "<b>travel</b> dates", type="user_preference")
+    page = web.open("/memory/refs")
+    rows = page.get_by_role("list", name="References").get_by_role("listitem")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("<b>travel</b> dates")
+    assert not web.axe()
+    web.screens("memory-refs")
+    page.get_by_label("Type").select_option("command output")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Type").select_option("Every type")
+    page.get_by_label("Conversation").select_option("A trip")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("link").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("npm warn line 0").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.get_by_label("Conversation").select_option("Every conversation")
+    page.get_by_label("Search in the references").fill("travel dates")
+    page.keyboard.press("Enter")
+    expect(rows.first).to_contain_text("travel")
+    page.get_by_role("button", name=f"Edit {key}").click()
+    page.get_by_label("Summary").fill("When she flies")
+    page.get_by_label("Active: prompts list it").uncheck()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("not active", exact=True)).to_be_visible()
+    found = mine.refs.info(key)
+    assert (found.summary, found.is_active) == ("When she flies", False)
+
+
+@one_engine
+def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
+    mine = memory.scope("default", "default", "scout")
+    page = web.open("/memory/refs")
+    expect(page.get_by_role("heading", name="No references yet")).to_be_visible()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("Content").fill("pasted, as it is: <i>ü</i>")
+    page.get_by_label("Description").fill("a pasted text")
+    page.get_by_role("button", name="Keep it").click()
+    expect(page.get_by_role("link", name="a pasted text")).to_be_visible()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("Or a file").set_input_files(
+        {"name": "data.json", "mimeType": "application/json", "buffer": b'{ "a":  1 }'}
+    )
+    page.get_by_label("Description").fill("a file")
+    page.get_by_role("button", name="Keep it").click()
+    expect(page.get_by_role("link", name="a file")).to_be_visible()
+    kept = {ref.summary: mine.refs.content(ref.key) for ref in mine.refs.list()}
+    assert kept == {"a pasted text": "pasted, as it is: <i>ü</i>".encode(), "a file": b'{ "a":  1 }'}
+    page.get_by_label("Select all that are shown").check()
+    page.get_by_role("button", name="Remove 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("heading", name="No references yet")).to_be_visible()
+    assert not list(mine.refs.list())

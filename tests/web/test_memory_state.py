@@ -1,0 +1,112 @@
+"""State in a browser: values that run out before one's eyes, and a value that somebody else set meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from retain import Memory
+from retain.errors import NotFound
+from retain.memory import Scope
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+
+def _mine(memory: Memory) -> Scope:
+    return memory.scope("default", "default")
+
+
+def _save(page: Page) -> None:
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+
+
+def test_a_value_runs_out_and_is_gone(web: Web, memory: Memory) -> None:
+    """K1: what has expired is never shown; the seconds that are left are."""
+    _mine(memory).state.set("theme", {"dark": True})
+    _mine(memory).state.set("code", 123456, ttl=4)
+    _mine(memory).state.set("later", "<img src=x onerror=alert(1)>", ttl=300)
+    page = web.open("/memory/state")
+    expect(page.get_by_text("expires in 4:5")).to_be_visible()
+    expect(page.get_by_text("<img src=x")).to_be_visible()
+    expect(page.get_by_text('{"dark":true}')).to_be_visible()
+    expect(page.get_by_role("heading", name="code")).to_have_count(0)
+    expect(page.get_by_role("heading", name="later")).to_be_visible()
+
+
+@one_engine
+def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
+    page = web.open("/memory/state")
+    expect(page.get_by_role("heading", name="No state here")).to_be_visible()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("Key", exact=True).fill("task/1")
+    page.get_by_label("Value, as JSON").fill("{dark}")
+    expect(page.get_by_role("alert")).to_contain_text("not JSON yet")
+    page.get_by_label("Value, as JSON").fill('{"step": 2}')
+    page.get_by_label("Expires").select_option("In an hour")
+    _save(page)
+    expect(page.get_by_text("expires in 59:")).to_be_visible()
+    page.get_by_role("button", name="Edit task/1").click()
+    expect(page.get_by_label("Expires")).to_have_value("kept")
+    page.get_by_label("Value, as JSON").fill("3")
+    _save(page)
+    expect(page.get_by_text("3", exact=True)).to_be_visible()
+    found = _mine(memory).state.get("task/1")
+    assert (found.value, found.version) == (3, 2)
+    assert found.expires_at is not None
+    page.get_by_role("button", name="Remove task/1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("heading", name="No state here")).to_be_visible()
+    with pytest.raises(NotFound):
+        _mine(memory).state.get("task/1")
+
+
+@one_engine
+def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(web: Web, memory: Memory) -> None:
+    """K1: compare-and-set; what the other set is shown, and one's own is still there to be set over it."""
+    _mine(memory).state.set("count", 1)
+    web.expects("409")
+    page = web.open("/memory/state")
+    page.get_by_role("button", name="Edit count").click()
+    page.get_by_label("Value, as JSON").fill("2")
+    _mine(memory).state.set("count", 77)
+    _save(page)
+    told = page.get_by_role("dialog").get_by_role("alert")
+    expect(told).to_contain_text("77")
+    assert _mine(memory).state.get("count").value == 77
+    expect(page.get_by_label("Value, as JSON")).to_have_value("2")
+    page.get_by_role("button", name="Set mine over it").click()
+    expect(page.get_by_text("count is set.")).to_be_visible()
+    assert _mine(memory).state.get("count").value == 2
+
+
+@one_engine
+def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory) -> None:
+    mine = _mine(memory)
+    mine.sessions.add("trip", label="A trip", agent="scout")
+    mine.state.set("seat", "window", area="session:trip")
+    mine.state.set("motto", "be kind", area="tenant")
+    for number in range(250):
+        mine.state.set(f"key-{number:03}", number)
+    mine.state.set("large", {"rows": list(range(500)), "id": 2**60})
+    page = web.open("/memory/state")
+    rows = page.get_by_role("list", name="State").get_by_role("listitem")
+    expect(rows.first).to_contain_text("key-000")
+    assert rows.count() < 60
+    assert not web.axe()
+    web.screens("memory-state")
+    page.get_by_label("Keys that begin with").fill("lar")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("a number that a browser rounds")
+    expect(page.get_by_role("button", name="Edit large")).to_have_count(0)
+    page.get_by_text("An object with 2 fields").click()
+    expect(rows).to_contain_text("499")
+    page.get_by_label("Keys that begin with").fill("key-24")
+    expect(rows).to_have_count(10)
+    page.get_by_label("Keys that begin with").fill("")
+    page.get_by_label("Whose").select_option("Everybody")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("be kind")
+    page.get_by_label("Whose").select_option("A trip")
+    expect(rows).to_contain_text("window")
+    page.go_back()
+    expect(rows).to_contain_text("be kind")
