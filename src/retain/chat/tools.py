@@ -20,7 +20,8 @@ _log = logging.getLogger("retain.chat")
 MOST_AT_ONCE = 16
 MOST_IN_A_TURN = 256
 """So many calls are kept with a turn: it is saved at once, and must not be refused for its length."""
-_BOUNDED = {"retrieve_memory", "search_memory"}
+_OPENS = "retrieve_memory"
+_BOUNDED = {_OPENS, "search_memory"}
 """What answers with as much as fits anyway; a reference to what was just opened would help nobody."""
 _SHORT = 200
 _LATE = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
@@ -48,18 +49,25 @@ class Result:
 class Tools:
     """The tools that an agent has: those that it is set up with, all of memory's by default, and that the asker may use.
 
-    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end.
+    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end. Once a model has opened what a
+    tool brought, whatever it saves in this turn may be that tool's words, and is trusted no more than they are.
     """
 
     def __init__(self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None) -> None:
-        may = None if by is None else by.principal.permissions
-        found = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
-        self._tools = {tool.name: tool for tool in found if tool and (not names or tool.name in names)}
-        self._refs = Scope(scope._home, replace(scope.who, source="tool")).refs
-        self._scope, self._session, self._by = scope, session, by
+        self._session, self._names, self._by = session, names, by
+        self._below = Scope(scope._home, replace(scope.who, source="tool"))
+        """The same memory, for what nobody answers for."""
+        self._equip(scope)
         self._left, self._calls = room, 0
         self._most_bytes = scope._home.settings.max_message_bytes // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
+
+    def _equip(self, scope: Scope) -> None:
+        """Use the tools of a scope from now on."""
+        may = None if self._by is None else self._by.principal.permissions
+        found = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
+        self._scope = scope
+        self._tools = {tool.name: tool for tool in found if tool and (not self._names or tool.name in self._names)}
 
     @property
     def over(self) -> bool:
@@ -100,14 +108,20 @@ class Tools:
         try:
             answer = self._answer(tool, call.arguments)
             text = _written(answer)
+            if tool.name == _OPENS and self._is_foreign(answer):
+                self._equip(self._below)
             if tool.name not in _BOUNDED:
-                text = self._refs.capture(text, source=tool.name, session=self._session)
+                text = self._below.refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
             return _refused(call, str(error))
         except Exception as error:  # a tool that breaks must not take the turn with it
             _log.exception("the tool %s failed", tool.name)
             return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
         return Result(call, "error" not in answer, text)
+
+    def _is_foreign(self, opened: Answer) -> bool:
+        """Whether what was opened is no person's and no agent's own words."""
+        return "error" not in opened and self._below.refs.info(opened["memory_key"]).source in ("tool", "import")
 
     def _answer(self, tool: Tool, arguments: Any) -> Answer:
         """What a tool answers to the asker, who may do only so much, and whose deeds are on record one by one."""
