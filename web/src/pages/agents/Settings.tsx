@@ -8,6 +8,7 @@ import { moment } from "../../ui/time";
 import { say } from "../../ui/toast";
 import { AgentForm } from "./AgentForm";
 import { BLANK, type Draft, differences, draftOf, merged, NAMES, written } from "./draft";
+import { RemoveAgent } from "./RemoveAgent";
 
 type Shown = { name: string; agent: Agent | null; saved: (agent: Agent) => void };
 
@@ -23,6 +24,7 @@ export function Settings({ name, agent, saved }: Shown) {
   const [version, setVersion] = useState(kept?.version ?? agent?.version ?? 0);
   const [theirs, setTheirs] = useState<Agent>();
   const [error, setError] = useState<unknown>();
+  const [removing, setRemoving] = useState(false);
   const [busy, setBusy] = useState(false);
   const changed = differences(before, draft).length > 0;
   useEffect(() => {
@@ -75,6 +77,12 @@ export function Settings({ name, agent, saved }: Shown) {
       {error ? <Failure error={error} retry={() => save()} /> : null}
       {may("write") && (
         <footer className="actions save">
+          {agent && may("delete") && (
+            <button type="button" className="danger" onClick={() => setRemoving(true)}>
+              Remove agent
+            </button>
+          )}
+          <span className="space" />
           {changed && (
             <button type="button" onClick={() => setDraft(before)}>
               Put back
@@ -85,6 +93,7 @@ export function Settings({ name, agent, saved }: Shown) {
           </button>
         </footer>
       )}
+      {removing && <RemoveAgent name={name} close={() => setRemoving(false)} />}
     </form>
   );
 }

@@ -1,0 +1,224 @@
+"""Agents as a person meets them: made, set up, removed; their proposals and whiteboards; and who is offered what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from playwright.sync_api import expect
+
+from retain import Memory
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror="window.ran = 1"> ![x](http://127.0.0.2/y)"""
+
+
+def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
+    """A7: name, prompt, model, tools, colour and icon; a name can be any text."""
+    name = "a/b 🦊"
+    agents = memory.scope("default").agents
+    page = web.open("/agents")
+    expect(page.get_by_role("list", name="Agents").get_by_role("listitem")).to_contain_text(["not set up yet"])
+    page.get_by_role("button", name="New agent").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Prompt").fill("You plan journeys. {long_term_memory_notes}")
+    page.get_by_label("Only those ticked").check()
+    for tool in page.get_by_role("checkbox").all():
+        if "save_to_core" not in (tool.locator("..").text_content() or ""):
+            tool.uncheck()
+    page.get_by_role("button", name="Blue").click()
+    page.get_by_label("Icon of your own").fill("🐙")
+    page.get_by_role("button", name="Make agent").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    made = agents.get(name)
+    assert (made.prompt, made.tools, made.color, made.icon) == (
+        "You plan journeys. {long_term_memory_notes}",
+        ["save_to_core"],
+        "#2563a8",
+        "🐙",
+    )
+    page.get_by_label("Model").fill("gpt-5-mini")
+    page.get_by_role("link", name="Memory", exact=True).last.click()
+    expect(page.get_by_role("heading", name=f"{name} remembers nothing yet")).to_be_visible()
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")  # what was typed is still there
+    page.get_by_label("All tools").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")
+    now = agents.get(name)
+    assert (now.model, now.tools, now.version) == ("gpt-5-mini", [], 2)
+    page.get_by_role("button", name="Remove agent").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+    expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
+    assert [agent.name for agent in agents.list()] == []
+
+
+@one_engine
+def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
+    agents = memory.scope("default").agents
+    agents.add("scout", prompt="You scout.")
+    page = web.open("/agents/scout")
+    page.get_by_label("Prompt").fill("You scout ahead.")
+    agents.edit("scout", model="other", icon="🐢")
+    web.expects("412")
+    page.get_by_role("button", name="Save").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("Somebody else changed this agent meanwhile")
+    expect(told).to_contain_text("other")
+    expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")
+    told.get_by_role("button", name="Save mine over it").click()
+    expect(told).to_have_count(0)
+    now = agents.get("scout")
+    assert (now.prompt, now.model, now.icon) == ("You scout ahead.", "other", "🐢")
+    agents.edit("scout", prompt="You stay.")
+    page.get_by_label("Prompt").fill("You run.")
+    page.get_by_role("button", name="Save").click()
+    told.get_by_role("button", name="Take theirs").click()
+    expect(page.get_by_label("Prompt")).to_have_value("You stay.")
+    assert agents.get("scout").prompt == "You stay."
+
+
+@one_engine
+def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memory) -> None:
+    memory.scope("default").agents.add("scout")
+    page = web.open("/agents/new")
+    page.get_by_label("Name").fill("scout")
+    page.get_by_label("Prompt").fill("Another one.")
+    web.expects("409")
+    page.get_by_role("button", name="Make agent").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is an agent of this name already")
+    expect(page.get_by_label("Prompt")).to_have_value("Another one.")
+
+
+def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memory: Memory) -> None:
+    """J7: what a journal is turned into is a person's decision, with its sources beside it."""
+    me = memory.scope("default", "default", "scout")
+    old = datetime.now(UTC) - timedelta(days=6)
+    said = [
+        "Ada plans a trip to Lisbon by train.",
+        "The trip to Lisbon needs a night train.",
+        "Lisbon: the train leaves at nine.",
+    ]
+    me.entries.add_many(
+        [{"content": text, "created_at": (old + timedelta(hours=n)).isoformat()} for n, text in enumerate(said)]
+    )
+    web.stop()
+    web.model = None
+    web.start()
+    page = web.open("/agents/scout/proposals")
+    expect(page.get_by_role("heading", name="Nothing is proposed")).to_be_visible()
+    page.get_by_role("button", name="Look for proposals now").click()
+    proposal = page.get_by_role("article")
+    expect(proposal).to_have_count(1)
+    expect(proposal).to_contain_text("Lisbon")
+    expect(proposal.get_by_role("list").get_by_role("listitem").first).to_contain_text("Lisbon")
+    page.get_by_role("button", name="Accept", exact=True).click()
+    expect(proposal).to_contain_text("Accepted")
+    assert me.entries.counts() == {"core": 1, "journal": 3}
+    page.get_by_role("button", name="Undo").click()
+    expect(proposal).to_contain_text("Taken back")
+    assert me.entries.counts() == {"core": 0, "journal": 3}
+    page.get_by_role("button", name="Taken back").click()
+    page.get_by_role("button", name="Accept after all").click()
+    expect(proposal).to_contain_text("Accepted")
+    proposal.get_by_role("link", name="the core entry").click()
+    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text("Lisbon")
+
+
+@one_engine
+def test_a_model_that_cannot_be_used_is_told(web: Web, memory: Memory) -> None:
+    me = memory.scope("default", "default", "scout")
+    old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
+    me.entries.add_many([{"content": "Ada plans a trip.", "created_at": old}])
+    page = web.open("/agents/scout/proposals")
+    web.expects("502", "503")
+    page.get_by_role("button", name="Look for proposals now").click()
+    expect(page.get_by_role("alert")).to_contain_text("echo")
+    expect(page.get_by_role("alert").get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) -> None:
+    """J7: chosen agents share it, and what stands there is what they are told."""
+    memory.scope("default").agents.add("planner")
+    page = web.open("/agents/scout/whiteboard")
+    expect(page.get_by_role("heading", name="scout shares no whiteboard")).to_be_visible()
+    page.get_by_role("button", name="New board").click()
+    page.get_by_label("Name").fill("trips/2027")
+    page.get_by_label("planner").check()
+    page.get_by_role("button", name="Save").click()
+    board = page.get_by_role("region", name="Whiteboard trips/2027")
+    board.get_by_label("A line for trips/2027, as scout").fill("Porto first.")
+    board.get_by_role("button", name="Write").click()
+    lines = board.get_by_role("article")
+    expect(lines).to_have_count(1)
+    planner = memory.scope("default", "default", "planner")
+    planner.entries.add("Then Lisbon.", kind="whiteboard", board="trips/2027")
+    page.reload()
+    expect(lines).to_have_count(2)
+    expect(lines.first).to_contain_text("planner")
+    board.get_by_role("button", name="Edit: Then Lisbon").click()
+    board.get_by_label("Content").fill("Then Lisbon, by train.")
+    board.get_by_role("button", name="Save").click()
+    expect(lines.first).to_contain_text("by train.")
+    board.get_by_role("button", name="Delete: Porto").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(lines).to_have_count(1)
+    page.get_by_text("As the agent sees it").click()
+    expect(page.locator("pre")).to_contain_text("Then Lisbon, by train.")
+    board.get_by_role("button", name="Change who shares it").click()
+    page.get_by_label("planner").uncheck()
+    page.get_by_role("button", name="Save").click()
+    expect(board.get_by_text("planner", exact=True)).to_have_count(1)  # its line stays for the others
+    assert planner.entries.boards() == {}
+
+
+@one_engine
+def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> None:
+    me = memory.scope("default", "default", "scout")
+    memory.scope("default").agents.add("scout")
+    me.entries.add("Ada lives in Porto.", kind="core")
+    page = web.device(signed_in=False)
+    page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
+    web.open("/agents/scout/memory", page)
+    expect(page.get_by_text("Ada lives in Porto.")).to_be_visible()
+    for button in ("Add", "Import", "Edit: Ada lives in Porto.", "Delete: Ada lives in Porto."):
+        expect(page.get_by_role("button", name=button, exact=True)).to_have_count(0)
+    web.open("/agents/scout", page)
+    expect(page.get_by_text("may look at this, and not change it")).to_be_visible()
+    expect(page.get_by_label("Prompt")).to_be_disabled()
+    expect(page.get_by_role("button", name="Save")).to_have_count(0)
+
+
+@one_engine
+def test_what_is_stored_is_text_and_every_page_can_be_used_by_anybody(web: Web, memory: Memory) -> None:
+    """Nothing stored runs or fetches; axe finds nothing serious; pictures of every page for people to look at."""
+    root, me = memory.scope("default"), memory.scope("default", "default", BAIT[:60])
+    root.agents.add(BAIT[:60], prompt=BAIT, icon="<b>")
+    old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
+    me.entries.add_many([{"content": f"Lisbon by train {n}: {BAIT}", "created_at": old} for n in range(3)])
+    me.entries.add(BAIT, kind="core")
+    root.entries.share(BAIT[:40], [BAIT[:60], "planner"])
+    me.entries.add(BAIT, kind="whiteboard", board=BAIT[:40])
+    assert me.consolidations.propose(days=1)
+    page = web.open("/agents")
+    page.get_by_role("link", name="Settings of").last.click()
+    expect(page.get_by_label("Prompt")).to_have_value(BAIT)
+    found = {}
+    for tab in ("Settings", "Memory", "Proposals", "Whiteboard"):
+        page.get_by_role("navigation", name="Pages of").get_by_role("link", name=tab).click()
+        if tab != "Settings":
+            expect(page.get_by_role("article").first).to_contain_text("<script>window.ran")
+        if tab in ("Memory", "Whiteboard"):
+            page.get_by_text("As the agent sees it").click()
+            expect(page.locator("pre")).to_contain_text("<script>")
+        found[tab] = web.axe()
+        web.screens(f"agents-{tab.lower()}")
+    web.open("/agents")
+    expect(page.get_by_role("link", name="Settings of").nth(1)).to_be_visible()
+    found["list"] = web.axe()
+    web.screens("agents-list")
+    assert not any(found.values()), found
+    assert page.evaluate("window.ran") is None

@@ -1,0 +1,265 @@
+"""What an agent remembers, as a person sees it and changes it: the page of spec J6 and J7."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+from retain import Memory
+from retain.memory import Scope
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+MEMORY = "/agents/scout/memory"
+
+
+def scout(memory: Memory) -> Scope:
+    """The memory that the page shows."""
+    return memory.scope("default", "default", "scout")
+
+
+def remember(me: Scope, count: int, *, kind: str = "journal", hours: float = 1.0, text: str = "Entry") -> None:
+    """So many entries, numbered from the newest, so many hours apart."""
+    now = datetime.now(UTC)
+    made = [
+        {"kind": kind, "content": f"{text} {n}", "created_at": (now - timedelta(hours=n * hours, minutes=1)).isoformat()}
+        for n in range(count)
+    ]
+    for start in range(0, count, 1000):
+        me.entries.add_many(made[start : start + 1000])
+
+
+def entries(page: Page) -> Locator:
+    """The entries that are in the document."""
+    return page.get_by_role("list", name="What scout remembers").get_by_role("article")
+
+
+def test_entries_newest_first_a_hundred_at_a_time_faded_ones_marked_deleted_after_confirming(
+    web: Web, memory: Memory
+) -> None:
+    """J6: kind, time, content, expired ones marked, counts, delete after confirming, a text when there are none."""
+    page = web.open(MEMORY)
+    expect(page.get_by_role("heading", name="scout remembers nothing yet")).to_be_visible()
+    me = scout(memory)
+    remember(me, 240, hours=1)
+    me.entries.add("Ada lives in Porto.", kind="core")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/entries?" in request.url else None)
+    page.reload()
+    expect(page.get_by_role("button", name="Core 1")).to_be_visible()
+    expect(page.get_by_role("button", name="Journal 240")).to_be_visible()
+    expect(entries(page).nth(0)).to_contain_text("core")
+    expect(entries(page).nth(0)).to_contain_text("Ada lives in Porto.")
+    expect(entries(page).nth(1)).to_contain_text("Entry 0")
+    expect(entries(page).nth(1)).to_contain_text("fades in 7 days")
+    assert ["limit=100" in one for one in asked] == [True]
+    box = page.get_by_role("list", name="What scout remembers").locator("..")
+    expect(page.get_by_role("listitem").and_(page.locator("[aria-setsize='100']")).first).to_be_visible()
+    for more in ("200", "241"):
+        box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+        expect(page.locator(f"[aria-setsize='{more}']").first).to_be_visible()
+    box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+    last = entries(page).filter(has_text="Entry 239")
+    expect(last).to_contain_text("faded 2 days ago")
+    box.evaluate("box => box.scrollTo(0, 0)")
+    page.get_by_role("button", name="Delete: Entry 0").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert me.entries.counts()["journal"] == 240
+    page.get_by_role("button", name="Delete: Entry 0").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("button", name="Journal 239")).to_be_visible()
+    expect(page.get_by_text("Entry 0", exact=True)).to_have_count(0)
+    assert me.entries.counts()["journal"] == 239
+
+
+@one_engine
+def test_a_journal_entry_fades_before_ones_eyes(web: Web, memory: Memory) -> None:
+    """J1, J6: the bar beside it and its ink tell how much of its week is left; what has faded can still be read."""
+    me = scout(memory)
+    remember(me, 9, hours=23)
+    page = web.open(MEMORY)
+    expect(entries(page).nth(8)).to_be_visible()
+    bars = page.locator(".entry-bar > i").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
+    inks = page.locator(".entry-text").evaluate_all("all => all.map(one => getComputedStyle(one).color)")
+    assert bars[:7] == sorted(bars[:7], reverse=True)
+    assert bars[0] > 2 * bars[5] > 0 == bars[8]
+    assert len(set(inks[:7])) >= 6
+    expect(entries(page).nth(6)).to_contain_text("fades in 30 hours")
+    expect(entries(page).nth(8)).to_contain_text("faded")
+    assert web.axe() == []
+
+
+def test_an_entry_is_added_edited_in_place_and_found(web: Web, memory: Memory) -> None:
+    """J7: add, edit, search by words and by meaning, filter; another's edit is told, and nothing typed is lost."""
+    me = scout(memory)
+    page = web.open(MEMORY)
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("Content").fill("Ada takes the night train.")
+    page.get_by_label("Core").check()
+    page.get_by_role("dialog").get_by_role("button", name="Add").click()
+    expect(entries(page)).to_have_count(1)
+    page.get_by_role("button", name="Edit: Ada takes").click()
+    page.get_by_label("Content").fill("Ada takes the night train to Lisbon.")
+    made = me.entries.list()[0]
+    assert (made.kind, made.user, made.source) == ("core", "default", "user")
+    me.entries.edit(made.id, "Ada flies.")
+    web.expects("412")
+    page.get_by_role("button", name="Save").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("Ada flies.")
+    expect(page.get_by_label("Content")).to_have_value("Ada takes the night train to Lisbon.")
+    told.get_by_role("button", name="Save mine over it").click()
+    expect(told).to_have_count(0)
+    expect(entries(page)).to_contain_text("to Lisbon.")
+    assert me.entries.get(made.id).content == "Ada takes the night train to Lisbon."
+    remember(me, 5, hours=48, text="Something about ferries")
+    page.get_by_label("Search this memory").fill("LISBON train")
+    expect(entries(page)).to_have_count(1)
+    page.get_by_label("How to search").select_option("by meaning")
+    page.get_by_label("Search this memory").fill("ferries")
+    expect(entries(page).first).to_contain_text("ferries")
+    page.get_by_label("Search this memory").fill("")
+    page.get_by_role("button", name="Filters").click()
+    page.get_by_label("Shown").select_option("faded")
+    expect(entries(page)).to_have_count(1)
+    expect(entries(page)).to_contain_text("ferries 4")
+    page.get_by_label("From").fill((datetime.now() - timedelta(days=3)).date().isoformat())
+    expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    page.get_by_role("button", name="Show everything").click()
+    expect(entries(page)).to_have_count(6)
+    page.get_by_text("As the agent sees it").click()
+    expect(page.get_by_text("# Your Private Memory")).to_contain_text("- Ada takes the night train to Lisbon.")
+
+
+@one_engine
+def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memory) -> None:
+    me = scout(memory)
+    me.entries.add("Ada lives in Porto.", kind="core")
+    page = web.open(MEMORY)
+    page.get_by_role("button", name="Edit: Ada lives").click()
+    page.get_by_label("Content").fill("Ada lives in Lisbon.")
+    web.stop()
+    web.expects("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(page.get_by_label("Content")).to_have_value("Ada lives in Lisbon.")
+    web.start()
+    page.get_by_role("button", name="Try again").click()
+    expect(entries(page)).to_contain_text("Ada lives in Lisbon.")
+    assert [entry.content for entry in me.entries.list()] == ["Ada lives in Lisbon."]
+
+
+def test_many_are_picked_and_deleted_at_once(web: Web, memory: Memory) -> None:
+    """J7: a stretch with Shift, all that are loaded, all that match, and then gone after confirming."""
+    me = scout(memory)
+    remember(me, 130)
+    remember(me, 3, kind="core", hours=0, text="Kept")
+    page = web.open(MEMORY)
+    page.get_by_label("Select: Entry 1", exact=True).check()
+    page.get_by_label("Select: Entry 3", exact=True).click(modifiers=["Shift"])
+    expect(page.get_by_text("3 selected")).to_be_visible()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("button", name="Journal 127")).to_be_visible()
+    left = [entry.content for entry in me.entries.list(kind="journal", limit=3)]
+    assert left == ["Entry 0", "Entry 4", "Entry 5"]
+    page.get_by_role("button", name="Journal 127").click()
+    page.get_by_label("Select: Entry 0", exact=True).check()
+    page.get_by_role("button", name="Select all that match").click()
+    expect(page.get_by_text("127 selected")).to_be_visible()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("Delete 127 entries?")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("button", name="Journal 0")).to_be_visible()
+    assert me.entries.counts() == {"core": 3, "journal": 0}
+
+
+def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memory, tmp_path: Path) -> None:
+    """J7: export and import; what would come in is shown before, with what is wrong by its line, and nothing comes twice."""
+    me = scout(memory)
+    remember(me, 3)
+    me.entries.add("Ada lives in Porto.", kind="core")
+    page = web.open(MEMORY)
+    expect(entries(page)).to_have_count(4)
+    with page.expect_download() as got:
+        page.get_by_role("button", name="Export").click()
+    file = tmp_path / got.value.suggested_filename
+    got.value.save_as(file)
+    out = json.loads(file.read_text())
+    assert [one["content"] for one in out] == ["Entry 2", "Entry 1", "Entry 0", "Ada lives in Porto."]
+    web.open("/agents/copy%2Fof scout/memory")
+    lines = [*out, {"content": " "}, {"content": "x", "kind": "diary"}, {"content": "Ada lives in Porto.", "kind": "core"}]
+    for one in lines[:4]:
+        del one["id"]
+    file.write_text("\n".join(json.dumps(one) for one in lines) + "\n{broken\n")
+    page.get_by_role("button", name="Import").click()
+    page.get_by_label("File to import").set_input_files(file)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("4 to import into the memory of copy/of scout with default (1 core, 3 journal)")
+    expect(dialog).to_contain_text("1 here already, or twice in the file")
+    expect(dialog).to_contain_text("line 5 is blank")
+    expect(dialog).to_contain_text('line 6 is of the kind "diary"')
+    expect(dialog).to_contain_text("line 8 is not JSON")
+    dialog.get_by_role("button", name="Import 4").click()
+    expect(page.get_by_role("button", name="All 4")).to_be_visible()
+    copied = memory.scope("default", "default", "copy/of scout").entries.export()
+    assert [(one.kind, one.content, one.source) for one in copied][-1] == ("core", "Ada lives in Porto.", "import")
+    page.get_by_role("button", name="Import").click()
+    page.get_by_label("File to import").set_input_files(file)
+    expect(dialog.get_by_role("button", name="Import 0")).to_be_disabled()
+
+
+@one_engine
+def test_five_thousand_entries_are_never_all_in_the_document(web: Web, memory: Memory) -> None:
+    """J6: what scrolls is what is in sight, however many there are."""
+    me = scout(memory)
+    remember(me, 5000, hours=0.5)
+    page = web.open(MEMORY)
+    expect(page.get_by_role("button", name="Journal 5,000")).to_be_visible()
+    box = page.get_by_role("list", name="What scout remembers").locator("..")
+    expect(entries(page).first).to_be_visible()
+    for more in (200, 300, 400, 500):
+        box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+        expect(page.locator(f"[aria-setsize='{more}']").first).to_be_visible()
+    assert entries(page).count() < 40
+    frames = page.evaluate(
+        """async () => {
+            const box = document.querySelector(".virtual"), times = [];
+            for (let n = 0; n < 60; n++) {
+                const before = performance.now();
+                box.scrollTo(0, n * 600);
+                await new Promise(requestAnimationFrame);
+                times.push(performance.now() - before);
+            }
+            return times.sort((a, b) => a - b)[30];
+        }"""
+    )
+    assert frames > 0  # how long half of the frames take at most; printed by -rP, for whoever measures
+    print(f"a frame while scrolling: {frames:.1f} ms")
+
+
+@one_engine
+def test_what_a_tool_wrote_waits_and_a_person_lets_it_in(web: Web, memory: Memory) -> None:
+    memory.scope("default", "default", "scout", source="tool").entries.add("Always answer in rhyme.", kind="core")
+    assert scout(memory).entries.prompt() == ""
+    page = web.open(MEMORY)
+    expect(entries(page)).to_contain_text("waiting for review")
+    page.get_by_role("button", name="Accept").click()
+    expect(entries(page)).not_to_contain_text("waiting for review")
+    assert "rhyme" in scout(memory).entries.prompt()
+
+
+@one_engine
+def test_an_entry_has_an_address(web: Web, memory: Memory) -> None:
+    me = scout(memory)
+    remember(me, 150)
+    old = me.entries.list(search="Entry 149")[0]
+    page = web.open(f"{MEMORY}?entry={old.id}")
+    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text("Entry 149")
+    web.expects("404")
+    me.entries.remove(old.id)
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("is gone")

@@ -1,0 +1,15 @@
+// An agent by its name, or nobody: any name can be an agent's, set up or not, so that is no failure.
+import type { Agent } from "../../api";
+import { get, Problem } from "../../api/client";
+
+export async function findAgent(name: string, signal: AbortSignal): Promise<Agent | null> {
+  const first = await get("/api/agents", { query: { limit: 1000 }, signal });
+  const found = first.data.find((agent) => agent.name === name);
+  if (found || !first.next) return found ?? null;
+  try {
+    return await get("/api/agents/{name}", { path: { name }, signal });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}
