@@ -139,13 +139,14 @@ class Route(APIRoute):
         needs = (self.openapi_extra or {}).get("x-retain-permission")
         takes_body, takes_query = self.body_field is not None, bool(self.dependant.query_params)
         strict = "access" in self.tags
+        closed = strict or "web" in self.tags
 
         async def handler(request: Request) -> Response:
             if needs:  # before the body: nobody learns what is wrong with a request before it is known who sent it
                 await request.app.state.door.admit(request, needs)
             elif strict:
                 await request.app.state.door.who(request)
-            if strict and (query := parameters(request)) and not takes_query:
+            if closed and (query := parameters(request)) and not takes_query:
                 raise Invalid(field=next(iter(query)), problem="is not known here; check its name")
             made = _Read(request.scope, request.receive)
             if takes_body:
