@@ -94,7 +94,7 @@ class _Routes:
         except Unauthorized as error:
             if error.status != 401:
                 raise
-            return answer(Visit(version(), needs_key=True, signed_in=False))
+            return answer(Visit(_version(), needs_key=True, signed_in=False))
         token = None if "authorization" in request.headers or "x-api-key" in request.headers else token_of(request.scope)
         return answer(self._visit(principal, token))
 
@@ -119,7 +119,7 @@ class _Routes:
 
     async def sign_out(self, request: Request) -> Response:
         """End the sign-in of this browser, and take its cookie away."""
-        found = Visit(version(), needs_key=True, signed_in=False)
+        found = Visit(_version(), needs_key=True, signed_in=False)
         try:
             principal = await self._door.who(request)
         except Unauthorized as error:
@@ -151,7 +151,7 @@ class _Routes:
         permissions = chosen(principal.permissions) if principal.permissions else []
         tools = memory.scope(principal.tenant, principal.user or USER, principal.agent or USER).tools()
         return Visit(
-            version(),
+            _version(),
             needs_key=not self._door.is_local(principal),
             signed_in=True,
             csrf=None if token is None else csrf_of(token),
@@ -174,3 +174,8 @@ def _is_https(request: Request) -> bool:
 
 def _raw(header: tuple[str, str]) -> tuple[bytes, bytes]:
     return header[0].lower().encode(), header[1].encode()
+
+
+def _version() -> str:
+    """The number alone: the page has the name."""
+    return version().removeprefix("retain ")

@@ -12,7 +12,7 @@ const KINDS: Record<string, [string, string]> = {
 
 export function Work({ status }: { status: Status }) {
   return (
-    <section className="card">
+    <section className="card work">
       <h2>Due work</h2>
       <div className="table">
         <table>

@@ -1,0 +1,132 @@
+"""The way in, as a person goes it: a wrong key, a server that is away, too many tries, a sign-in that ends in mid-work."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from retain.access.keys import Keys
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+UNKNOWN = "This key is not known here"
+
+
+def _sign_in(page: Page, key: str) -> None:
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def _end(web: Web, key: str) -> None:
+    """Revoke a key as somebody else would, elsewhere."""
+    door = web.server.config.app.state.door  # type: ignore[union-attr]
+    Keys(door.memory.database).revoke("default", key.split("_")[2])
+    door.forget()
+
+
+def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
+    """A wrong key is told (S11); with the right one the address that was asked for is there."""
+    web.expects("401")
+    key = web.key()
+    page = web.device(signed_in=False)
+    web.open("/operations/health", page)
+    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    assert web.axe(page) == []
+    _sign_in(page, key[:-1] + ("a" if key[-1] != "a" else "b"))
+    expect(page.get_by_text(UNKNOWN)).to_be_visible()
+    _sign_in(page, key)
+    expect(page.get_by_role("link", name="Health")).to_have_attribute("aria-current", "page")
+    assert page.url.endswith("/operations/health")
+    assert key not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
+    page.get_by_title("Whose memory this is").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+
+
+@one_engine
+def test_a_server_that_is_away_and_too_many_tries_are_told(web: Web) -> None:
+    web.expects("401", "429", "ERR_CONNECTION_REFUSED")
+    web.key()
+    web.restart(rate_per_second=1.0)
+    page = web.device(signed_in=False)
+    web.open("/", page)
+    page.get_by_label("API key").fill("rtn_wrong")
+    web.stop()
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("The server does not answer")).to_be_visible()
+    expect(page.get_by_label("API key")).to_have_value("rtn_wrong")
+    web.start()
+    button = page.get_by_role("button", name=re.compile("Sign in|Try again"))
+    for _ in range(3):
+        button.click()
+        expect(page.get_by_text(re.compile(f"{UNKNOWN}|too many tries"))).to_be_visible()
+    expect(button).to_have_text(re.compile(r"Try again in \d s"))
+    expect(button).to_be_disabled()
+    expect(page.get_by_role("button", name="Sign in")).to_be_enabled()
+    web.screens("signin", page)
+
+
+@one_engine
+def test_whoever_is_signed_out_in_mid_work_keeps_what_was_typed(web: Web) -> None:
+    web.expects("401")
+    first, second = web.key(), web.key()
+    page = web.device(signed_in=False)
+    web.open("/operations/audit", page)
+    _sign_in(page, first)
+    page.get_by_label("What", exact=True).fill("signin")
+    expect(page.get_by_role("list", name="Deeds").get_by_role("button")).to_have_count(1)
+    _end(web, first)
+    page.get_by_label("What", exact=True).fill("keys_create")
+    dialog = page.get_by_role("dialog", name="Sign in again")
+    expect(dialog).to_be_visible()
+    assert web.axe(page) == []
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("You are signed out")).to_be_visible()
+    page.get_by_role("complementary", name="Signed out").get_by_role("button", name="Sign in").click()
+    _sign_in(page, second)
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_label("What", exact=True)).to_have_value("keys_create")
+    page.get_by_label("What", exact=True).fill("signin")
+    expect(page.get_by_role("list", name="Deeds").get_by_role("button")).to_have_count(2)
+
+
+@one_engine
+def test_what_was_asked_for_goes_on_after_signing_in_again(web: Web) -> None:
+    """A change that was refused because the sign-in had ended is made once, as soon as one is back."""
+    web.expects("401")
+    first, second = web.key(), web.key()
+    page = web.device(signed_in=False)
+    web.open("/operations/keys", page)
+    _sign_in(page, first)
+    page.get_by_role("button", name="New key").click()
+    page.get_by_label("Name").fill("for the night")
+    _end(web, first)
+    page.get_by_role("button", name="Create the key").click()
+    again = page.get_by_role("dialog", name="Sign in again")
+    again.get_by_label("API key").fill(second)
+    again.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("dialog", name="Your new key")).to_be_visible()
+    memory = web.server.config.app.state.memory  # type: ignore[union-attr]
+    assert [key.name for key in Keys(memory.database).list("default")].count("for the night") == 1
+
+
+@one_engine
+def test_a_tab_learns_that_another_one_signed_in(web: Web) -> None:
+    """The word against forged requests is another one after a new sign-in; the older tab asks for it and goes on."""
+    web.expects("403")
+    key = web.key()
+    page = web.device(signed_in=False)
+    web.open("/operations/keys", page)
+    _sign_in(page, key)
+    page.get_by_role("button", name="New key").click()
+    other = page.context.new_page()
+    web.open("/chat", other)
+    other.evaluate(
+        """key => fetch("/api/web/sign-in", {method: "POST", headers: {"Content-Type": "application/json"},
+                        body: JSON.stringify({key, remember: false})})""",
+        key,
+    )
+    page.get_by_label("Name").fill("a second one")
+    page.get_by_role("button", name="Create the key").click()
+    expect(page.get_by_role("dialog", name="Your new key")).to_be_visible()
