@@ -116,6 +116,11 @@ class Web:
         self.server.config.app.state.door.forget()  # type: ignore[union-attr]
         return text
 
+    def lock(self) -> None:
+        """From now on everybody needs a key, and the devices of the test have one."""
+        self._key = self._key or self.key()
+        self.page.context.add_cookies([self.cookie(self._key)])
+
     def cookie(self, key: str) -> Any:
         """The cookie of a browser that signed in with a key."""
         _, tenant, id, _ = key.split("_")

@@ -1,0 +1,39 @@
+"""Pictures of every page, full and empty, in both themes, wide and narrow, for people to look at; none scrolls sideways."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+from tests.web.story import Story, tell
+
+WIDE = """() => {
+    const wide = innerWidth;
+    const sideways = [...document.querySelectorAll('html, body, #root, .shell, main, main > *, .page, dialog')]
+        .filter((node) => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflowX !== 'visible');
+    const outside = [...document.querySelectorAll('main *, header *')].filter((node) => {
+        const box = node.getBoundingClientRect();
+        if (!box.width || !box.height || box.left < wide && box.right <= wide + 1) return false;
+        for (let up = node.parentElement; up; up = up.parentElement)
+            if (getComputedStyle(up).overflowX !== 'visible' && !up.matches('html, body, main')) return false;
+        return true;
+    });
+    const told = (node) => `${node.tagName}.${node.className} ${Math.round(node.getBoundingClientRect().right)}`;
+    return [...sideways.map((node) => `scrolls: ${told(node)}`), ...outside.map((node) => `outside: ${told(node)}`)].slice(0, 5);
+}"""
+
+
+def settled(page: Page) -> None:
+    """All that the page asks for has come."""
+    expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    expect(page.get_by_text("Loading")).to_have_count(0)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+def sideways(page: Page) -> list[str]:
+    """What does not fit into the width of a phone."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    found: list[str] = page.evaluate(WIDE)
+    return found
