@@ -13,6 +13,10 @@ from tests.web.browsing import Web
 
 TEXT = "# Ada\n\n- likes tea\n\n## Travel\n\nBy train.\n\n## Family\n\nA sister in Lisbon.\n"
 HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> ![seen](http://beacon.example/a.png)"
+HIDE = """(hidden) => {
+    Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
 ADDRESS = "/memory/notes?agent=scout"
 
 
@@ -112,6 +116,11 @@ def test_after_a_break_a_page_hears_of_changes_again(web: Web, memory: Memory) -
     web.start()
     expect(_notes(page)).to_contain_text("while nobody listened")
     expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
+    page.evaluate(HIDE, True)  # a tab that nobody sees holds no connection, and a browser has six
+    _scout(memory, "agent").notes.append("- while nobody looked")
+    expect(page.get_by_text("while nobody looked")).to_have_count(0)
+    page.evaluate(HIDE, False)
+    expect(_notes(page)).to_contain_text("while nobody looked")
 
 
 def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:

@@ -82,7 +82,7 @@ def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(web: Web,
 @one_engine
 def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory) -> None:
     mine = _mine(memory)
-    mine.sessions.add("trip", label="A trip", agent="scout")
+    memory.scope("default", "default", "scout").sessions.add("trip", label="A trip")
     mine.state.set("seat", "window", area="session:trip")
     mine.state.set("motto", "be kind", area="tenant")
     for number in range(250):

@@ -11,6 +11,8 @@ import { bytes, count, Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
 import { useAsked } from "../asked";
 
+export const plural = (amount: number, what: string) => `${count(amount)} ${what}${amount === 1 ? "" : "s"}`;
+
 /** Whether a document may be removed here: one that is everybody's not with a key that is one user's. */
 export function useRemovable(document: Document): boolean {
   const { may, choosable } = useWho();
@@ -52,8 +54,7 @@ export function Facts({ document }: { document: Document }) {
   return (
     <p className="quiet">
       {path && path !== title && <>{path} · </>}
-      {media} · {bytes(document.bytes)} · {count(chunks)} {chunks === 1 ? "passage" : "passages"} ·{" "}
-      <Time at={document.updated_at} />
+      {media} · {bytes(document.bytes)} · {plural(chunks, "passage")} · <Time at={document.updated_at} />
       {user === null && " · everybody’s"}
     </p>
   );
@@ -83,7 +84,7 @@ export function Removing({ document, gone, close }: Asked) {
   return (
     <Confirm title="Remove this document?" yes="Remove" busy={busy} act={act} close={close}>
       <p>
-        <b>{document.title}</b> and its {count(document.chunks)} passages are gone for good
+        <b>{document.title}</b> and its {plural(document.chunks, "passage")} are gone for good
         {document.user === null ? ", for everybody" : ""}.
       </p>
       {error ? <Failure error={error} /> : null}

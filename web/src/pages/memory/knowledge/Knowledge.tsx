@@ -6,10 +6,10 @@ import { useLoad, usePages } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
 import { Empty, Failure, Loading } from "../../../ui/states";
-import { bytes, count } from "../../../ui/time";
+import { bytes } from "../../../ui/time";
 import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
-import { DocumentRow, Removing } from "./DocumentRow";
+import { DocumentRow, plural, Removing } from "./DocumentRow";
 import { DocumentView } from "./DocumentView";
 import { chosen, type Dropped, dropped } from "./dropped";
 import { Find } from "./Find";
@@ -159,7 +159,8 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
       </div>
       {counts && (counts.documents ?? 0) > 0 && (
         <p className="quiet">
-          {count(counts.documents ?? 0)} documents, {count(counts.chunks ?? 0)} passages, {bytes(counts.bytes ?? 0)}.
+          {plural(counts.documents ?? 0, "document")}, {plural(counts.chunks ?? 0, "passage")},{" "}
+          {bytes(counts.bytes ?? 0)}.
           {may("write") &&
             " Files can be dropped anywhere on this page; one with the same path takes the place of the other."}
         </p>

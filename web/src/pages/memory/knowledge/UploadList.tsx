@@ -2,8 +2,9 @@
 import { told } from "../../../api/client";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
-import { bytes, count } from "../../../ui/time";
+import { bytes } from "../../../ui/time";
 import { useAsked } from "../asked";
+import { plural } from "./DocumentRow";
 import { drop, dropDone, retry, type Upload, useUploads } from "./uploads";
 
 export function UploadList() {
@@ -79,7 +80,7 @@ function Where({ one }: { one: Upload }) {
     return (
       <p className="quiet">
         {OUTCOMES[one.outcome]}: <Link href={href({ doc: one.document.id, seq: undefined })}>{one.document.title}</Link>
-        , {count(one.document.chunks)} {one.document.chunks === 1 ? "passage" : "passages"}
+        , {plural(one.document.chunks, "passage")}
       </p>
     );
   }

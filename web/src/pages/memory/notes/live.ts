@@ -47,12 +47,17 @@ export function useNotes(user: string, agent: string): Live {
     show(undefined);
     setChange(null);
     setError(undefined);
-    listen(stop.signal).catch((failure) => stop.signal.aborted || setError(failure));
+    listen(stop.signal).catch((failure) => {
+      if (stop.signal.aborted) return;
+      setHearing(false);
+      setError(failure);
+    });
     return () => stop.abort();
 
     /** For as long as the page is shown; only what waiting does not mend ends it. */
     async function listen(signal: AbortSignal): Promise<void> {
       for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST)) {
+        await looked(signal);
         try {
           const found = await get("/api/notes", { query: { user, agent }, signal });
           if (!now.current || found.version < now.current.version) show(textOf(found)); // first seen, or begun anew
@@ -60,14 +65,16 @@ export function useNotes(user: string, agent: string): Live {
           setError(undefined);
           const after = now.current?.version ?? 0;
           const where = address("/api/notes/stream", {}, { user, agent, after });
-          for await (const event of events(where, { signal, headers: { "Last-Event-ID": String(after) } })) {
+          const how = { signal: whileLooked(signal), headers: { "Last-Event-ID": String(after) } };
+          for await (const event of events(where, how)) {
             hear(event.data as NoteVersion);
             wait = 1;
           }
         } catch (failure) {
-          if (signal.aborted || (failure instanceof Problem && !failure.passing && failure.status < 500)) throw failure;
-          if (!now.current) throw failure;
+          const lasting = failure instanceof Problem && !failure.passing && failure.status < 500;
+          if (signal.aborted || lasting || !now.current) throw failure;
         }
+        if (document.hidden) continue;
         setHearing(false);
         await pause(wait * (0.75 + Math.random() / 2), signal);
       }
@@ -85,4 +92,21 @@ export function useNotes(user: string, agent: string): Live {
     },
     reload: () => setRound((before) => before + 1),
   };
+}
+
+/** Wait until somebody looks: a browser has few connections to a server, and a tab that nobody sees needs none. */
+function looked(signal: AbortSignal): Promise<void> {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((done, fail) => {
+    document.addEventListener("visibilitychange", () => done(), { once: true, signal });
+    signal.addEventListener("abort", () => fail(signal.reason));
+  });
+}
+
+/** Called off as soon as nobody looks any more. */
+function whileLooked(signal: AbortSignal): AbortSignal {
+  const hidden = new AbortController();
+  const both = AbortSignal.any([signal, hidden.signal]);
+  document.addEventListener("visibilitychange", () => document.hidden && hidden.abort(), { signal: both });
+  return both;
 }

@@ -7,7 +7,8 @@ import { useAsked } from "../asked";
 
 const TYPES = ["command_output", "file_content", "note", "tool_output", "user_preference"];
 
-export function Filters() {
+/** `types` are those that are on the page: programs name their own. */
+export function Filters({ types }: { types: string[] }) {
   const { user } = useWho();
   const { query, ask } = useAsked();
   const [text, setText] = useState(query.get("q") ?? "");
@@ -36,7 +37,7 @@ export function Filters() {
       </form>
       <select aria-label="Type" value={type} onChange={(event) => ask({ type: event.target.value || undefined })}>
         <option value="">Every type</option>
-        {[...new Set(type ? [...TYPES, type] : TYPES)].map((one) => (
+        {[...new Set([...TYPES, ...types, ...(type ? [type] : [])])].map((one) => (
           <option key={one} value={one}>
             {one.replaceAll("_", " ")}
           </option>

@@ -36,7 +36,7 @@ export function Refs() {
   return (
     <>
       <div className="toolbar">
-        <Filters />
+        <Filters types={pages.items.map((ref) => ref.type)} />
         {may("write") && (
           <button type="button" className="primary" onClick={() => setAdding(true)}>
             <Icon name="plus" /> Add
