@@ -51,9 +51,9 @@ export function Spoken({ voice, agent }: { voice: Voice; agent: Agent | undefine
 type Shown = { row: Row & { type: "state" }; talk: Talk; takeBack: (text: string) => void };
 
 export function State({ row: { sent, live, kept }, talk, takeBack }: Shown) {
-  if (live?.over && sent.state === "sending") return null; // it is being read back
   if (sent.state === "sending") {
     const trying = talk.trying.has(sent.key);
+    if (live?.over && !trying) return null; // it is being read back
     const begun = live?.voices.some((voice) => voice.blocks.length > 0 && !voice.done);
     const words = trying
       ? "The connection was lost. Trying again…"
