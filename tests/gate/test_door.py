@@ -27,6 +27,7 @@ from retain.errors import Busy, Invalid, SettingsError, Unauthorized
 from retain.gate import door as doors
 from retain.gate.door import Door, refuse_open
 from retain.server.app import create_app
+from retain.web import site
 from tests.access.test_tokens import KEYS, signed, written
 from tests.calling import HERE, URL, Calling
 from tests.conftest import SETTINGS, one_engine
