@@ -46,12 +46,15 @@ export default function RefViewer({ refKey, close, changed }: Shown) {
 function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
   const { user, may } = useWho();
   const [error, setError] = useState<unknown>();
+  const [active, setActive] = useState(of.is_active);
   const turn = async (is_active: boolean) => {
     setError(undefined);
+    setActive(is_active);
     try {
       set(await patch("/api/refs/{key}", { path: { key: of.key }, query: { user }, body: { is_active } }));
       say(is_active ? "Prompts mention it again." : "Prompts no longer mention it.");
     } catch (failed) {
+      setActive(!is_active);
       setError(failed);
     }
   };
@@ -90,7 +93,7 @@ function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
       <div className="toolbar">
         {may("write") ? (
           <label className="check">
-            <input type="checkbox" checked={of.is_active} onChange={(event) => turn(event.target.checked)} />
+            <input type="checkbox" checked={active} onChange={(event) => turn(event.target.checked)} />
             Active: prompts may mention it
           </label>
         ) : (

@@ -1,4 +1,5 @@
 // What is searched: kinds, times, whose memory, which conversation.
+import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { useWho } from "../../app/who";
@@ -9,6 +10,7 @@ type Shown = { asked: Asked; change: (change: Partial<Asked>) => void };
 
 export function Filters({ asked, change }: Shown) {
   const { user } = useWho();
+  const [chosen, setChosen] = useState(false); // days of one's own, though none is given yet
   const from = useLoad(
     async (signal) => {
       const [agents, sessions] = await Promise.all([
@@ -21,7 +23,7 @@ export function Filters({ asked, change }: Shown) {
   );
   const turn = (kind: Asked["kinds"][number]) =>
     change({ kinds: KINDS.filter((one) => (one === kind) !== asked.kinds.includes(one)) });
-  const own = ownDays(asked);
+  const own = chosen || ownDays(asked);
   const when = own ? "own" : asked.since;
   const { agents = [], sessions = [] } = from.data ?? {};
   const names = new Set([...agents.map((one) => one.name), ...sessions.map((one) => one.agent), asked.agent]);
@@ -46,8 +48,8 @@ export function Filters({ asked, change }: Shown) {
           aria-label="When"
           value={when}
           onChange={(event) => {
-            const since = event.target.value === "own" ? new Date().toISOString().slice(0, 10) : event.target.value;
-            change({ since, until: "" });
+            setChosen(event.target.value === "own");
+            change({ since: event.target.value === "own" ? "" : event.target.value, until: "" });
           }}
         >
           <option value="">Any time</option>

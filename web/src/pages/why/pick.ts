@@ -17,10 +17,10 @@ export async function pick(
     asked.session ? get("/api/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
   ]);
   const agent = own?.agent ?? asked.agent ?? sessions.data[0]?.agent ?? DEFAULT;
-  const session =
-    own ?? (await active(user, agent, signal)) ?? sessions.data.find((one) => one.agent === agent) ?? null;
+  const its = sessions.data.filter((one) => one.agent === agent);
+  const session = own ?? (its.length ? await active(user, agent, signal) : null) ?? its[0] ?? null;
   const names = new Set([agent, ...agents.data.map((one) => one.name), ...sessions.data.map((one) => one.agent)]);
-  return { sessions: sessions.data.filter((one) => one.agent === agent), agents: [...names].sort(), agent, session };
+  return { sessions: its, agents: [...names].sort(), agent, session };
 }
 
 async function active(user: string, agent: string, signal: AbortSignal): Promise<Session | null> {
