@@ -10,7 +10,10 @@ export function Dialog({ title, close, children, wide = false }: Shown) {
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     ref.current?.showModal();
-    return () => before?.focus();
+    return () => {
+      before?.focus();
+      if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+    };
   }, []);
   return (
     <dialog

@@ -1,6 +1,6 @@
 // Markdown as elements. Whatever was stored is text: HTML in it is shown as it was written, and an image is a link that
 // nobody follows by itself, because a picture's address can carry away what was read.
-import type { Nodes, Parent } from "mdast";
+import type { Nodes, Parent, TableRow } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
@@ -105,14 +105,11 @@ function element(node: Nodes, inline: Inline): ReactNode {
       return (
         <div className="table">
           <table>
-            <tbody>{children(node, inline)}</tbody>
+            <thead>{row(node.children[0], inline, "th")}</thead>
+            <tbody>{node.children.slice(1).map((line, place) => row(line, inline, "td", place))}</tbody>
           </table>
         </div>
       );
-    case "tableRow":
-      return <tr>{children(node, inline)}</tr>;
-    case "tableCell":
-      return <td>{children(node, inline)}</td>;
     case "break":
       return <br />;
     case "thematicBreak":
@@ -130,6 +127,16 @@ function element(node: Nodes, inline: Inline): ReactNode {
     default:
       return "children" in node ? children(node as Parent, inline) : "value" in node ? String(node.value) : null;
   }
+}
+
+function row(line: TableRow | undefined, inline: Inline, Cell: "th" | "td", key?: number): ReactNode {
+  return (
+    <tr key={key}>
+      {line?.children.map((cell, place) => (
+        <Cell key={place}>{children(cell, inline)}</Cell>
+      ))}
+    </tr>
+  );
 }
 
 /** A heading below those of the page itself. */
