@@ -1,16 +1,23 @@
 // What the address asks for beyond the tab: filters and what is open. Changing it is going somewhere, so that Back works.
 import { go, to, useRoute } from "../../app/route";
 
+export type Changes = Record<string, string | undefined>;
 export type Asked = {
   query: URLSearchParams;
   /** Go where these are asked for too; an undefined one no more. */
-  ask: (changes: Record<string, string | undefined>, replace?: boolean) => void;
+  ask: (changes: Changes, replace?: boolean) => void;
   /** The address of that. */
-  href: (changes: Record<string, string | undefined>) => string;
+  href: (changes: Changes) => string;
 };
 
 export function useAsked(): Asked {
   const { parts, query } = useRoute();
-  const href = (changes: Record<string, string | undefined>) => to(parts, { ...Object.fromEntries(query), ...changes });
-  return { query, href, ask: (changes, replace = false) => go(href(changes), replace) };
+  const joined = (before: URLSearchParams, changes: Changes) =>
+    to(parts, { ...Object.fromEntries(before), ...changes });
+  return {
+    query,
+    href: (changes) => joined(query, changes),
+    // Whoever asks late, after a pause, adds to what is asked for by then.
+    ask: (changes, replace = false) => go(joined(new URLSearchParams(location.search), changes), replace),
+  };
 }
