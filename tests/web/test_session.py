@@ -57,3 +57,108 @@ def test_a_conversation_comes_back(web: Web, memory: Memory) -> None:
     expect(page.get_by_text("You said: My sister lives in Lisbon.")).to_be_visible()
     assert stored(page) == active(memory).id == id
     assert len(memory.scope(user=USER).sessions.list()) == 1
+
+
+def test_a_stale_id_is_dropped_and_each_agent_has_its_own(web: Web, memory: Memory) -> None:
+    """C6, C5: an id that the server does not confirm gives way to the active one; two agents have two conversations."""
+    me = memory.scope(user=USER, agent=AGENT)
+    old, new = me.sessions.add(), me.sessions.add()
+    me.messages.append(old.id, "user", "This is over.")
+    me.messages.append(new.id, "user", "This goes on.")
+    scout = memory.scope(user=USER, agent="scout")
+    scout.agents.add("scout")
+    page = web.open("/healthz")
+    page.evaluate(f"localStorage.setItem('chatSession_{USER}_{AGENT}', '{old.id}')")
+    chat(web, page)
+    expect(page.get_by_role("article").get_by_text("This goes on.")).to_be_visible()
+    assert stored(page) == new.id
+    page.get_by_label("Agent").select_option("scout")
+    expect(page.get_by_role("heading", name="Talk to scout")).to_be_visible()
+    assert stored(page, "scout") == scout.sessions.active().id != new.id
+    assert stored(page) == active(memory).id == new.id
+    chat(web, page)
+    expect(page.get_by_role("heading", level=1, name="scout")).to_be_visible()
+
+
+def test_two_windows_at_once_on_the_first_visit(web: Web, memory: Memory) -> None:
+    """C6: both find nothing, and both end in the one conversation that is made."""
+    first, second = web.page, web.tab()
+    for page in (first, second):
+        page.goto(f"{web.url}/chat", wait_until="commit")
+    for page in (first, second):
+        expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    assert stored(first) == stored(second) == active(memory).id
+    assert len(memory.scope(user=USER).sessions.list()) == 1
+
+
+@one_engine
+def test_a_new_conversation_in_another_window_is_told(web: Web, memory: Memory) -> None:
+    """C6: a window never writes elsewhere than it shows, says when another goes on elsewhere, and offers to go there."""
+    here = chat(web)
+    say(here, "one")
+    old = active(memory).id
+    there = chat(web, web.tab())
+    there.keyboard.press("Alt+n")
+    expect(there.get_by_role("heading", name="Talk to assistant")).to_be_visible()
+    expect(here.get_by_text("another conversation in another window")).to_be_visible()
+    say(here, "two")
+    assert [message.text for message in memory.scope(user=USER).messages.window(old)][2] == "two"
+    expect(there.get_by_role("link", name="Why").last).to_be_visible()
+    device = chat(web, web.device())
+    device.get_by_role("button", name="New conversation").click()
+    expect(device.get_by_role("heading", name="Talk to assistant")).to_be_visible()
+    say(device, "three")
+    here.get_by_role("button", name="Stay here").click()
+    here.evaluate("dispatchEvent(new Event('focus'))")
+    here.get_by_role("button", name="Go there").click()
+    expect(here.get_by_text("You said: three")).to_be_visible()
+    assert stored(here) == active(memory).id
+
+
+@one_engine
+def test_a_browser_that_keeps_nothing(web: Web, memory: Memory) -> None:
+    """C6 with storage forbidden: the server alone knows, and that is enough."""
+    web.page.add_init_script(
+        "for (const name of ['getItem', 'setItem', 'removeItem'])"
+        " Storage.prototype[name] = () => { throw new DOMException('denied', 'SecurityError') }"
+    )
+    page = chat(web)
+    say(page, "Lisbon")
+    page.reload()
+    expect(page.get_by_text("You said: Lisbon")).to_be_visible()
+    assert len(memory.scope(user=USER).sessions.list()) == 1
+
+
+def test_past_conversations(web: Web, memory: Memory) -> None:
+    """C4: they are listed, found by name and by what was said, renamed, gone back to and deleted."""
+    me = memory.scope(user=USER, agent=AGENT)
+    porto = me.sessions.add()
+    me.messages.append(porto.id, "user", "Porto has six bridges.")
+    me.messages.append(porto.id, "assistant", "It does.", author=AGENT)
+    me.sessions.add(label="Empty")
+    page = chat(web)
+    say(page, "Something else")
+    listed = page.get_by_role("list", name="Conversations")
+    expect(listed.get_by_role("listitem")).to_have_count(2)
+    listed.get_by_role("link", name="Porto has six bridges.").hover()
+    page.get_by_role("button", name="Rename Porto has six bridges.").click()
+    page.get_by_label("Name of the conversation").fill("Bridges")
+    page.keyboard.press("Enter")
+    expect(listed.get_by_role("link", name="Bridges")).to_be_visible()
+    assert me.sessions.get(porto.id).label == "Bridges"
+    page.get_by_label("Search conversations").fill("bridges")
+    expect(page.get_by_role("list", name="Found by name").get_by_role("listitem")).to_have_count(1)
+    page.get_by_role("list", name="Found by what was said").get_by_role("link", name="Porto has six bridges.").click()
+    expect(page).to_have_url(f"{web.url}/chat/{AGENT}/{porto.id}?at=1")
+    expect(page.get_by_role("article").get_by_text("Porto has six bridges.")).to_be_visible()
+    assert active(memory).id != porto.id  # to look at it is not to go on with it
+    page.get_by_label("Search conversations").fill("")
+    listed.get_by_role("link", name="Bridges").click()
+    expect(page).to_have_url(f"{web.url}/chat/{AGENT}/{porto.id}")
+    assert active(memory).id == stored(page) == porto.id
+    page.get_by_role("button", name="Delete Bridges").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The conversation is deleted.")).to_be_visible()
+    expect(listed.get_by_role("link", name="Bridges")).to_have_count(0)
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    assert porto.id not in [session.id for session in me.sessions.list()]

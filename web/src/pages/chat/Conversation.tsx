@@ -64,6 +64,10 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     list.scrollToIndex(stored + extra.length - 1, { align: "end" });
     setAway(false);
   };
+  const newest = talk.sent.at(-1)?.key;
+  useEffect(() => {
+    if (newest) toEnd(); // whoever says something wants to see it
+  }, [newest]);
   return (
     <div className="conversation">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

@@ -1,0 +1,282 @@
+"""Talking with an agent in the browser: answers as they are written, what was used for them, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from retain import Memory
+from retain.chat import order
+from retain.models import Reply
+from retain.testing import EchoModel, FailingModel, ScriptedModel, calling
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+USER, AGENT = "default", "assistant"
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+
+
+class SlowModel(ScriptedModel):
+    """A model that says how its answer begins, and the rest when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__("Once upon a time")
+        self.go = threading.Event()
+
+    def converse(self, *given: Any, on_text: Any = None, **more: Any) -> Reply:
+        """Begin at once, end when it may."""
+        if on_text:
+            on_text("Once upon ")
+        self.go.wait(30)
+        if on_text:
+            on_text("a time")
+        return super().converse(*given, **more)
+
+
+@pytest.fixture
+def slow(web: Web) -> Iterator[SlowModel]:
+    """What the server's model is, and that it ends with the test."""
+    web.model = model = SlowModel()
+    yield model
+    model.go.set()
+
+
+def chat(web: Web, path: str = "/chat") -> Page:
+    """The page, when one can write."""
+    page = web.open(path)
+    expect(page.get_by_label("Message", exact=True)).to_be_visible()
+    return page
+
+
+def say(page: Page, text: str) -> None:
+    """Write something and send it."""
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def answered(page: Page, text: str) -> None:
+    """The whole answer is there, as it is stored."""
+    article = page.get_by_role("article").filter(has_text=text).last
+    expect(article.get_by_role("link", name="Why")).to_be_visible()
+
+
+def said(memory: Memory) -> list[str]:
+    """What is stored of the active conversation."""
+    me = memory.scope(user=USER, agent=AGENT)
+    return [message.text for message in me.messages.window(me.sessions.active().id)]
+
+
+def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
+    """A7, A3: without a model the page says so, keeps what is said, and answers from memory."""
+    web.model = None
+    web.restart()
+    page = chat(web, "/")
+    expect(page.get_by_text("answers come from memory alone")).to_be_visible()
+    assert web.axe() == []
+    web.screens("chat-first")
+    page.get_by_role("button", name="My sister lives in Lisbon").click()
+    answered(page, "No model is set")
+    say(page, "Where does my sister live?")
+    expect(page.get_by_role("article", name="assistant said").last).to_contain_text("Lisbon")
+    assert len(said(memory)) == 4
+
+
+def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: SlowModel) -> None:
+    """A1: the first word is there while the model still writes; a reload in the middle loses nothing and doubles nothing."""
+    page = chat(web)
+    say(page, "Tell me a story")
+    expect(page.get_by_text("Once upon")).to_be_visible()
+    assert not slow.go.is_set()
+    page.reload()
+    expect(page.get_by_text("Once upon")).to_be_visible()
+    page.get_by_role("button", name="Stop listening").click()
+    expect(page.get_by_text("You stopped listening")).to_be_visible()
+    page.get_by_role("button", name="Listen again").click()
+    slow.go.set()
+    answered(page, "Once upon a time")
+    expect(page.get_by_role("article", name="You said")).to_have_count(1)
+    assert said(memory) == ["Tell me a story", "Once upon a time"]
+    assert page.evaluate("localStorage.getItem('chatOutbox_default')") is None
+
+
+def test_tools_references_and_hostile_text(web: Web, memory: Memory) -> None:
+    """R1, P0: calls are lines that open, placeholders open what they stand for; nothing that was said runs or fetches."""
+    me = memory.scope(user=USER, agent=AGENT)
+    key = me.refs.add("\n".join(f"line {n}" for n in range(2000)), "A long listing", type="command_output")
+    bad = "<script>document.title='owned'</script> <img src=x onerror=\"document.title='owned'\"> ![b](http://127.0.0.2/b)"
+    web.model = ScriptedModel(
+        calling(("save_to_core", {"content": "Sister in Lisbon"}), ("no_such_tool", {}), text="One moment."),
+        f"Noted: [MemoryRef: {key} - A long listing] {bad}",
+    )
+    page = chat(web)
+    say(page, bad)
+    answered(page, "Noted:")
+    page.get_by_text("save_to_core").first.click()
+    expect(page.get_by_text("Sister in Lisbon").first).to_be_visible()
+    expect(page.get_by_text("failed", exact=True)).to_be_visible()
+    page.get_by_role("button", name="A long listing").click()
+    expect(page.get_by_role("dialog").get_by_text("line 1", exact=False).first).to_be_visible()
+    page.keyboard.press("Escape")
+    assert "owned" not in page.title()
+    page.get_by_role("button", name="Cost").click()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    assert web.axe() == []
+    web.screens("chat")
+    page.get_by_role("article").get_by_role("link", name="Why").click()
+    expect(page).to_have_url(f"{web.url}/why?session={me.sessions.active().id}&seq=5")
+
+
+def test_a_model_that_fails(web: Web, memory: Memory) -> None:
+    """A failure says what happened and offers to try again; what was said is there once, also after a reload."""
+    web.model = FailingModel()
+    page = chat(web)
+    say(page, "Are you there?")
+    expect(page.get_by_role("alert")).to_contain_text("the answer is missing")
+    page.get_by_label("Message", exact=True).fill("A draft")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("the answer is missing")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("A draft")
+    web.model = ScriptedModel("Here I am.")
+    page.get_by_role("button", name="Try again").click()
+    answered(page, "Here I am.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert said(memory) == ["Are you there?", "Here I am."]
+
+
+def test_a_server_that_goes_away(web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in mid-answer and started again: the page goes on by itself, and all is there once."""
+    monkeypatch.setattr(order, "LEASE_SECONDS", 1.0)
+    web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
+    web.restart(stop_seconds=1)
+    page = chat(web)
+    say(page, "Tell me a story")
+    expect(page.get_by_text("Once upon")).to_be_visible()
+    web.stop()
+    slow.go.set()
+    expect(page.get_by_text("The connection was lost. Trying again").first).to_be_visible()
+    say(page, "And another")
+    web.model = EchoModel(lambda asked: f"You said: {asked}")
+    web.start()
+    page.get_by_label("Message", exact=True).fill("And a draft")
+    expect(page.get_by_role("article", name="You said")).to_have_count(2)
+    expect(page.get_by_role("article", name="assistant said").get_by_role("link", name="Why")).to_have_count(
+        2, timeout=30_000
+    )
+    expect(page.get_by_label("Message", exact=True)).to_have_value("And a draft")
+    me = memory.scope(user=USER, agent=AGENT)
+    found = me.messages.window(me.sessions.active().id)
+    assert sorted(message.text for message in found if message.role == "user") == ["And another", "Tell me a story"]
+    assert len(found) == 4
+
+
+@one_engine
+def test_where_the_summary_ends(web: Web, memory: Memory) -> None:
+    """S6: a line says up to where it was summarised, opens the summary, and leads back to the messages it covers."""
+    me = memory.scope(user=USER, agent=AGENT)
+    session = me.sessions.add()
+    for n in range(20):
+        me.messages.append(session.id, "user", f"Question {n}")
+        me.messages.append(session.id, "assistant", f"Answer {n}", author=AGENT)
+    web.model = ScriptedModel("They talked about questions.")
+    page = chat(web)
+    page.get_by_role("button", name="Summary", exact=True).click()
+    expect(page.get_by_text("Nothing has been summarised yet.")).to_be_visible()
+    page.get_by_role("button", name="Summarise now").click()
+    expect(page.get_by_role("dialog").get_by_text("They talked about questions.")).to_be_visible()
+    page.keyboard.press("Escape")
+    covered = me.sessions.get(session.id).summarized_count
+    assert covered > 0
+    page.get_by_role("region", name="Messages").press("PageUp")
+    page.get_by_role("button", name=f"Summarised up to here, {covered} messages").click()
+    page.get_by_role("button", name="Show its messages").click()
+    covers = page.get_by_role("list", name="Messages that the summary covers").get_by_role("listitem")
+    expect(covers).to_have_count(covered)
+    expect(covers.first).to_contain_text("Question 0")
+    assert web.axe() == []
+    web.screens("chat-summary")
+    web.model = FailingModel()
+    me.messages.append(session.id, "user", "One more" * 2000)
+    web.expects("503")
+    page.get_by_role("button", name="Summarise now").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("does not answer")
+
+
+@one_engine
+def test_a_group(web: Web, memory: Memory) -> None:
+    """A6: several agents answer in turn, each under its name; the group comes back on another device."""
+    for name in ("scout", "critic"):
+        memory.scope(user=USER, agent=name).agents.add(name, color="#1d4ed8", icon=name[0].upper())
+    web.model = ScriptedModel("We should go.", "We should not.", "I see.")
+    page = chat(web)
+    page.get_by_label("Agent").select_option("A group…")
+    page.get_by_role("checkbox", name="scout").check()
+    page.get_by_role("checkbox", name="critic").check()
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", level=1, name="scout, critic")).to_be_visible()
+    say(page, "Shall we go?")
+    expect(page.get_by_role("article", name="scout said")).to_contain_text("We should go.")
+    expect(page.get_by_role("article", name="critic said")).to_contain_text("We should not.")
+    other = web.open("/chat/scout", web.device())
+    expect(other.get_by_role("heading", level=1, name="scout, critic")).to_be_visible()
+    say(other, "I hear you.")
+    expect(other.get_by_role("article", name="critic said")).to_have_count(2)
+    page.evaluate("dispatchEvent(new Event('focus'))")  # what was said elsewhere is here, too
+    expect(page.get_by_role("article", name="critic said")).to_have_count(2)
+
+
+@one_engine
+def test_images(web: Web, memory: Memory) -> None:
+    """A4: an image is previewed, can be removed, is sent, kept as a reference and shown; anything else is refused."""
+    page = chat(web)
+    files = [{"name": name, "mimeType": "image/gif", "buffer": PIXEL + name.encode()} for name in ("a.gif", "b.gif")]
+    page.locator("input[type=file]").set_input_files([*files, {"name": "c.gif", "mimeType": "image/gif", "buffer": b"no"}])
+    expect(page.get_by_role("alert")).to_contain_text("c.gif is no PNG")
+    page.get_by_role("button", name="Remove image 2").click()
+    expect(page.get_by_role("list", name="Images to send").get_by_role("listitem")).to_have_count(1)
+    say(page, "What is this?")
+    answered(page, "You said: What is this?")
+    image = page.get_by_role("article", name="You said").get_by_role("img")
+    expect(image).to_be_visible()
+    assert image.evaluate("image => image.complete && image.naturalWidth") == 1
+    assert len(memory.scope(user=USER, agent=AGENT).refs.list(type="image")) == 1
+
+
+@one_engine
+def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
+    """A long conversation opens at its end, is read as it comes into sight, and only that is in the document."""
+    me = memory.scope(user=USER, agent=AGENT)
+    session = me.sessions.add()
+    for start in range(0, 10_000, 500):
+        rows = [{"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}"} for n in range(start, start + 500)]
+        me.messages.extend(session.id, rows)
+    page = chat(web)
+    expect(page.get_by_text("Message 10000", exact=True)).to_be_visible()
+    messages = page.get_by_role("region", name="Messages")
+    messages.press("Home")
+    expect(page.get_by_text("Message 1", exact=True)).to_be_visible()
+    assert page.get_by_role("article").count() < 60
+    page.get_by_role("button", name="Newest").click()
+    expect(page.get_by_text("Message 10000", exact=True)).to_be_visible()
+    web.open(f"/chat/{AGENT}/{session.id}?at=5000")
+    expect(page.get_by_text("Message 5000", exact=True)).to_be_in_viewport()
+    say(page, "And one more")
+    answered(page, "You said: And one more")
+
+
+@one_engine
+def test_a_key_that_may_only_read(web: Web, memory: Memory) -> None:
+    """What a key does not allow is not offered, and the page says why."""
+    me = memory.scope(user=USER, agent=AGENT)
+    me.messages.append(me.sessions.add().id, "user", "Lisbon in May")
+    page = web.device(signed_in=False)
+    page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
+    web.open("/chat", page)
+    expect(page.get_by_role("article").get_by_text("Lisbon in May")).to_be_visible()
+    expect(page.get_by_text("Your key may read, but not write")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_have_count(0)
+    expect(page.get_by_role("button", name="New conversation")).to_have_count(0)
