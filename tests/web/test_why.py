@@ -1,0 +1,160 @@
+"""Why an answer is what it is: what it was given, item by item; and what a message would be given that nobody has sent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from retain import Memory, Scope
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+QUESTION = "Where does my sister Clara live?"
+SCRIPT = "<img src=x onerror=\"document.title = 'ran'\"> ![beacon](http://127.0.0.2:1/beacon)"
+
+
+@pytest.fixture
+def me(memory: Memory) -> Scope:
+    me = memory.scope("default", "default", "scout")
+    me.agents.add("scout", prompt=f"You scout ahead. {SCRIPT}")
+    me.sessions.add("trip", label="A trip")
+    me.messages.extend(
+        "trip",
+        [
+            {"role": "user", "content": "My sister Clara moved to Porto in 2021."},
+            {"role": "assistant", "content": f"Noted. {SCRIPT}"},
+        ],
+    )
+    me.notes.overwrite(f"# Ada\n\nprefers trains {SCRIPT}")
+    me.sessions.add("now", label="This afternoon")
+    for place in range(12):
+        said = {"role": "user", "content": f"Question {place} about the sea {SCRIPT}"}
+        me.messages.extend("now", [said, {"role": "assistant", "content": f"Answer {place}: " + "the sea is blue. " * 20}])
+    return me
+
+
+def asked(me: Scope, budget: int = 1200) -> str:
+    """A turn with its context; where it is explained."""
+    context = me.context("now", QUESTION, budget=budget)
+    said = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": f"In **Porto**. {SCRIPT}"}]
+    usage = {"model": "gpt-5-mini", "tokens_in": 1100, "tokens_out": 7, "cost": 0.25, "latency_ms": 1840}
+    return f"/why/{me.save_turn('now', said, usage=usage, context=context).id}"
+
+
+def row(web: Web, layer: str, what: str) -> Locator:
+    """An item of a context, by what it is called."""
+    return web.page.get_by_role("region", name=re.compile(f"^{layer}")).get_by_role("listitem").filter(has_text=what).first
+
+
+def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
+    """X3, J7: the question, the answer, the call, a bar by layers, and of each item its source, reason, score and cost."""
+    entry = me.entries.add("Clara likes tea.", kind="core").id
+    gone = me.entries.add("Something to forget.", kind="core").id
+    me.state.set("city", "Berlin")
+    where = asked(me)
+    me.entries.edit(entry, "Clara likes coffee.")
+    me.entries.remove(gone)
+    web.expects(f"404 (Not Found) ({web.url}/api/entries/{gone}")
+    web.open(where)
+    page = web.page
+    expect(page.get_by_role("heading", name="Why this answer", level=1)).to_be_visible()
+    exchange = page.get_by_role("region", name="Question and answer")
+    expect(exchange).to_contain_text(QUESTION)
+    expect(exchange.get_by_text("Porto", exact=True)).to_be_visible()
+    expect(page.get_by_label("The model call")).to_contain_text("gpt-5-mini")
+    expect(page.get_by_label("The model call")).to_contain_text("1.84 s")
+    bar = page.get_by_role("figure", name="Tokens by layer")
+    expect(bar).to_contain_text("of 1,200 tokens")
+    expect(bar.get_by_role("button", name=re.compile(r"^Recent turns: [\d,]+ tokens, \d+ % of the budget"))).to_be_visible()
+
+    recalled = row(web, "Recalled", "Message 1 of another conversation")
+    expect(recalled).to_contain_text(re.compile(r"score 0\.\d\d\s*by (words|meaning)"))
+    recalled.locator("summary").click()
+    expect(recalled.get_by_text("My sister Clara moved to Porto in 2021.")).to_be_visible()
+    expect(recalled.get_by_role("list", name="Why it was found").get_by_role("button").nth(1)).to_be_visible()
+    expect(recalled.get_by_role("link", name="Open it where it lives")).to_have_attribute("href", "/chat/scout/trip?at=1")
+
+    changed = row(web, "Own memory", "Clara likes coffee.")
+    changed.locator("summary").click()
+    expect(changed.get_by_text("It was changed since.")).to_be_visible()
+    removed = row(web, "Own memory", "Memory entry").page.get_by_text("Memory entry").last
+    removed.click()
+    expect(page.get_by_text("It is no longer there.")).to_be_visible()
+    row(web, "Instructions", "The prompt of scout").locator("summary").click()
+    expect(page.get_by_text("You scout ahead. <img")).to_be_visible()
+    page.get_by_text(re.compile(r"^Left out: \d")).click()
+    expect(page.get_by_text("no room in the share of window")).to_be_visible()
+    assert page.title() != "ran"
+
+
+@one_engine
+def test_a_message_leads_to_its_turn_and_turns_to_each_other(web: Web, me: Scope) -> None:
+    web.open(asked(me))
+    second = asked(me, 2000)
+    page = web.page
+    web.open("/why?session=now&seq=28")
+    page.wait_for_url(f"**{second}")
+    answers = page.get_by_role("navigation", name="Answers in this conversation")
+    expect(answers.get_by_role("link")).to_have_count(2)
+    answers.get_by_role("link").last.click()
+    expect(page.get_by_role("figure")).to_contain_text("of 1,200 tokens")
+    page.get_by_role("link", name="What would it be given now?").click()
+    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    web.open("/why?session=now&seq=1")
+    expect(page.get_by_text("No answer is recorded for this message")).to_be_visible()
+    web.expects("404")
+    web.open("/why/0198c1f2-7a3b-7c4d-8e5f-0123456789ab")
+    expect(page.get_by_role("alert")).to_contain_text("turn")
+
+
+def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope) -> None:
+    """X3: without a model, without storing anything; a smaller budget shows at once what falls out."""
+    web.model = None
+    web.restart()
+    before = me.sessions.get("now").last_seq
+    page = web.open("/why")
+    expect(page.get_by_label("Conversation", exact=True)).to_have_value("now")
+    page.get_by_label("A message not yet sent").fill(QUESTION)
+    expect(row(web, "Recalled", "Clara moved to Porto")).to_contain_text("came in")
+    expect(row(web, "Recent turns", "Question 0 about")).to_be_visible()
+    slider = page.get_by_role("slider", name="Budget")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("figure")).to_contain_text("of 500 tokens")
+    expect(page.get_by_text(re.compile(r"Since the last change: \d+ fell out"))).to_be_visible()
+    page.get_by_text(re.compile("^Just fell out")).click()
+    expect(page.get_by_role("group").get_by_text("Question 0 about the sea").first).to_be_visible()
+    page.get_by_role("heading", name="The prompt, exactly").click()
+    expect(page.get_by_text("You scout ahead. <img").last).to_be_visible()
+
+    web.expects("422")
+    page.get_by_label("Budget in tokens").fill("20")
+    expect(page.get_by_role("alert")).to_contain_text("alone need")
+    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    page.get_by_label("Budget in tokens").fill("4000")
+    expect(page.get_by_role("figure")).to_contain_text("of 4,000 tokens")
+    page.reload()
+    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    assert me.sessions.get("now").last_seq == before
+    assert page.title() != "ran"
+
+
+@one_engine
+def test_it_is_operable_and_looks_right(web: Web, me: Scope) -> None:
+    """Nothing serious for axe; nothing scrolls sideways on a phone; who has no conversation is told where to begin."""
+    where = asked(me, 2000)
+    page = web.open("/why?agent=nobody")
+    expect(page.get_by_role("link", name="Talk to nobody")).to_be_visible()
+    web.open("/why?session=now&message=Where")
+    expect(page.get_by_role("heading", name="What is in it")).to_be_visible()
+    assert web.axe() == []
+    web.screens("why-preview")
+    web.open(where)
+    expect(page.get_by_role("heading", name="What is in it")).to_be_visible()
+    row(web, "Recalled", "Message 1").locator("summary").click()
+    assert web.axe() == []
+    web.screens("why")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.querySelector('main').scrollWidth") <= 390
