@@ -122,6 +122,7 @@ def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) ->
     scope = memory.scope("default", "ada", "scout")
     assert {entry.content for entry in scope.entries.list(review="accepted")} == {"One", "Two", "Ada likes trains."}
     page.get_by_role("button", name="Accept instead").click()
+    expect(page.get_by_text("Accepted instead")).to_be_visible()
     expect(badge).to_have_text("Review1")
     assert BEACON in {entry.content for entry in scope.entries.list(review="accepted")}
 

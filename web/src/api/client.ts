@@ -51,6 +51,7 @@ export class Problem extends Error {
 
 const TRIES = 3;
 const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
+const SIGNED_OUT = "You are signed out. Sign in, then try again.";
 let csrf: string | null = null;
 let signedOut: (problem: Problem) => Promise<boolean> = async () => false;
 

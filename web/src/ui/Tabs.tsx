@@ -6,7 +6,7 @@ export type Tab = { href: string; label: string; here: boolean; badge?: number }
 
 export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
   const row = useRef<HTMLElement>(null);
-  const at = tabs.find((tab) => tab.here)?.href;
+  const at = tabs.map((tab) => `${tab.here} ${tab.badge ?? ""}`).join();
   useEffect(() => {
     row.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [at]);

@@ -70,6 +70,7 @@ export function Review({ changed }: { changed: () => void }) {
   const tell = (done: Entry[], decision: Decision) => {
     const instead = async () => {
       for (const entry of done) await decide(entry, OTHER[decision]).catch((error) => say(told(error)));
+      say(`${DONE[OTHER[decision]]} instead`);
       queue.reload();
       changed();
     };
