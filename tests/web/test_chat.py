@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from retain import Memory
 from retain.chat import order
@@ -233,8 +233,9 @@ def test_a_group(web: Web, memory: Memory) -> None:
 def test_images(web: Web, memory: Memory) -> None:
     """A4: an image is previewed, can be removed, is sent, kept as a reference and shown; anything else is refused."""
     page = chat(web)
-    files = [{"name": name, "mimeType": "image/gif", "buffer": PIXEL + name.encode()} for name in ("a.gif", "b.gif")]
-    page.locator("input[type=file]").set_input_files([*files, {"name": "c.gif", "mimeType": "image/gif", "buffer": b"no"}])
+    given = {"a.gif": PIXEL, "b.gif": PIXEL + b"b", "c.gif": b"no"}
+    files: list[FilePayload] = [{"name": name, "mimeType": "image/gif", "buffer": data} for name, data in given.items()]
+    page.locator("input[type=file]").set_input_files(files)
     expect(page.get_by_role("alert")).to_contain_text("c.gif is no PNG")
     page.get_by_role("button", name="Remove image 2").click()
     expect(page.get_by_role("list", name="Images to send").get_by_role("listitem")).to_have_count(1)

@@ -96,7 +96,7 @@ export default function Chat() {
           begin={start}
         />
         {talk ? (
-          <Open key={talk.id} talk={talk} who={who} agents={agents} settled={!named} follow={found.reload} />
+          <Open key={talk.id} talk={talk} who={who} agents={agents} named={!!named} follow={found.reload} />
         ) : found.error ? (
           <Failure error={found.error} retry={found.reload}>
             <Link href="/agents/new">Set up an agent</Link>
@@ -113,14 +113,14 @@ export default function Chat() {
   );
 }
 
-type Shown = { talk: Talk; who: string[]; agents: Map<string, Agent>; settled: boolean; follow: () => void };
+type Shown = { talk: Talk; who: string[]; agents: Map<string, Agent>; named: boolean; follow: () => void };
 
 /** A conversation that is gone on with. */
-function Open({ talk, who, agents, settled, follow }: Shown) {
+function Open({ talk, who, agents, named, follow }: Shown) {
   const { query } = useRoute();
   const { may, here } = useWho();
   const [text, setText] = useDraft(talk);
-  const { other, dismiss } = useElsewhere(talk, settled, text, follow);
+  const { other, dismiss } = useElsewhere(talk, named, text, follow);
   useEffect(() => {
     talk.open();
   }, [talk]);
@@ -161,6 +161,7 @@ function Open({ talk, who, agents, settled, follow }: Shown) {
           </button>
         </div>
       )}
+      {!!talk.error && !talk.away && <Failure error={talk.error} retry={() => talk.open()} />}
       {talk.away && !talk.busy && (
         <p className="card notice" role="status">
           The server does not answer at the moment. What you write stays here, and it is tried again.

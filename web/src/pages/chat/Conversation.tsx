@@ -40,7 +40,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   const to = seen.at(-1)?.index ?? 0;
   useEffect(() => {
     if (stored) talk.need(first + from, Math.min(first + to, talk.last));
-  }, [talk, from, to, stored, first]);
+  }, [talk, talk.version, from, to]);
   const height = list.getTotalSize();
   useLayoutEffect(() => {
     if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;

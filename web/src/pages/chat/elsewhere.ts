@@ -2,13 +2,14 @@
 // conversation, this window says so. It never follows by itself where something was said or is being written.
 import { useEffect, useState } from "react";
 import { get } from "../../api/client";
+import { kept } from "../../app/keep";
 import { elsewhere, nameOf } from "./session";
 import type { Talk } from "./talk";
 
 const SECONDS = 10;
 
-/** `settled`: this window shows the conversation that is the active one, rather than one that it was sent to. */
-export function useElsewhere(talk: Talk, settled: boolean, text: string, follow: () => void) {
+/** `named`: this window was sent to this conversation, which need not be the one that is gone on with. */
+export function useElsewhere(talk: Talk, named: boolean, text: string, follow: () => void) {
   const [other, setOther] = useState<string | null>(null);
   const agent = talk.session?.agent;
   useEffect(() => {
@@ -16,7 +17,7 @@ export function useElsewhere(talk: Talk, settled: boolean, text: string, follow:
     const look = (active: string | null) => {
       const unsaid = text.trim() !== "" || talk.sent.length > 0;
       const what = elsewhere(talk.id, active, { count: talk.session?.count ?? 0, unsaid });
-      if (what === "follow" && settled) follow();
+      if (what === "follow" && !named) follow();
       else setOther(what === "stay" ? null : active);
     };
     const stored = (event: StorageEvent) => {
@@ -25,7 +26,7 @@ export function useElsewhere(talk: Talk, settled: boolean, text: string, follow:
     const came = async () => {
       if (document.hidden) return;
       if (!talk.busy) talk.refresh().catch(() => {});
-      if (!settled) return;
+      if (named && kept(nameOf(talk.user, agent)) !== talk.id) return; // somebody looks something up
       const query = { user: talk.user, agent };
       get("/api/sessions/active", { query }).then(
         (active) => look(active.id),
@@ -44,6 +45,6 @@ export function useElsewhere(talk: Talk, settled: boolean, text: string, follow:
       window.removeEventListener("focus", came);
       document.removeEventListener("visibilitychange", came);
     };
-  }, [talk, agent, settled, text, follow]);
+  }, [talk, agent, named, text, follow]);
   return { other, dismiss: () => setOther(null) };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { elsewhere, nameOf, newId, settle } from "./session";
+import { elsewhere, nameOf, settle } from "./session";
 
 test("an id that the server confirms is kept", () => {
   expect(settle("a", { id: "a", count: 3 })).toEqual({ id: "a", how: "confirmed" });
@@ -23,13 +23,4 @@ test("another window's conversation is followed only where nothing would be lost
   expect(elsewhere("a", "b", { count: 0, unsaid: false })).toBe("follow");
   expect(elsewhere("a", "b", { count: 0, unsaid: true })).toBe("ask");
   expect(elsewhere("a", "b", { count: 5, unsaid: false })).toBe("ask");
-});
-
-test("ids are UUIDs, also where the browser offers none", () => {
-  const form = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-  expect(newId()).toMatch(form);
-  const offered = crypto.randomUUID;
-  Object.defineProperty(crypto, "randomUUID", { value: undefined, configurable: true });
-  expect(newId()).toMatch(form);
-  Object.defineProperty(crypto, "randomUUID", { value: offered, configurable: true });
 });

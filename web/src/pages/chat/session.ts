@@ -44,21 +44,11 @@ export async function find(user: string, agent: string, mayWrite: boolean, signa
 /** A new conversation with an agent, or with a group of them; it is the active one from now on, here and on the server. */
 export async function begin(user: string, agents: readonly string[]): Promise<string> {
   const agent = agents[0] as string;
-  const id = newId();
+  const id = crypto.randomUUID();
   await post("/api/chat/sessions", { body: { user, agent_id: agent, session_id: id } });
   if (agents.length > 1) {
     await patch("/api/sessions/{id}", { path: { id }, query: { user }, body: { attributes: { agents } } });
   }
   remember(user, agent, id);
   return id;
-}
-
-/** A UUID; also where the page came over plain HTTP from elsewhere, where browsers do not offer one. */
-export function newId(): string {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }

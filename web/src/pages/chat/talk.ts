@@ -5,7 +5,7 @@ import { type Event, events } from "../../api/events";
 import type { ChatSession, Message } from "../../api/index";
 import { heard, type Live, nothing } from "./live";
 import { drop, placeOf, put, type Sent, waiting } from "./outbox";
-import { newId, remember } from "./session";
+import { remember } from "./session";
 
 const PAGE = 100;
 const PAUSES = [0.5, 1, 2, 4, 8];
@@ -107,6 +107,7 @@ export class Talk {
 
   /** Read what is about to be seen and is not here yet. */
   need(from: number, to: number): void {
+    if (this.error) return; // until somebody tries again
     for (let page = Math.floor((from - 1) / PAGE); page <= Math.floor((to - 1) / PAGE); page++) {
       const end = Math.min((page + 1) * PAGE, this.last);
       const start = Math.max(page * PAGE + 1, this.session?.first_seq ?? 1);
@@ -136,7 +137,16 @@ export class Talk {
   /** Say something. It is kept here until it has its answer. */
   say(text: string, images: string[], agents: string[]): void {
     const at = new Date().toISOString();
-    const sent: Sent = { key: newId(), session: this.id, agents, text, images, after: this.last, at, state: "sending" };
+    const sent: Sent = {
+      key: crypto.randomUUID(),
+      session: this.id,
+      agents,
+      text,
+      images,
+      after: this.last,
+      at,
+      state: "sending",
+    };
     this.note(sent);
     if (this.session) remember(this.user, this.session.agent, this.id);
     this.run(sent);
