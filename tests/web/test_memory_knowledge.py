@@ -40,8 +40,6 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
     expect(documents).to_have_count(2)
     mine = memory.scope("default", "default")
     assert {document.path for document in mine.knowledge.list()} == {"rules.md", "data.json"}
-    assert not web.axe()
-    web.screens("memory-knowledge")
     uploads.get_by_role("button", name="Hide picture.png").click()
     uploads.get_by_role("button", name="Hide those that are done").click()
     page.evaluate(DROP, [["rules.md", "# Rules\n\nBe kinder."], ["data.json", '{"a": 1}']])
@@ -72,6 +70,8 @@ def test_an_upload_can_be_called_off_and_tried_again(web: Web, memory: Memory) -
     uploads.get_by_role("listitem").filter(has_text="lost.txt").get_by_role("button", name="Try again").click()
     expect(uploads.get_by_role("status")).to_have_text("1 of 2 added, 1 failed")
     assert [document.path for document in memory.scope("default", "default").knowledge.list()] == ["lost.txt"]
+    assert not web.axe()
+    web.screens("memory-knowledge")
 
 
 def _posts(route: Route) -> bool:
@@ -81,7 +81,7 @@ def _posts(route: Route) -> bool:
 @one_engine
 def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
     """Only the passages near what is in sight are fetched; what a search finds leads to its place."""
-    rooms = (f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}" for number in range(3000))
+    rooms = (f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}" for number in range(1200))
     text = (
         "# The house\n\n" + "\n\n".join(rooms) + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
     )
@@ -98,10 +98,10 @@ def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None
     assert page.get_by_role("article").count() < 60
     assert not web.axe()
     web.screens("memory-document")
-    page.get_by_role("spinbutton", name="Passage").fill("1500")
-    expect(page.get_by_role("article", name="Passage 1500", exact=True)).to_contain_text("has a lamp")
-    expect(page.get_by_role("article", name="Passage 1500", exact=True)).to_be_in_viewport()
+    page.get_by_role("spinbutton", name="Passage").fill("600")
+    expect(page.get_by_role("article", name="Passage 600", exact=True)).to_contain_text("has a lamp")
+    expect(page.get_by_role("article", name="Passage 600", exact=True)).to_be_in_viewport()
     page.get_by_role("button", name="Back to what was found").click()
     expect(page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first).to_be_visible()
-    web.open(f"/memory/knowledge?doc={made.id}&seq=700")
-    expect(page.get_by_role("article", name="Passage 700", exact=True)).to_be_in_viewport()
+    web.open(f"/memory/knowledge?doc={made.id}&seq=300")
+    expect(page.get_by_role("article", name="Passage 300", exact=True)).to_be_in_viewport()

@@ -49,6 +49,7 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
     expect(page.get_by_label("Expires")).to_have_value("kept")
     page.get_by_label("Value, as JSON").fill("3")
     _save(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("3", exact=True)).to_be_visible()
     found = _mine(memory).state.get("task/1")
     assert (found.value, found.version) == (3, 2)
