@@ -116,6 +116,7 @@ def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope
     before = me.sessions.get("now").last_seq
     page = web.open("/why")
     expect(page.get_by_label("Conversation", exact=True)).to_have_value("now")
+    expect(page.get_by_role("figure")).to_be_visible()
     page.get_by_label("A message not yet sent").fill(QUESTION)
     expect(row(web, "Recalled", "Clara moved to Porto")).to_contain_text("came in")
     expect(row(web, "Recent turns", "Question 0 about")).to_be_visible()
