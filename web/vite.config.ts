@@ -5,6 +5,8 @@ const server = "http://127.0.0.1:7700"; // `make serve`, while `npm run dev` sho
 
 export default defineConfig({
   plugins: [react()],
+  // The library's own has the browser make HTML of a text, which the content security policy forbids.
+  resolve: { alias: { "decode-named-character-reference": "/src/ui/entities.ts" } },
   build: {
     outDir: "../src/retain/web/site",
     emptyOutDir: true,
