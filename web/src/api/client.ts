@@ -114,8 +114,9 @@ export async function signedIn<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof Problem && shutOut(error) && (await signedOut(error))) return ask();
-    throw error;
+    if (!(error instanceof Problem) || !shutOut(error)) throw error;
+    if (await signedOut(error)) return ask();
+    throw error.status === 401 ? new Problem(401, error.title, SIGNED_OUT, error.type) : error;
   }
 }
 
