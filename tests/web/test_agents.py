@@ -68,6 +68,7 @@ def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Mem
     told = page.get_by_role("alert")
     expect(told).to_contain_text("Somebody else changed this agent meanwhile")
     expect(told).to_contain_text("other")
+    expect(told).to_be_in_viewport()
     expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")
     told.get_by_role("button", name="Save mine over it").click()
     expect(told).to_have_count(0)
@@ -90,6 +91,7 @@ def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memor
     web.expects("409")
     page.get_by_role("button", name="Make agent").click()
     expect(page.get_by_role("alert")).to_contain_text("There is an agent of this name already")
+    expect(page.get_by_label("Name")).to_be_focused()
     expect(page.get_by_label("Prompt")).to_have_value("Another one.")
 
 

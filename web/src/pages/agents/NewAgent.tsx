@@ -1,5 +1,5 @@
 // A new agent: its name, and the rest if one likes.
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem, post } from "../../api/client";
 import { go } from "../../app/route";
 import { useWho } from "../../app/who";
@@ -18,6 +18,11 @@ export function NewAgent() {
   const [draft, setDraft] = useState(BLANK);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  const taken = error instanceof Problem && error.status === 409;
+  useEffect(() => {
+    if (taken) field.current?.focus();
+  }, [taken, error]);
   if (!may("write")) return <Empty title="This key may not make agents" />;
   const save = async (event?: FormEvent) => {
     event?.preventDefault();
@@ -32,7 +37,6 @@ export function NewAgent() {
       setBusy(false);
     }
   };
-  const taken = error instanceof Problem && error.status === 409;
   return (
     <div className="page agent">
       <header>
@@ -44,7 +48,14 @@ export function NewAgent() {
           hint="Any name. It cannot be changed later: the agent’s conversations and memory are kept under it."
           wrong={taken ? "There is an agent of this name already." : null}
         >
-          <input value={name} onChange={(event) => setName(event.target.value)} required autoFocus autoComplete="off" />
+          <input
+            ref={field}
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+            required
+            autoFocus
+            autoComplete="off"
+          />
         </Field>
         <AgentForm name={name} draft={draft} change={setDraft} />
         {error && !taken ? <Failure error={error} retry={() => save()} /> : null}

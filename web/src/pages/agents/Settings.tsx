@@ -1,5 +1,5 @@
 // An agent's settings. Who saves says which version they began with: another person's change is shown, never overwritten unseen.
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { Agent } from "../../api";
 import { get, Problem, patch, post } from "../../api/client";
 import { useWho } from "../../app/who";
@@ -18,7 +18,8 @@ const unsaved = new Map<string, { draft: Draft; before: Draft; version: number }
 export function Settings({ name, agent, saved }: Shown) {
   const { may } = useWho();
   const stored = agent ? draftOf(agent) : BLANK;
-  const kept = unsaved.get(name);
+  const left = unsaved.get(name);
+  const kept = left && !left.version === !agent ? left : undefined; // it may have been removed or made since
   const [draft, setDraft] = useState<Draft>(kept?.draft ?? stored);
   const [before, setBefore] = useState<Draft>(kept?.before ?? stored);
   const [version, setVersion] = useState(kept?.version ?? agent?.version ?? 0);
@@ -26,7 +27,11 @@ export function Settings({ name, agent, saved }: Shown) {
   const [error, setError] = useState<unknown>();
   const [removing, setRemoving] = useState(false);
   const [busy, setBusy] = useState(false);
+  const told = useRef<HTMLDivElement>(null);
   const changed = differences(before, draft).length > 0;
+  useEffect(() => {
+    if (theirs || error) told.current?.scrollIntoView({ block: "center" }); // the button is always in sight, this is not
+  }, [theirs, error]);
   useEffect(() => {
     if (changed) unsaved.set(name, { draft, before, version });
     else unsaved.delete(name);
@@ -65,16 +70,18 @@ export function Settings({ name, agent, saved }: Shown) {
       )}
       {!may("write") && <p className="card quiet">The key you signed in with may look at this, and not change it.</p>}
       <AgentForm name={name} draft={draft} change={setDraft} disabled={!may("write")} />
-      {theirs && (
-        <Theirs
-          theirs={theirs}
-          before={before}
-          mine={draft}
-          take={() => took(theirs, "Theirs is shown now.")}
-          save={() => save(merged(before, draft, draftOf(theirs)), theirs.version)}
-        />
-      )}
-      {error ? <Failure error={error} retry={() => save()} /> : null}
+      <div ref={told}>
+        {theirs && (
+          <Theirs
+            theirs={theirs}
+            before={before}
+            mine={draft}
+            take={() => took(theirs, "Theirs is shown now.")}
+            save={() => save(merged(before, draft, draftOf(theirs)), theirs.version)}
+          />
+        )}
+        {error ? <Failure error={error} retry={() => save()} /> : null}
+      </div>
       {may("write") && (
         <footer className="actions save">
           {agent && may("delete") && (
