@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
 
 from retain import Memory
 from retain.access.keyless import may_be_open
@@ -45,6 +45,7 @@ SCREENS = ROOT / ".cache" / "screens"
 """Where `web.screens` puts its pictures."""
 SIZES = {1280: 800, 390: 844}
 SECONDS = 15.0
+expect.set_options(timeout=SECONDS * 1000)  # a busy machine is no failure
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 if "WEB_SITE" in os.environ:  # a build of one's own, while others run tests on theirs
