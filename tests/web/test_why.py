@@ -154,8 +154,9 @@ def test_it_is_operable_and_looks_right(web: Web, me: Scope) -> None:
     web.screens("why-preview")
     web.open(where)
     expect(page.get_by_role("heading", name="What is in it")).to_be_visible()
+    web.screens("why")
     row(web, "Recalled", "Message 1").locator("summary").click()
     assert web.axe() == []
-    web.screens("why")
+    web.screens("why-recalled")
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.querySelector('main').scrollWidth") <= 390
