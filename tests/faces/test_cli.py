@@ -45,7 +45,7 @@ def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return found
 
 
-@BOTH
+@pytest.mark.parametrize("engine", ["sqlite"])  # a hundred processes; tests/test_every_way.py has every verb on every engine
 def test_every_example_works(run: Run, tmp_path: Path) -> None:
     """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
     (tmp_path / "turns.jsonl").write_text(
