@@ -8,6 +8,7 @@ import { createContext, Fragment, memo, type ReactNode, useContext } from "react
 
 const PARSE = { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] };
 const MOST = 200_000;
+const MARKS = 4_000; // in one paragraph: nobody writes so, and a browser would stand still over it
 
 /** Which lines of the text (from 1) changed a moment ago: what stands on them is marked. */
 export const Changed = createContext<ReadonlySet<number> | null>(null);
@@ -20,7 +21,7 @@ export const Markdown = memo(function Markdown({
   text: string;
   inline?: (text: string) => ReactNode;
 }) {
-  if (text.length > MOST) return <pre className="plain">{text}</pre>;
+  if (text.length > MOST || heavy(text)) return <pre className="plain">{text}</pre>;
   const root = fromMarkdown(text, PARSE);
   return (
     <div className="markdown">
@@ -32,6 +33,11 @@ export const Markdown = memo(function Markdown({
     </div>
   );
 });
+
+/** Whether a text was made to be laborious: shown as it is, it costs nothing. */
+const heavy = (text: string) =>
+  /^[ \t>]{150}/m.test(text) ||
+  text.split(/\n\s*\n/).some((part) => part.length > MARKS && (part.match(/[*_~`[\]<>|]/g)?.length ?? 0) > MARKS);
 
 /** A part of the document; a list is marked by its items. */
 function Block({ node, children }: { node: Nodes; children: ReactNode }) {
