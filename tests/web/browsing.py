@@ -20,13 +20,13 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, Route, expect, sync_playwright
 
 from retain import Memory
 from retain.access.keyless import may_be_open
@@ -212,6 +212,19 @@ class Web:
     def _requested(self, request: Request) -> None:
         if not request.url.startswith((f"{self.url}/", "data:", "blob:")):
             self.wrong.append(f"request to {request.url}")
+
+
+@contextmanager
+def held(page: Page, address: str, method: str = "GET") -> Iterator[None]:
+    """What is asked of an address, such as `**/api/notes?*`, waits as long as this lasts; something must be asked."""
+    waiting: list[Route] = []
+    page.route(address, lambda route: waiting.append(route) if route.request.method == method else route.fallback())
+    yield
+    while not waiting:
+        page.wait_for_timeout(10)
+    for route in waiting:
+        route.continue_()
+    page.unroute(address)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from retain import Memory
 from retain.memory import Scope
 from tests.conftest import one_engine
-from tests.web.browsing import Web
+from tests.web.browsing import Web, held
 
 MEMORY = "/agents/scout/memory"
 
@@ -166,6 +166,14 @@ def test_many_are_picked_and_deleted_at_once(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("button", name="Journal 127")).to_be_visible()
     left = [entry.content for entry in me.entries.list(kind="journal", limit=3)]
     assert left == ["Entry 0", "Entry 4", "Entry 5"]
+    page.get_by_role("button", name="Journal 127").click()
+    page.get_by_label("Select: Entry 0", exact=True).check()
+    with held(page, "**/api/entries?*limit=1000*"):
+        page.get_by_role("button", name="Select all that match").click()
+        page.get_by_role("button", name="Core 3").click()
+        expect(entries(page)).to_have_count(3)
+    page.get_by_label("Select: Kept 0").check()
+    expect(page.get_by_text("1 selected")).to_be_visible()  # not what was asked for before
     page.get_by_role("button", name="Journal 127").click()
     page.get_by_label("Select: Entry 0", exact=True).check()
     page.get_by_role("button", name="Select all that match").click()

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from retain import Memory
 from retain.memory import Scope
 from tests.conftest import one_engine
-from tests.web.browsing import Web
+from tests.web.browsing import Web, held
 
 TEXT = "# Ada\n\n- likes tea\n\n## Travel\n\nBy train.\n\n## Family\n\nA sister in Lisbon.\n"
 HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> ![seen](http://beacon.example/a.png)"
@@ -106,6 +106,28 @@ def test_what_was_typed_outlives_the_server_and_the_page(web: Web, memory: Memor
     expect(_notes(page)).to_contain_text("On foot.")
     page.reload()
     expect(_notes(page)).to_contain_text("On foot.")
+    expect(page.get_by_role("button", name="Continue")).to_have_count(0)
+
+
+@one_engine
+def test_what_is_typed_while_it_is_saved_stays(web: Web, memory: Memory) -> None:
+    _scout(memory).notes.overwrite(TEXT)
+    page = web.open(f"{ADDRESS}&view=edit")
+    _edit(page, "likes tea", "likes coffee")
+    with held(page, "**/api/notes?*", "PUT"):
+        _field(page).press("Control+s")
+        expect(page.get_by_role("button", name="Saving")).to_be_visible()
+        _edit(page, "By train.", "By bus.")
+    expect(page.get_by_text("Saved as version 2.")).to_be_visible()
+    expect(_field(page)).to_have_value(TEXT.replace("tea", "coffee").replace("train", "bus"))
+    assert "By train." in _scout(memory).notes.read().text
+    with held(page, "**/api/notes?*", "PUT"):
+        _field(page).press("Control+s")
+        page.get_by_role("link", name="State").click()  # whoever has gone elsewhere stays there
+    expect(page.get_by_text("Saved as version 3.")).to_be_visible()
+    expect(page.get_by_role("heading", name="No state here")).to_be_visible()
+    page.get_by_role("link", name="Notes").click()
+    expect(_notes(page)).to_contain_text("By bus.")
     expect(page.get_by_role("button", name="Continue")).to_have_count(0)
 
 

@@ -47,7 +47,14 @@ export function AddEntry({ agent, close, added }: Shown) {
           label="Content"
           wrong={length > MOST_CHARACTERS ? `${length.toLocaleString("en")} characters; at most 10,000.` : null}
         >
-          <textarea rows={5} value={text} onChange={(event) => write(event.target.value)} autoFocus required />
+          <textarea
+            rows={5}
+            value={text}
+            onChange={(event) => write(event.target.value)}
+            readOnly={busy}
+            autoFocus
+            required
+          />
         </Field>
         <fieldset className="parts choices">
           <legend>Kind</legend>

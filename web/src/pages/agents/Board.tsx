@@ -102,7 +102,7 @@ function Write({ agent, board, added }: { agent: string; board: string; added: (
     setError(undefined);
     try {
       added(await post("/api/entries", { query: { user, agent }, body: { content: text, kind: "whiteboard", board } }));
-      setText("");
+      setText((now) => (now.startsWith(text) ? now.slice(text.length) : now)); // somebody may have written on
     } catch (failed) {
       setError(failed);
     }

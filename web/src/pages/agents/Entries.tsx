@@ -1,5 +1,5 @@
 // An agent's private memory (J6): its entries, the newest first, a hundred at a time, and all that one can do with them.
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { Entry } from "../../api";
 import { get, post, told } from "../../api/client";
 import { useLoad } from "../../api/load";
@@ -70,7 +70,17 @@ export function Entries({ agent }: { agent: string }) {
     setPicked(items);
     setAnchor(null);
   };
-  useEffect(() => all(new Map()), [agent, scope.user, sought]);
+  const asking = useRef(new AbortController()); // called off with the question: what it finds is not what is shown then
+  useEffect(() => {
+    all(new Map());
+    asking.current = new AbortController();
+    return () => asking.current.abort();
+  }, [agent, scope.user, sought]);
+  const pickMatching = async () => {
+    const { signal } = asking.current;
+    const found = await matching(scope, sought, signal);
+    if (!signal.aborted) all(pickAll(found));
+  };
 
   const row = (entry: Entry, pickable = true) => (
     <EntryRow
@@ -129,7 +139,7 @@ export function Entries({ agent }: { agent: string }) {
           loaded={list.items.length}
           more={list.hasMore}
           pickLoaded={() => all(pickAll(list.items))}
-          pickMatching={async () => all(pickAll(await matching(scope, sought)))}
+          pickMatching={pickMatching}
           clear={() => all(new Map())}
           removed={gone}
         />

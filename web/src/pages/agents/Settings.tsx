@@ -36,8 +36,8 @@ export function Settings({ name, agent, saved }: Shown) {
     if (changed) unsaved.set(name, { draft, before, version });
     else unsaved.delete(name);
   }, [name, draft, before, version]);
-  const took = (now: Agent, text: string) => {
-    setDraft(draftOf(now));
+  const took = (now: Agent, text: string, sent?: Draft) => {
+    setDraft((mine) => (sent ? merged(sent, mine, draftOf(now)) : draftOf(now))); // who wrote on meanwhile keeps that
     setBefore(draftOf(now));
     setVersion(now.version);
     setTheirs(undefined);
@@ -48,7 +48,7 @@ export function Settings({ name, agent, saved }: Shown) {
     setBusy(true);
     setError(undefined);
     try {
-      took(await send(name, what, over), over ? "Saved." : `${name} is set up.`);
+      took(await send(name, what, over), over ? "Saved." : `${name} is set up.`, draft);
     } catch (failed) {
       if (failed instanceof Problem && (failed.status === 412 || failed.status === 409)) {
         await get("/api/agents/{name}", { path: { name } }).then(setTheirs, setError);

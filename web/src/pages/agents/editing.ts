@@ -18,6 +18,13 @@ export type Editing = {
 export const characters = (text: string): number => [...text.trim()].length;
 export const MOST_CHARACTERS = 10_000;
 
+/** What is still being edited once a text was saved: what somebody wrote on meanwhile stays, from the new version. */
+export function settled(all: Record<string, Edited>, sent: string, now: Entry): Record<string, Edited> {
+  const { [now.id]: mine, ...rest } = all;
+  if (!mine || mine.text === sent) return rest;
+  return { ...rest, [now.id]: { text: mine.text, version: now.version, busy: false } };
+}
+
 export function useEditing(user: string | undefined, saved: (entry: Entry) => void): Editing {
   const [all, setAll] = useState<Record<string, Edited>>({});
   const put = (id: string, part: Partial<Edited>) =>
@@ -29,11 +36,10 @@ export function useEditing(user: string | undefined, saved: (entry: Entry) => vo
     const query = { user, agent: entry.agent }; // a line on a board is its author's
     put(entry.id, { busy: true, error: undefined });
     try {
-      const path = { id: entry.id };
-      saved(
-        await patch("/api/entries/{id}", { path, query, body: { content: mine.text }, ifMatch: over ?? mine.version }),
-      );
-      stop(entry.id);
+      const said = { path: { id: entry.id }, query, body: { content: mine.text }, ifMatch: over ?? mine.version };
+      const now = await patch("/api/entries/{id}", said);
+      saved(now);
+      setAll((before) => settled(before, mine.text, now));
     } catch (error) {
       if (error instanceof Problem && (error.status === 412 || error.status === 409)) {
         const theirs = await get("/api/entries/{id}", { path: { id: entry.id }, query }).catch(() => undefined);

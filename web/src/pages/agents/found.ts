@@ -23,12 +23,12 @@ export function useEntries(scope: Scope, filter: Filter): Pages<Entry> {
 }
 
 /** Everything that the filter keeps, also what was not loaded yet. */
-export async function matching(scope: Scope, filter: Filter): Promise<Entry[]> {
+export async function matching(scope: Scope, filter: Filter, signal: AbortSignal): Promise<Entry[]> {
   const all: Entry[] = [];
   let after: string | null | undefined;
   do {
     const query = { ...scope, ...asked(filter), limit: MOST_IN_A_PAGE, after };
-    const page = await get("/api/entries", { query });
+    const page = await get("/api/entries", { query, signal });
     all.push(...page.data);
     after = page.next;
   } while (after);

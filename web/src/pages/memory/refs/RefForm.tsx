@@ -33,7 +33,14 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
     <Dialog title="Edit the reference" close={close}>
       <form onSubmit={submit}>
         <Field label="Summary" hint="The line that stands for it in a prompt.">
-          <textarea rows={3} value={summary} onChange={(event) => setSummary(event.target.value)} autoFocus required />
+          <textarea
+            rows={3}
+            value={summary}
+            onChange={(event) => setSummary(event.target.value)}
+            readOnly={busy}
+            autoFocus
+            required
+          />
         </Field>
         <Field label="Type">
           <input value={type} onChange={(event) => setType(event.target.value)} required />

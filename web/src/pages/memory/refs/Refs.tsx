@@ -1,5 +1,5 @@
 // References: large outputs that stand outside of the prompt, each behind a line. Found, opened, described, removed.
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { get } from "../../../api/client";
 import type { Ref } from "../../../api/index";
 import { type Page, usePages } from "../../../api/load";
@@ -16,14 +16,19 @@ import { Removing } from "./Removing";
 
 const RefViewer = lazy(() => import("../../../refs/RefViewer"));
 
+const ASKED = ["q", "type", "active", "session"];
+
 export function Refs() {
   const { user, may } = useWho();
   const { query, ask } = useAsked();
   const [adding, setAdding] = useState(false);
   const [edited, setEdited] = useState<Ref>();
-  const [removed, setRemoved] = useState<string[]>();
+  const [removed, setRemoved] = useState<Ref[]>();
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const pages = useRefs(user, query);
+  const chosen = pages.items.filter((ref) => picked.has(ref.key));
+  const asked = ASKED.map((name) => query.get(name));
+  useEffect(() => setPicked(new Set()), [user, ...asked]); // what is not shown any more is not removed either
   const put = (ref: Ref) => pages.edit((items) => items.map((one) => (one.key === ref.key ? ref : one)));
   const drop = (key: string) => {
     pages.edit((items) => items.filter((one) => one.key !== key));
@@ -32,7 +37,7 @@ export function Refs() {
   const pick = (key: string, on: boolean) =>
     setPicked((before) => new Set(on ? [...before, key] : [...before].filter((one) => one !== key)));
   const open = query.get("ref");
-  const filtered = ["q", "type", "active", "session"].some((name) => query.has(name));
+  const filtered = asked.some((value) => value !== null);
   return (
     <>
       <div className="toolbar">
@@ -44,7 +49,7 @@ export function Refs() {
         )}
       </div>
       {may("delete") && pages.items.length > 0 && (
-        <Picked items={pages.items} picked={picked} pick={setPicked} remove={() => setRemoved([...picked])} />
+        <Picked items={pages.items} chosen={chosen.length} pick={setPicked} remove={() => setRemoved(chosen)} />
       )}
       {pages.error ? <Failure error={pages.error} retry={pages.reload} /> : null}
       {pages.loading && !pages.items.length && <Loading />}
@@ -64,7 +69,7 @@ export function Refs() {
               picked={picked.has(ref.key)}
               pick={may("delete") ? (on) => pick(ref.key, on) : undefined}
               edit={may("write") ? () => setEdited(ref) : undefined}
-              remove={may("delete") ? () => setRemoved([ref.key]) : undefined}
+              remove={may("delete") ? () => setRemoved([ref]) : undefined}
             />
           )}
         </VirtualList>
@@ -76,14 +81,14 @@ export function Refs() {
       )}
       {adding && <RefAdd added={pages.reload} close={() => setAdding(false)} />}
       {edited && <RefForm of={edited} saved={put} close={() => setEdited(undefined)} />}
-      {removed && <Removing keys={removed} gone={drop} close={() => setRemoved(undefined)} />}
+      {removed && <Removing refs={removed} gone={drop} close={() => setRemoved(undefined)} />}
     </>
   );
 }
 
 /** The references that are asked for: those that answer a search, or all that fit, page by page. */
 function useRefs(user: string, query: URLSearchParams) {
-  const [q, type, active, session] = ["q", "type", "active", "session"].map((name) => query.get(name) ?? undefined);
+  const [q, type, active, session] = ASKED.map((name) => query.get(name) ?? undefined);
   return usePages<Ref>(
     async (after, signal): Promise<Page<Ref>> => {
       if (!q) {
@@ -100,25 +105,25 @@ function useRefs(user: string, query: URLSearchParams) {
 
 type Chosen = {
   items: Ref[];
-  picked: ReadonlySet<string>;
+  chosen: number;
   pick: (keys: ReadonlySet<string>) => void;
   remove: () => void;
 };
 
-function Picked({ items, picked, pick, remove }: Chosen) {
+function Picked({ items, chosen, pick, remove }: Chosen) {
   return (
     <div className="toolbar">
       <label className="check">
         <input
           type="checkbox"
-          checked={picked.size > 0 && picked.size === items.length}
+          checked={chosen === items.length}
           onChange={(event) => pick(new Set(event.target.checked ? items.map((ref) => ref.key) : []))}
         />{" "}
         Select all that are shown
       </label>
-      {picked.size > 0 && (
+      {chosen > 0 && (
         <button type="button" className="danger" onClick={remove}>
-          Remove {picked.size}
+          Remove {chosen}
         </button>
       )}
     </div>

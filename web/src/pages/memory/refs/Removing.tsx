@@ -1,28 +1,31 @@
 // Removing references, one or many, after asking; what could not be removed is said and stays.
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
+import type { Ref } from "../../../api/index";
 import { useWho } from "../../../app/who";
 import { Confirm } from "../../../ui/Dialog";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
 
-type Shown = { keys: string[]; gone: (key: string) => void; close: () => void };
+type Shown = { refs: Ref[]; gone: (key: string) => void; close: () => void };
 
-export function Removing({ keys, gone, close }: Shown) {
+const NAMED = 5;
+
+export function Removing({ refs, gone, close }: Shown) {
   const { user } = useWho();
-  const [left, setLeft] = useState(keys);
+  const [left, setLeft] = useState(refs);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const act = async () => {
     setBusy(true);
     setError(undefined);
     try {
-      for (const key of left) {
+      for (const { key } of left) {
         await remove("/api/refs/{key}", { path: { key }, query: { user } }).catch(unlessGone);
         gone(key);
-        setLeft((before) => before.filter((one) => one !== key));
+        setLeft((before) => before.filter((one) => one.key !== key));
       }
-      say(keys.length === 1 ? "The reference is removed." : `${keys.length} references are removed.`);
+      say(refs.length === 1 ? "The reference is removed." : `${refs.length} references are removed.`);
       close();
     } catch (failure) {
       setError(failure);
@@ -38,6 +41,12 @@ export function Removing({ keys, gone, close }: Shown) {
       act={act}
       close={close}
     >
+      <ul>
+        {left.slice(0, NAMED).map((ref) => (
+          <li key={ref.key}>{ref.summary}</li>
+        ))}
+        {left.length > NAMED && <li className="quiet">and {left.length - NAMED} more</li>}
+      </ul>
       <p>
         {many ? "Their contents are" : "Its content is"} gone for good. Conversations keep the {many ? "lines" : "line"}{" "}
         that stood for {many ? "them" : "it"}, which then {many ? "open" : "opens"} nothing.

@@ -49,7 +49,8 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
       setTheirs(found);
       setVersion(found.version);
       saved(found);
-    } catch {
+    } catch (failure) {
+      if (!(failure instanceof Problem && failure.status === 404)) return setError(failure);
       setVersion(0); // it is gone: to set it is to make it anew
       setTheirs(undefined);
     }
@@ -72,6 +73,7 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
             rows={8}
             value={text}
             spellCheck={false}
+            readOnly={busy}
             autoFocus={!!item}
             onChange={(event) => setText(event.target.value)}
           />
