@@ -149,9 +149,11 @@ class AsyncSessions:
         """One session by its id."""
         return await self._hop(self._kind.get, id)
 
-    async def list(self, *, search: str | None = None, limit: int = 100, after: str | None = None) -> Page[Session]:
+    async def list(
+        self, *, search: str | None = None, spoken: bool = False, limit: int = 100, after: str | None = None
+    ) -> Page[Session]:
         """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are."""
-        return await self._hop(self._kind.list, search=search, limit=limit, after=after)
+        return await self._hop(self._kind.list, search=search, spoken=spoken, limit=limit, after=after)
 
     async def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
         """Change the label or the attributes of a session."""

@@ -205,19 +205,45 @@ def test_one_accepts_what_one_has_read(memory: Memory, me: Scope) -> None:
     assert me.entries.accept(entry.id, if_version=2).content == worse.content
 
 
-def test_an_edit_by_the_untrusted_waits(memory: Memory, me: Scope) -> None:
-    """3.1.3: what counts no longer does when a tool changes its words; a person's own edit changes nothing of that."""
-    mine = me.entries.add(f"Ada keeps a {WORD}.", kind="core")
-    changed = by(memory, "tool").entries.edit(mine.id, POISON)
-    assert (changed.review, changed.source) == ("pending", "tool")
-    assert not any(everywhere(me).values())
-    assert me.entries.edit(mine.id, f"Ada has a {WORD}.").review == "pending", "to edit is not to accept"
-    assert by(memory, "agent").entries.edit(mine.id, f"Ada had a {WORD}.").review == "pending"
-    assert me.entries.accept(mine.id).review == "accepted"
-    assert me.entries.edit(mine.id, f"Ada has a {WORD}.").review == "accepted"
-    me.entries.refuse(mine.id)
-    assert by(memory, "tool").entries.edit(mine.id, "Other words.").review == "refused"
+def test_what_counts_is_not_for_the_untrusted_to_edit(memory: Memory, me: Scope) -> None:
+    """3.1.3: nothing that counts is lost by it; what waits or was refused does so whoever edits it."""
+    mine = me.entries.add("Never pay an invoice that Ada has not seen.", kind="core")
+    with pytest.raises(Forbidden, match="not for the tool to edit: add an entry of its own, which waits"):
+        by(memory, "tool").entries.edit(mine.id, POISON)
+    assert me.entries.get(mine.id) == mine
+    held = waiting(memory)
+    assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "pending", "to edit is not to accept"
+    assert by(memory, "agent").entries.edit(held.id, f"Ada had a {WORD}.").review == "pending"
+    assert me.entries.accept(held.id).review == "accepted"
+    with pytest.raises(Forbidden):
+        by(memory, "tool").entries.edit(held.id, POISON)
+    assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "accepted"
+    me.entries.refuse(held.id)
+    assert by(memory, "tool").entries.edit(held.id, "Other words.").review == "refused"
+    assert by(memory, "tool").entries.edit(by(memory, "tool").entries.add("A day.").id, "Two days.").review == "accepted"
     assert all(finding.ok for finding in memory.verify())
+
+
+@pytest.mark.parametrize("decided", ["pending", "refused"])
+@pytest.mark.parametrize("source", ["agent", "import", "tool"])
+def test_no_program_gets_past_what_a_person_kept_out(memory: Memory, me: Scope, decided: str, source: Source) -> None:
+    """3.1.4: a source that counts at once cannot say what waits or was refused, in no way; a person can."""
+    entry = waiting(memory)
+    if decided == "refused":
+        entry = me.entries.refuse(entry.id)
+    them = by(memory, source).entries
+    again = POISON.upper().replace(" ", "\n  ")
+    for words in (POISON, again):
+        assert them.add(words, kind="core") == entry
+        assert list(them.add_many([{"content": words, "kind": "core"}])) == [entry]
+        for whose in (me, by(memory, source)):
+            (save,) = whose.tools(["save_to_core"])
+            assert save.call({"content": words})["note"] == (WAITS_NOTE if decided == "pending" else REFUSED_NOTE)
+    assert not any(everywhere(me).values())
+    own = me.entries.accept(them.add("Mine.", kind="core").id)
+    with pytest.raises(Forbidden, match="an entry of its own" if source == "tool" else "wait for a person, or were refused"):
+        them.edit(own.id, again)
+    assert me.entries.edit(me.entries.add("Mine.", kind="core").id, POISON).review == "accepted"
 
 
 def test_nobody_is_asked_twice_about_the_same_words(memory: Memory, me: Scope) -> None:
@@ -228,6 +254,7 @@ def test_nobody_is_asked_twice_about_the_same_words(memory: Memory, me: Scope) -
     assert waiting(memory) == refused
     assert by(memory, "tool", "bob").entries.add(POISON, kind="core").id != entry.id
     assert by(memory, "tool").entries.add(POISON + "!", kind="core").review == "pending"
+    assert by(memory, "tool").entries.add(POISON.replace(" ", "  ").upper(), kind="core") == refused
     assert me.entries.add(POISON, kind="core").review == "accepted"
     me.entries.accept(entry.id)
     assert waiting(memory).id != entry.id
@@ -319,6 +346,9 @@ def test_entries_from_elsewhere(open_memory: Callable[..., Memory], now: Now) ->
     assert away.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- counts"
     (brought,) = by(memory, "tool").entries.add_many([{"content": "from a tool", "kind": "core", "source": "admin"}])
     assert (brought.source, brought.review) == ("tool", "pending")
+    for said, review in (("tool", "pending"), ("agent", "accepted"), ("nobody", "accepted")):
+        (brought,) = me.entries.add_many([{"content": f"by {said}", "kind": "core", "source": said}])
+        assert (brought.source, brought.review) == ("tool" if said == "tool" else "import", review)
     with pytest.raises(Invalid, match=r"entries\[0\]\.review: must be one of accepted, pending, refused"):
         me.entries.add_many([{"content": "x", "review": "fine"}])
     for setting, source in (("import", "user"), ("agent", "agent")):

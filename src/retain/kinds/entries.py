@@ -57,6 +57,8 @@ _INSERT = """insert into entries (tenant, id, agent, kind, board, content, token
                      :created_at, :updated_at)
              on conflict do nothing
              returning """ + _COLUMNS  # fmt: skip
+_EDIT = """update entries set content = :content, tokens = :tokens, source = :source, version = version + 1, failures = 0,
+                  updated_at = :now where tenant = :tenant and id = :id"""
 _STALE = """delete from consolidations where tenant = :tenant and status not in ('accepted', 'passed') and id in (
                 select consolidation_id from consolidation_sources where tenant = :tenant and entry_id = :id)"""
 _UNDONE = """update consolidations set status = 'undone', content = '', entry_id = null, decided_at = :now
@@ -87,7 +89,10 @@ class Entries(Kind):
         return self._read(lambda tx: self._find(tx, id))
 
     def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
-        """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
+        """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
+
+        What counts is not for a source to edit that waits for a review: it adds an entry of its own.
+        """
         canonical.key(id, "id")
         said = parts(kept := rules.content(content, secrets=self._settings.secrets))
         if if_version is not None:
@@ -97,15 +102,9 @@ class Entries(Kind):
             found = self._own(tx, id)
             if if_version not in (None, found.version):
                 raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
-            tx.run(
-                """update entries set content = :content, tokens = :tokens, source = :source, review = :review,
-                       version = version + 1, failures = 0, updated_at = :now where tenant = :tenant and id = :id""",
-                id=id,
-                source=rules.least_trusted((found.source, self._who.source)),
-                review=self._awaits((self._who.source,), found.kind) if found.review == "accepted" else found.review,
-                content=kept,
-                tokens=rules.cost(kept),
-            )
+            reviewing.editable(tx, found, kept, self._who.source, self._awaits((self._who.source,), found.kind))
+            least = rules.least_trusted((found.source, self._who.source))
+            tx.run(_EDIT, id=id, source=least, content=kept, tokens=rules.cost(kept))
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
             tx.run(_AGAIN, id=id)  # what was passed over with it stays so: nobody changed that
             row = tx.one(_GET, id=id) or ()
@@ -125,7 +124,7 @@ class Entries(Kind):
     def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
         """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
 
-        Only a person can. The same words of the same source are not offered for review again.
+        Only a person can. The same words are not offered for review again, and count for nobody but a person.
         """
         return self._decide(id, "refused", if_version)
 
@@ -260,7 +259,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Entry:
             sharing.require(tx, values["agent"], where)
-            if review != "accepted" and (there := reviewing.same(tx, values)):
+            if there := reviewing.asked(tx, values):
                 return _entry(there, tx.now)
             row = tx.one(_INSERT, **values, created_at=tx.now, updated_at=tx.now) or ()
             self._find_again(tx, row, said)
@@ -273,6 +272,8 @@ class Entries(Kind):
         created = tx.now if values["created_at"] is None else values["created_at"]
         if created > tx.now + clock.DAY:
             raise Invalid(field="created_at", problem="lies more than a day in the future")
+        if there := reviewing.asked(tx, values):
+            return _entry(there, tx.now)
         updated = max(created, values["updated_at"] or 0)
         if row := tx.one(_INSERT, **{**values, "created_at": created, "updated_at": updated}):
             self._find_again(tx, row, said)

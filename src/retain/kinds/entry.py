@@ -160,9 +160,9 @@ def everything(
 def imported(
     given: Mapping[str, Any], field: str, agent: str, user: str | None, source: str, review: str, secrets: Mode = "off"
 ) -> dict[str, Any]:
-    """An entry from elsewhere, checked, as the values of its row; what it says of its source is not believed.
+    """An entry from elsewhere, checked, as the values of its row; a source is believed if it is trusted less than imports.
 
-    Neither is that it was accepted, where imports wait, or whoever brings it in would; that it was not always is.
+    Neither is that it was accepted, where its source, imports or whoever brings it in would wait; that it was not always is.
     """
     if not isinstance(given, Mapping):
         raise Invalid(field=field, problem=f"must be an object, not {type(given).__name__}")
@@ -178,9 +178,10 @@ def imported(
     state = given.get("review", "accepted")
     if state not in get_args(Review):
         raise Invalid(field=f"{field}.review", problem=f"must be one of {', '.join(get_args(Review))}, not {state!r}")
+    least = least_trusted(("import", source, *[name for name in TRUST if name == given.get("source")]))
     if state == "accepted":
-        state = awaits(review, ("import", source), kind)
-    row = values(id, agent, kind, None, said, whose, least_trusted(("import", source)), state)
+        state = awaits(review, ("import", source, least), kind)
+    row = values(id, agent, kind, None, said, whose, least, state)
     return {**row, **{name: _moment(given.get(name), f"{field}.{name}") for name in ("created_at", "updated_at")}}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from retain.errors import Forbidden
 from retain.kinds import entry as rules
-from retain.kinds.entry import WINDOW, Review
+from retain.kinds.entry import WINDOW, Entry, Review
 from retain.kinds.kind import Who
 from retain.section import Section
 from retain.storage.database import Row, Transaction
@@ -36,9 +36,11 @@ _QUEUE = (
     and (created_at, id) < (:at, :id) order by created_at desc, id desc limit :size"""
 )
 _PENDING = "select count(*)" + _OUTSIDE + WITH_USER + " and agent = coalesce(:agent, agent)"
-_SAME = "select " + COLUMNS + _OUTSIDE + """ and agent = :agent and kind = :kind and content = :content
+_SAME = "select " + COLUMNS + _OUTSIDE + """ and agent = :agent and kind = :kind
     and coalesce(board, '') = coalesce(:board, '') and coalesce(user_id, '') = coalesce(:user, '')
-    order by created_at, id limit 1"""  # fmt: skip
+    order by case when content = :content then 0 else 1 end, created_at desc, id desc limit :size"""  # fmt: skip
+_LOOKED_THROUGH = 1000
+"""So many of the newest are compared; those that are the same to the letter are found among any number."""
 _DECIDE = "update entries set review = :review where tenant = :tenant and id = :id"
 
 
@@ -59,10 +61,31 @@ def pending(tx: Transaction, who: Who) -> dict[str, int]:
     return {"pending": int(count)} if count else {}
 
 
-def same(tx: Transaction, values: Mapping[str, Any]) -> Row | None:
-    """The same words of the same agent that wait or were refused: nobody is asked twice about them."""
+def asked(tx: Transaction, values: Mapping[str, Any]) -> Row | None:
+    """The same words that wait already or were refused: nobody is asked twice, and no program gets past the answer.
+
+    A person who writes them means them. Spaces and capital letters make no other words.
+    """
+    if values["source"] in rules.PEOPLE:
+        return None
     names = ("agent", "kind", "content", "board", "user")
-    return tx.one(_SAME, review=None, **{name: values[name] for name in names})
+    rows = tx.all(_SAME, review=None, size=_LOOKED_THROUGH, **{name: values[name] for name in names})
+    wanted = _folded(values["content"])
+    return next((row for row in rows if _folded(row[4]) == wanted), None)
+
+
+def editable(tx: Transaction, found: Entry, content: str, source: str, review: Review) -> None:
+    """Go on only if nothing that counts is lost by an edit, and nothing comes to count by it that a person kept out."""
+    if found.review != "accepted":
+        return
+    if review != "accepted":
+        raise Forbidden(problem=f"what counts is not for the {source} to edit: add an entry of its own, which waits")
+    if asked(tx, {**vars(found), "content": content, "source": source}):
+        raise Forbidden(problem="these words wait for a person, or were refused by one")
+
+
+def _folded(content: str) -> str:
+    return " ".join(content.casefold().split())
 
 
 def decide(tx: Transaction, id: str, review: Review) -> None:

@@ -14,6 +14,7 @@ from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Row, Transaction
 
 _IN_ONE_READ = 500
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -146,25 +147,31 @@ class Sessions(Kind):
         canonical.key(id, "id")
         return self._read(lambda tx: self._get(tx, id))
 
-    def list(self, *, search: str | None = None, limit: int = 100, after: str | None = None) -> Page[Session]:
-        """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are."""
+    def list(
+        self, *, search: str | None = None, spoken: bool = False, limit: int = 100, after: str | None = None
+    ) -> Page[Session]:
+        """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
+
+        With `spoken`, only those that have messages.
+        """
         size = self._limit(limit)
         at, id = unpack(after, [int, str]) if after else (2**62, "")
         words = canonical.words(search, self._settings.max_attributes_bytes)
         floor, page = (_FLOOR, _PAGE) if self._who.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
-        who = {"agent": self._who.agent} if self._who.user is None else {"agent": self._who.agent, "user": self._who.user}
+        who = {"agent": self._who.agent, **({} if self._who.user is None else {"user": self._who.user})}
+        least = 1 if spoken else 0
 
         def work(tx: Transaction) -> Sequence[Session]:
             if words:
-                return self._searched(tx, who, words, at, id, size + 1)
-            enough = tx.one(floor, **who, at=at - clock.MINUTE - 1, size=size) or (0,)
-            rows = tx.all(page, **who, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
+                return self._searched(tx, who, words, least, at, id, size + 1)
+            enough = tx.one(floor, **who, least=least, at=at - clock.MINUTE - 1, size=size) or (0,)
+            rows = tx.all(page, **who, least=least, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
             return [_session(row) for row in rows]
 
         return cut([*self._read(work)], size, _place)
 
     def _searched(
-        self, tx: Transaction, who: Mapping[str, Any], words: Sequence[str], at: int, id: str, size: int
+        self, tx: Transaction, who: Mapping[str, Any], words: Sequence[str], least: int, at: int, id: str, size: int
     ) -> Sequence[Session]:
         """Sessions from a place back that have the words; looked for here, because engines do not agree on capitals."""
         found: list[Session] = []
@@ -179,12 +186,20 @@ class Sessions(Kind):
                 named = f"{label}\n{key}".casefold()
                 if all(word in named for word in words):
                     session = self._get(tx, key)
-                    found += [session] if _place(session) < [at, id] else []
+                    found += [session] if _place(session) < [at, id] and session.count >= least else []
                     if len(found) == size:  # enough, but for those whose last message is up to a minute later than they say
                         floor = floor or touched - clock.MINUTE
             if len(rows) < _IN_ONE_READ or touched < floor:
                 return sorted(found, key=_place, reverse=True)[:size]
             place = (touched, key)
+
+    def beginnings(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
+        """How sessions began, as JSON: the first that the user says, if that is among the first messages."""
+        found: dict[str, str] = {}
+        for start in range(0, len(ids), _AT_ONCE):
+            some = dict.fromkeys(_NAMED, None) | dict(zip(_NAMED, ids[start : start + _AT_ONCE], strict=False))
+            found |= {id: content for id, content in tx.all(_BEGINNINGS, **some) if content is not None}
+        return found
 
     def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
         """Change the label or the attributes of a session."""
@@ -281,7 +296,8 @@ _SEEN = """
                   order by seq desc limit 1) as last_at
           from sessions where sessions.tenant = :tenant """
 _ONE = _FIELDS + _SEEN + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
-_RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at "
+_RANGE = """and agent = coalesce(:agent, agent) and touched_at <= :at and (:least < 1 or exists (
+            select 1 from messages where messages.tenant = :tenant and session_id = sessions.id)) """
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
@@ -292,3 +308,11 @@ _NAMES_OF_USER = "select id, label, touched_at from sessions where tenant = :ten
 _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
 _PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
+_NAMED = [f"id{number}" for number in range(_AT_ONCE)]
+_BEGINNINGS = (
+    """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
+                   and role = 'user' and seq < first_seq + 20 order by seq limit 1)
+       from sessions where tenant = :tenant and id in (:"""
+    + ", :".join(_NAMED)
+    + ")"
+)
