@@ -20,7 +20,10 @@ TALK = [
     ("I want to visit my sister Clara in Lisbon in May.", "Lovely. By train or by plane? Last time you liked the train."),
     ("By train, and not before nine in the morning.", "Noted: **no departure before 9:00**. I will look for night trains."),
     ("Is there one through Paris?", "Yes:\n\n1. Berlin to Paris, 9:30\n2. Paris to Hendaye\n3. Hendaye to Lisbon, at night"),
-    ("How much is that?", "| Leg | Price |\n|---|---|\n| Berlin to Paris | 89 € |\n| Paris to Lisbon | 142 € |\n\nTogether 231 €."),
+    (
+        "How much is that?",
+        "| Leg | Price |\n|---|---|\n| Berlin to Paris | 89 € |\n| Paris to Lisbon | 142 € |\n\nTogether 231 €.",
+    ),
     ("Clara is allergic to nuts, please remember that.", "I have put it into my core memory: *Clara is allergic to nuts*."),
     ("What did I want to bring her?", "A tin of tea from the shop in Kreuzberg, you said so in March."),
 ]
@@ -98,7 +101,9 @@ def tell(web: Web) -> Story:
     with Memory.open(settings=web.settings, models=Models(web.settings, main=model)) as memory:  # type: ignore[arg-type]
         _agents(memory)
         scout = memory.scope("default", USER, "scout")
-        log = scout.refs.add(_log(), "The timetable of the night trains", type="command_output", metadata={"command": "trains --night"})
+        log = scout.refs.add(
+            _log(), "The timetable of the night trains", type="command_output", metadata={"command": "trains --night"}
+        )
         session = _sessions(scout, log)
         _notes(memory)
         entry = _entries(memory)
@@ -113,12 +118,16 @@ def tell(web: Web) -> Story:
 
 
 def _log() -> str:
-    return "\n".join(f"{n % 24:02}:{n * 7 % 60:02}  night train {300 + n}  Hendaye to Lisbon  platform {n % 9}" for n in range(1200))
+    return "\n".join(
+        f"{n % 24:02}:{n * 7 % 60:02}  night train {300 + n}  Hendaye to Lisbon  platform {n % 9}" for n in range(1200)
+    )
 
 
 def _agents(memory: Memory) -> None:
     agents = memory.scope("default").agents
-    agents.add("scout", prompt="You plan journeys.\n\n{long_term_memory_notes}", model="gpt-5-mini", color="#2563a8", icon="🧭")
+    agents.add(
+        "scout", prompt="You plan journeys.\n\n{long_term_memory_notes}", model="gpt-5-mini", color="#2563a8", icon="🧭"
+    )
     agents.add("archivist", prompt="You keep papers in order.", color="#7a3fa0", icon="📚", tools=["save_to_core"])
     agents.add("the one with a long name for a narrow column", prompt="You cook.", color="#b3531f", icon="🍲")
 
@@ -137,13 +146,26 @@ def _sessions(scout: Scope, log: str) -> str:
         for question, answer in TALK:
             said += [{"role": "user", "content": question}, {"role": "assistant", "content": answer, "author": "scout"}]
         if round == 7:
-            call = {"type": "tool_call", "id": "c1", "name": "search_trains", "arguments": '{"from": "Hendaye", "to": "Lisbon"}'}
-            result = {"type": "tool_result", "tool_call_id": "c1", "text": f"[MemoryRef: {log} - The timetable of the night trains]"}
+            call = {
+                "type": "tool_call",
+                "id": "c1",
+                "name": "search_trains",
+                "arguments": '{"from": "Hendaye", "to": "Lisbon"}',
+            }
+            result = {
+                "type": "tool_result",
+                "tool_call_id": "c1",
+                "text": f"[MemoryRef: {log} - The timetable of the night trains]",
+            }
             said += [
                 {"role": "user", "content": "Look up the night trains."},
                 {"role": "assistant", "content": {"text": "One moment.", "parts": [call]}, "author": "scout"},
                 {"role": "tool", "content": {"parts": [result]}},
-                {"role": "assistant", "content": f"Here they are: [MemoryRef: {log} - The timetable of the night trains]", "author": "scout"},
+                {
+                    "role": "assistant",
+                    "content": f"Here they are: [MemoryRef: {log} - The timetable of the night trains]",
+                    "author": "scout",
+                },
             ]
     start = now - timedelta(hours=30)
     scout.messages.extend(session, [one | {"created_at": start + timedelta(minutes=15 * n)} for n, one in enumerate(said)])
@@ -161,9 +183,14 @@ def _entries(memory: Memory) -> str:
     now = datetime.now(UTC)
     ages = (6.6, 6.2, 5.8, 5.5, 3, 1, 0.1)
     scout.entries.add_many(
-        [{"content": text, "created_at": (now - timedelta(days=age)).isoformat()} for text, age in zip(JOURNAL, ages, strict=True)]
+        [
+            {"content": text, "created_at": (now - timedelta(days=age)).isoformat()}
+            for text, age in zip(JOURNAL, ages, strict=True)
+        ]
     )
-    scout.entries.add_many([{"content": f"Older note {n}.", "created_at": (now - timedelta(days=8 + n)).isoformat()} for n in range(20)])
+    scout.entries.add_many(
+        [{"content": f"Older note {n}.", "created_at": (now - timedelta(days=8 + n)).isoformat()} for n in range(20)]
+    )
     first, *_ = [scout.entries.add(text, kind="core") for text in CORE]
     scout.entries.share("Kitchen", ["scout", "archivist"])
     scout.entries.add("Nuts are in the marzipan too.", kind="whiteboard", board="Kitchen")
@@ -178,14 +205,20 @@ def _state(scout: Scope, session: str) -> None:
     scout.state.set("budget", {"euros": 400, "spent": [89, 142]})
     scout.state.set("mood", "in a hurry", ttl=50)
     scout.state.set("parking ticket", "until the evening", ttl=6000)
-    scout.state.set("draft.letter.to.the.landlord.about.the.heating.in.the.kitchen", "Dear Mr Krause, " + "it is cold. " * 60, ttl=900_000)
+    scout.state.set(
+        "draft.letter.to.the.landlord.about.the.heating.in.the.kitchen",
+        "Dear Mr Krause, " + "it is cold. " * 60,
+        ttl=900_000,
+    )
     scout.state.set("leg", 2, area=f"session:{session}")
 
 
 def _knowledge(scout: Scope) -> str:
     scout.knowledge.add("Packing list", "# Packing\n\nTea, ticket, charger.\n", path="trips/packing.md")
     scout.knowledge.add("Prices", "leg,euros\nBerlin-Paris,89\n", path="trips/prices.csv")
-    parts = "\n\n".join(f"## Chapter {n}\n\n" + "Lisbon lies on seven hills, and its trams climb them. " * 8 for n in range(1, 30))
+    parts = "\n\n".join(
+        f"## Chapter {n}\n\n" + "Lisbon lies on seven hills, and its trams climb them. " * 8 for n in range(1, 30)
+    )
     return scout.knowledge.add("A guide to Lisbon", f"# Lisbon\n\n{parts}", path="trips/lisbon.md").id
 
 
@@ -226,6 +259,11 @@ def _keys(memory: Memory) -> None:
 
     def record(tx: Transaction) -> None:
         for n in range(40):
-            audit.add(tx, f"key:{'phone' if n % 3 else 'laptop'}", ("entries.add", "notes.overwrite", "keys.create")[n % 3], f"scout {n}")
+            audit.add(
+                tx,
+                f"key:{'phone' if n % 3 else 'laptop'}",
+                ("entries.add", "notes.overwrite", "keys.create")[n % 3],
+                f"scout {n}",
+            )
 
     memory.database.write("default", record)

@@ -1,21 +1,33 @@
 // Which page an address is. Pages are loaded when they are first gone to.
-import { Component, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
+import { Component, type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
+import { told, unreachable } from "../api/client";
 import { Link } from "../ui/Link";
 import { Empty, Failure, Loading } from "../ui/states";
+import { say } from "../ui/toast";
 import { go, useRoute } from "./route";
 import { Shell } from "./Shell";
 import { identity, Known, useWho } from "./who";
 
+/** A page that is loaded when it is first gone to. */
+const later = (load: () => Promise<{ default: ComponentType }>) =>
+  lazy(() =>
+    load().catch(() => {
+      throw new Error(
+        "This page could not be loaded. The server does not answer, or has a newer version of it by now.",
+      );
+    }),
+  );
+
 const PAGES = {
-  chat: lazy(() => import("../pages/chat/Chat")),
-  why: lazy(() => import("../pages/why/Why")),
-  agents: lazy(() => import("../pages/agents/Agents")),
-  memory: lazy(() => import("../pages/memory/Memory")),
-  search: lazy(() => import("../pages/search/Search")),
-  operations: lazy(() => import("../pages/operations/Operations")),
+  chat: later(() => import("../pages/chat/Chat")),
+  why: later(() => import("../pages/why/Why")),
+  agents: later(() => import("../pages/agents/Agents")),
+  memory: later(() => import("../pages/memory/Memory")),
+  search: later(() => import("../pages/search/Search")),
+  operations: later(() => import("../pages/operations/Operations")),
 };
-const SignIn = lazy(() => import("../pages/signin/SignIn"));
-const SignInAgain = lazy(() => import("../pages/signin/SignInAgain"));
+const SignIn = later(() => import("../pages/signin/SignIn"));
+const SignInAgain = later(() => import("../pages/signin/SignInAgain"));
 
 export function App() {
   return (
@@ -67,12 +79,19 @@ function Nowhere() {
   );
 }
 
+/** Load the page anew, once there is somebody who has it: a browser's own page of failure has no way back to ours. */
+const again = () =>
+  fetch("/healthz").then(
+    () => location.reload(),
+    () => say(told(unreachable())),
+  );
+
 /** A mistake in one page is said there, and the others go on. */
 class Mishap extends Component<{ children: ReactNode }, { error?: unknown }> {
   override state: { error?: unknown } = {};
   static getDerivedStateFromError = (error: unknown) => ({ error });
   override render() {
     if (!this.state.error) return this.props.children;
-    return <Failure error={this.state.error} retry={() => location.reload()} />;
+    return <Failure error={this.state.error} retry={again} />;
   }
 }

