@@ -173,3 +173,17 @@ def test_a_scope_without_user_or_agent_says_what_is_missing(memory: Memory) -> N
         memory.scope("acme").sessions.resume()
     with pytest.raises(Invalid, match="agent"):
         memory.scope("acme", "ada").sessions.add()
+
+
+def test_only_those_in_which_something_was_said(me: Scope) -> None:
+    """Empty ones in between make no page shorter, whatever is looked for."""
+    for number in range(6):
+        me.sessions.add(f"s{number}", label="tea")
+        if number % 3 == 0:
+            me.messages.append(f"s{number}", "user", "Hello.")
+    for search in (None, "tea"):
+        assert len(me.sessions.list(search=search)) == 6
+        found = me.sessions.list(search=search, spoken=True, limit=1)
+        rest = me.sessions.list(search=search, spoken=True, limit=1, after=found.next)
+        assert [session.id for session in [*found, *rest]] == ["s3", "s0"]
+        assert rest.next is None

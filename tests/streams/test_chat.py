@@ -216,6 +216,36 @@ def test_a_turn_that_was_cut_off_says_how_to_go_on(here: Start) -> None:
         )
 
 
+def test_what_has_become_of_a_turn(starting: Start) -> None:
+    """Whoever does not listen any more can ask: in line, kept, answered, or never heard of."""
+    model = Halting("One two three four.", ModelUnavailable(model="m", problem="it fails"))
+    one, other = starting(model), starting(model)
+    mine = str(uuid.uuid4())
+    body = {"session_id": mine, "stream": True}
+
+    def state(client: httpx2.Client, key: str) -> Any:
+        found = client.get(f"/api/chat/turns/{key}", params={"session_id": mine})
+        return found.json() | {"session_id": 0, "key": 0} if found.status_code == 200 else found.status_code
+
+    def told(seq: int | None, answered: list[str], running: bool) -> dict[str, Any]:
+        return {"session_id": 0, "key": 0, "asked_seq": seq, "answered": answered, "running": running}
+
+    with one.client() as http, one.client() as second, other.client() as elsewhere:
+        with http.stream("POST", "/api/chat", json={**body, "message": "Yes", "key": "k1"}) as first:
+            heard = events(first.iter_lines())
+            assert next(heard).data["asked_seq"] == 1
+            assert model.halted.acquire(timeout=WAIT)
+            with second.stream("POST", "/api/chat", json={**body, "message": "Yes", "key": "k2"}) as waiting:
+                assert next(events(waiting.iter_lines())).name == "waiting"
+                assert state(second, "k1") == state(elsewhere, "k1") == told(1, [], True)
+                assert state(second, "k2") == state(elsewhere, "k2") == told(None, [], True)
+                model.going.set()
+                assert [event.data["asked_seq"] for event in heard if event.name == "message"] == [1]
+        until(lambda: state(http, "k2") == told(3, [], False))
+        assert state(elsewhere, "k1") == told(1, ["assistant"], False)
+        assert state(http, "k3") == 404
+
+
 def test_a_model_that_is_down(here: Start) -> None:
     """503 with Retry-After; what was said is kept, and the key finishes the turn without saying it twice."""
     served = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Here I am."))
@@ -468,6 +498,19 @@ def test_conversations_are_listed(here: Start) -> None:
         assert http.get("/api/chat/sessions", params={"user": "bob"}).json()["data"] == []
         assert [s["id"] for s in http.get("/api/chat/sessions", params={"search": "FIRST"}).json()["data"]] == [first]
         assert http.get(messages, params={"search": "first"}).status_code == 422
+        long = served.memory.scope("acme", "ada", "assistant").sessions.add("long")
+        served.memory.scope("acme", "ada").messages.append(long.id, "assistant", "Hello.")
+        served.memory.scope("acme", "ada").messages.append(long.id, "user", "Where  do\nwe go " * 20)
+        served.memory.scope("acme", "ada", "assistant").sessions.add("empty")
+        titles = {session["id"]: session["title"] for session in http.get("/api/chat/sessions").json()["data"]}
+        assert titles == {first: "The first", second: "Two.", "long": titles["long"], "empty": ""}
+        assert titles["long"].startswith("Where do we go Where")
+        assert len(titles["long"]) <= 80
+        assert http.get(f"/api/chat/sessions/{second}").json()["title"] == "Two."
+        spoken = http.get("/api/chat/sessions", params={"spoken": True}).json()["data"]
+        assert {session["id"] for session in spoken} == {"long", second, first}
+        served.memory.scope("acme", "ada").sessions.remove("long")
+        served.memory.scope("acme", "ada").sessions.remove("empty")
         served.memory.scope("acme").agents.add("cook")
         other = http.post("/api/chat", json={"message": "Three.", "agent_id": "cook"}).json()["session_id"]
         assert {s["id"] for s in http.get("/api/chat/sessions").json()["data"]} == {first, second, other}

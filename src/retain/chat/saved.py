@@ -11,17 +11,23 @@ from retain.memory import Scope
 from retain.storage import leases
 
 
+def asked(scope: Scope, session: str, key: str) -> int:
+    """The number of the message that the turn with a key answers. A key that nobody used is not found."""
+    step = key_of(key, "asked")
+    seq = scope._home.database.read(scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step))
+    if seq is None:
+        raise NotFound(what="turn", id=key)
+    return seq
+
+
 def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answer | None:
     """What an agent answered in the turn with a key; None where it has not yet. A key that nobody used is not found."""
     found = scope.sessions.get(session)
     agent = agent or scope.who.agent or found.agent
     scope = Scope(scope._home, replace(scope.who, user=found.user, agent=agent))
-    step = key_of(key, "asked")
-    asked = scope._home.database.read(scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step))
-    if asked is None:
-        raise NotFound(what="turn", id=key)
+    seq = asked(scope, session, key)
     turn = saved(scope, session, key_of(key, f"said {agent}"))
-    begun = Begun(scope, found, key, message="", seq=asked, images=(), again=True, overtaken=False)
+    begun = Begun(scope, found, key, message="", seq=seq, images=(), again=True, overtaken=False)
     return None if turn is None else told(scope, begun, agent, turn, None)
 
 

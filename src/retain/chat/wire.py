@@ -29,6 +29,7 @@ def reply(answer: Answer) -> dict[str, Any]:
             "latency_ms": answer.latency_ms,
         },
         "tools": list(answer.tools),
+        "asked_seq": answer.asked_seq,
         "first_seq": answer.first_seq,
         "last_seq": answer.last_seq,
         "memory_only": answer.without_model,
@@ -44,7 +45,8 @@ def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Ma
     if event.what == "message":
         return reply(Answer(**event.data))
     if event.what == "start":
-        return {**who, "session_id": session, "key": key, "resume": resume(session, key, agents)}
+        told = {"session_id": session, "key": key, "asked_seq": event.data["asked_seq"]}
+        return {**who, **told, "resume": resume(session, key, agents)}
     if event.what == "text":
         return {**who, "text": event.data["delta"]}
     if event.what == "error":

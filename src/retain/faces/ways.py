@@ -274,6 +274,7 @@ WORDS = {
     "sessions.search": "Only those in whose label or id all these words are.",
     "since": "From this moment on, with a time zone.",
     "source": "The command that made it.",
+    "spoken": "Only those in which something was said.",
     "status": "How the command ended.",
     "split": "Each of these apart, by what.",
     "stored_id": "The id that the client remembers, if it does.",

@@ -29,9 +29,10 @@ from retain.gate import problem
 from retain.gate.door import Door
 from retain.kinds.sessions import Session
 from retain.memory import Scope
+from retain.rest.answers import answer
 from retain.rest.routes import problems
 from retain.server import life
-from retain.streams.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, VisionRequest
+from retain.streams.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, TurnState, VisionRequest
 from retain.streams.running import Runs, Say
 from retain.streams.stream import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
 
@@ -62,6 +63,10 @@ def add(app: FastAPI, door: Door) -> None:
         app.add_api_route(path, does, methods=["POST"], response_model=model, responses=streamed, **how)
     how = documented("chat_events", chat.events, "read")
     app.add_api_route("/api/chat/turns/{key:path}/events", chat.events, response_class=Response, responses=streamed, **how)
+    how = documented("chat_turn", chat.state, "read")
+    app.add_api_route(
+        "/api/chat/turns/{key:path}", chat.state, response_model=TurnState, responses=problems(*STATUSES), **how
+    )
 
 
 def documented(name: str, does: Callable[..., Any], needs: Permission, **more: str) -> dict[str, Any]:
@@ -139,6 +144,21 @@ class Chat:
         seconds = self._door.memory.settings.chat_seconds
         return EventStream(other.events(agents, after, request.app.state.stopping, seconds), still)
 
+    async def state(
+        self,
+        request: Request,
+        key: Annotated[str, Path(description="The turn's key.")],
+        said: Annotated[EventsRequest, Query()],
+    ) -> Response:
+        """What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it."""
+        principal, scope = await admitted(self._door, request, "read", said.user, said.agent)
+        canonical.key(key, "key")
+        session = await run_in_threadpool(_going_on, scope, said.session_id)
+        run = self._runs.get((principal.tenant, session.user, session.id, key))
+        here = run is not None and not run.ended
+        agents = said.agents or [scope.who.agent or session.agent]
+        return answer(await run_in_threadpool(_became, scope, session.id, key, agents, here))
+
     async def _turn(
         self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
     ) -> Response:
@@ -213,6 +233,18 @@ def _going_on(scope: Scope, id: str | None) -> Session:
     if id is not None:
         return scope.sessions.get(id)
     return of_agent(scope, scope.who.agent or AGENT).sessions.active()
+
+
+def _became(scope: Scope, session: str, key: str, agents: Sequence[str], here: bool) -> dict[str, Any]:
+    running = here or saved.running(scope, session)  # asked first: what ends in between is found saved
+    found: dict[str, Any] = {"session_id": session, "key": key, "running": running}
+    try:
+        seq = saved.asked(scope, session, key)
+    except NotFound:
+        if not running:
+            raise
+        return found | {"asked_seq": None, "answered": []}
+    return found | {"asked_seq": seq, "answered": [agent for agent in agents if saved.find(scope, session, key, agent)]}
 
 
 def _refusal(error: RetainError, request: Request, session: str, key: str, kept: bool) -> Response:

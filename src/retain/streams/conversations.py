@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
@@ -14,6 +16,8 @@ from retain.errors import Invalid
 from retain.gate.door import Door
 from retain.gate.problem import request_id
 from retain.kinds.kind import Page
+from retain.kinds.sessions import Session
+from retain.memory import Scope
 from retain.rest.answers import answer
 from retain.rest.routes import problems
 from retain.rest.shapes import shape
@@ -28,9 +32,11 @@ from retain.streams.reply import (
     Whose,
     shown,
 )
+from retain.talk.content import words
 from retain.talk.message import Message
 
 _ID = Annotated[str, Path(description="The session's id.")]
+_TITLE = 80
 _WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
 
 
@@ -58,26 +64,28 @@ class Conversations:
     async def sessions(self, request: Request, said: Annotated[SessionsRequest, Query()]) -> Response:
         """The conversations of a user, the one that was used last first."""
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
-        found = await run_in_threadpool(scope.sessions.list, search=said.search, limit=said.limit, after=said.after)
-        return answer(Page([shown(session) for session in found], found.next))
+        given = said.model_dump(include={"search", "spoken", "limit", "after"})
+        found = await run_in_threadpool(scope.sessions.list, **given)
+        return answer(Page(await run_in_threadpool(_titled, scope, [*found]), found.next))
 
     async def enter(self, request: Request, said: EnterRequest) -> Response:
         """The session to go on with, made active: the one that is named, else the active one, else a new one."""
         principal, scope = await admitted(self._door, request, "write", said.user, said.agent_id)
         by = Asker(principal, request_id(request))
-        return answer(shown((await run_in_threadpool(enter, scope, said.session_id, by=by))[1]))
+        scope, session = await run_in_threadpool(enter, scope, said.session_id, by=by)
+        return await _one(scope, session)
 
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
         """One conversation."""
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
-        return answer(shown(await run_in_threadpool(scope.sessions.get, id)))
+        return await _one(scope, await run_in_threadpool(scope.sessions.get, id))
 
     async def label(self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]) -> Response:
         """Give a conversation another name."""
         principal, scope = await admitted(self._door, request, "write", said.user, said.agent)
         asked = {"id": id, "label": named.label}
         scope = Asker(principal, request_id(request)).doing(scope, "sessions_edit", asked)
-        return answer(shown(await run_in_threadpool(scope.sessions.edit, id, label=named.label)))
+        return await _one(scope, await run_in_threadpool(scope.sessions.edit, id, label=named.label))
 
     async def messages(self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]) -> Response:
         """The messages of a conversation, oldest first: page by page, or its newest ones."""
@@ -88,3 +96,19 @@ class Conversations:
         if given.keys() - _WINDOW:
             raise Invalid(field="limit", problem="and `after` go with none of last, minutes, tokens, before and turns_only")
         return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))
+
+
+async def _one(scope: Scope, session: Session) -> Response:
+    return answer((await run_in_threadpool(_titled, scope, [session]))[0])
+
+
+def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
+    """Sessions with what people call them: their label, else how what the user says first begins."""
+    unnamed = [session.id for session in sessions if not session.label]
+    begun = scope._home.database.read(scope.who.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)) if unnamed else {}
+    return [shown(session, session.label or _title(begun.get(session.id, "{}"))) for session in sessions]
+
+
+def _title(content: str) -> str:
+    said = " ".join(words(json.loads(content)).split())
+    return said if len(said) <= _TITLE else f"{said[: _TITLE - 1].rstrip()}…"

@@ -98,6 +98,7 @@ class SessionsRequest(Paged):
     """Which of the conversations."""
 
     search: Text | None = Field(None, description="Only those in whose label or id all these words are.")
+    spoken: bool = Field(False, description="Only those in which something was said.")
 
 
 class MessagesRequest(Paged):
@@ -130,6 +131,7 @@ class Reply(BaseModel):
     message: str
     usage: Usage
     tools: list[str] = Field(description="The tools that were used, in order.")
+    asked_seq: int = Field(description="The number of the message that it answers.")
     first_seq: int
     last_seq: int
     memory_only: bool = Field(description="No model is set: this is what is remembered about the message.")
@@ -146,6 +148,16 @@ class Replies(BaseModel):
     replies: list[Reply]
 
 
+class TurnState(BaseModel):
+    """What has become of a turn."""
+
+    session_id: str
+    key: str
+    asked_seq: int | None = Field(description="The number of the message; null while it is in line and not kept yet.")
+    answered: list[str] = Field(description="The agents whose answer is saved.")
+    running: bool = Field(description="Whether somebody may be at it; if not, and it is not answered, send it again.")
+
+
 class ChatSession(BaseModel):
     """A conversation, and how many of its messages its summary covers (S6)."""
 
@@ -153,6 +165,7 @@ class ChatSession(BaseModel):
     user: str
     agent: str
     label: str
+    title: str = Field(description="What to call it: its label, else how what the user says first begins; else empty.")
     attributes: dict[str, Any]
     summary: str
     summarizedCount: int  # noqa: N815 the contract's name (S6)
@@ -177,8 +190,8 @@ class Label(BaseModel):
     label: Text = Field(max_length=1000, examples=["Lisbon"])
 
 
-def shown(session: Session) -> dict[str, Any]:
+def shown(session: Session, title: str) -> dict[str, Any]:
     """A session as `ChatSession` has it."""
     record = as_json(session)
     covered = record.pop("summarized_count")
-    return {**record, "count": session.count, "summarizedCount": covered}
+    return {**record, "title": title, "count": session.count, "summarizedCount": covered}

@@ -179,7 +179,7 @@ export interface paths {
          * Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
          * @description Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
          *
-         *     Only a person can. The same words of the same source are not offered for review again.
+         *     Only a person can. The same words are not offered for review again, and count for nobody but a person.
          *
          *     On the command line: `retain entries refuse 0199…`
          */
@@ -904,6 +904,8 @@ export interface paths {
          * Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
          * @description Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
          *
+         *     With `spoken`, only those that have messages.
+         *
          *     On the command line: `retain sessions list --user ada --search lisbon`
          */
         get: operations["sessions_list"];
@@ -1229,6 +1231,8 @@ export interface paths {
         /**
          * Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
          * @description Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
+         *
+         *     What counts is not for a source to edit that waits for a review: it adds an entry of its own.
          *
          *     On the command line: `retain entries edit 0199… "Ada prefers night trains." --if-version 1`
          */
@@ -1768,6 +1772,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/chat/turns/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it.
+         * @description What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it.
+         */
+        get: operations["chat_turn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/chat/sessions": {
         parameters: {
             query?: never;
@@ -2100,6 +2124,11 @@ export interface components {
             agent: string;
             /** Label */
             label: string;
+            /**
+             * Title
+             * @description What to call it: its label, else how what the user says first begins; else empty.
+             */
+            title: string;
             /** Attributes */
             attributes: {
                 [key: string]: unknown;
@@ -3363,6 +3392,11 @@ export interface components {
              * @description The tools that were used, in order.
              */
             tools: string[];
+            /**
+             * Asked Seq
+             * @description The number of the message that it answers.
+             */
+            asked_seq: number;
             /** First Seq */
             first_seq: number;
             /** Last Seq */
@@ -3874,6 +3908,31 @@ export interface components {
             } | null;
             /** @description What `POST /api/context` answered as its report. */
             report?: components["schemas"]["ReportShape"] | null;
+        };
+        /**
+         * TurnState
+         * @description What has become of a turn.
+         */
+        TurnState: {
+            /** Session Id */
+            session_id: string;
+            /** Key */
+            key: string;
+            /**
+             * Asked Seq
+             * @description The number of the message; null while it is in line and not kept yet.
+             */
+            asked_seq: number | null;
+            /**
+             * Answered
+             * @description The agents whose answer is saved.
+             */
+            answered: string[];
+            /**
+             * Running
+             * @description Whether somebody may be at it; if not, and it is not answered, send it again.
+             */
+            running: boolean;
         };
         /**
          * Usage
@@ -6439,6 +6498,8 @@ export interface operations {
             query?: {
                 /** @description Only those in whose label or id all these words are. */
                 search?: string | null;
+                /** @description Only those in which something was said. */
+                spoken?: boolean;
                 /** @description The most records to return. */
                 limit?: number;
                 /** @description Go on after this cursor, from the end of the page before. */
@@ -9438,6 +9499,60 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    chat_turn: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+                /** @description The turn's session; the active one where not given. */
+                session_id?: string | null;
+                /** @description The agents, where it is a group's turn. */
+                agents?: string[];
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The turn's key. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnState"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     chat_sessions: {
         parameters: {
             query?: {
@@ -9451,6 +9566,8 @@ export interface operations {
                 after?: string | null;
                 /** @description Only those in whose label or id all these words are. */
                 search?: string | null;
+                /** @description Only those in which something was said. */
+                spoken?: boolean;
             };
             header?: {
                 /** @description Whose memory is meant. */
