@@ -174,6 +174,31 @@ def test_who_tries_keys_is_slowed_down(open_memory: Callable[..., Memory], brows
 
 
 @one_engine
+@pytest.mark.parametrize(("method", "path"), [("GET", "/api/web"), ("POST", "/api/web/sign-out"), ("GET", "/api/me")])
+@pytest.mark.parametrize("shown", ["X-API-Key", "Authorization", "Cookie"])
+def test_who_tries_keys_is_slowed_down_wherever_one_is_shown(
+    open_memory: Callable[..., Memory], browsers: Browsers, method: str, path: str, shown: str
+) -> None:
+    """S1: also where a wrong key is no error; and whoever is slowed down keeps nobody from signing in."""
+    app = create_app(open_memory(rate_per_second=1))
+    good, browser = make(app), browsers(over=app)
+    spelled = {"X-API-Key": "{}", "Authorization": "Basic {}", "Cookie": "retain-7700={}"}[shown]
+    told = [browser.request(method, path, headers={shown: spelled.format(n)}).status_code for n in range(8)]
+    assert told[0] in (200, 401)
+    assert 429 in told
+    assert browser.sign_in(good).status_code == 200
+
+
+@one_engine
+def test_who_shows_no_key_keeps_nobody_from_signing_in(open_memory: Callable[..., Memory], browsers: Browsers) -> None:
+    """P0.6: any page can make a browser ask so."""
+    app = create_app(open_memory(rate_per_second=1))
+    good, browser = make(app), browsers(over=app)
+    assert {browser.get("/api/agents", headers={"Sec-Fetch-Site": "cross-site"}).status_code for _ in range(20)} == {401}
+    assert browser.sign_in(good).status_code == 200
+
+
+@one_engine
 def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
     browser = browsers()
     browser.sign_in(make(app, ["read"], user="ada", agent="scout"))

@@ -42,6 +42,8 @@ MOST_SCOPES = 2048
 """A scope has no state of its own, and making one takes longer than finding it."""
 MOST_BYTES = 8192
 _AFTER_SECONDS = 0.5
+NOBODY = "nobody"
+"""What the state of a request has whose credential is missing or wrong, also where it is answered all the same."""
 _FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"))
 _KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
 _NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
@@ -98,9 +100,14 @@ class Door:
         return principal is self._local
 
     async def who(self, request: HTTPConnection) -> Principal:
-        """The principal of a request, whatever it may do; kept with the request, for the log."""
-        principal = await self._principal(request)
-        request.scope.setdefault("state", {})["principal"] = principal
+        """The principal of a request, whatever it may do; kept with the request, for the log, as is that there is none."""
+        state = request.scope.setdefault("state", {})
+        try:
+            state["principal"] = principal = await self._principal(request)
+        except Unauthorized as error:
+            if error.status == 401:
+                state[NOBODY] = True
+            raise
         return principal
 
     async def _principal(self, request: HTTPConnection) -> Principal:

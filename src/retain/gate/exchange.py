@@ -13,6 +13,7 @@ from typing import Any
 from starlette.types import Message, Receive, Scope, Send
 
 from retain.gate import problem
+from retain.gate.rate import Rate
 
 CSP = "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 SECURITY = (
@@ -78,6 +79,7 @@ class Exchange:
         "peer",
         "size",
         "state",
+        "wrongs",
     )
 
     def __init__(
@@ -96,6 +98,8 @@ class Exchange:
         self.cross: str | None = None
         """The page of another origin, that may call us."""
         self.digest: bytes | None = None
+        self.wrongs: Rate | None = None
+        """Where it counts if the credential that it shows is wrong; None where it shows none."""
         self.limit = 0
         self.parts: list[bytes] | None = None
         """The body so far, where it is JSON."""

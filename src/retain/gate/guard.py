@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retain.access.keyless import loopback
 from retain.errors import SettingsError, Unauthorized
 from retain.gate.cookie import SAFE, token_of
-from retain.gate.door import credential_of
+from retain.gate.door import NOBODY, credential_of
 from retain.gate.exchange import Exchange, Patience, Refused
 from retain.gate.rate import Rate
 from retain.server import life
@@ -60,7 +60,8 @@ class Guard:
         self._called: set[bytes] = set()
         self._origins = _origins(settings)
         self._rate = Rate(settings.rate_per_second)
-        self._strangers = Rate(settings.rate_per_second)
+        self._strangers, self._signing_in = Rate(settings.rate_per_second), Rate(settings.rate_per_second)
+        """Wrong credentials, by where they come from; those at the sign-in apart, or others' would close it."""
         self._patience = Patience(settings.request_seconds)
         self._uploads = (("/api/refs", settings.max_ref_bytes), ("/api/knowledge", settings.max_document_bytes))
 
@@ -145,30 +146,35 @@ class Guard:
         """Whether its sender has been asking too often; each key has an account, also before it is looked at."""
         if not self.settings.rate_per_second:
             return
-        peer = exchange.peer
+        peer, signs_in = exchange.peer, scope["path"] == SIGN_IN
         try:
             credential = credential_of(scope["headers"])
         except Unauthorized:
+            exchange.wrongs = self._strangers
             early = self._strangers.empty(peer)
         else:
-            shows = scope["path"] == SIGN_IN
             if credential is None and (token := token_of(scope)):
                 credential = token.encode("latin-1")
-            if credential is None or shows:
-                early = self._strangers.empty(peer) if shows else 0.0
+            if credential is None or signs_in:
+                exchange.wrongs = self._signing_in if signs_in else None
+                early = self._signing_in.empty(peer) if signs_in else 0.0
                 early = early or (0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer))
             else:
-                exchange.digest = digest = hashlib.sha256(credential).digest()
+                exchange.wrongs, exchange.digest = self._strangers, (digest := hashlib.sha256(credential).digest())
                 early = self._rate.take(digest) or (0.0 if digest in self._known else self._strangers.empty(peer))
         if early:
             said = f"Too many requests: at most {self.settings.rate_per_second:g} a second (rate_per_second)."
             raise Refused(429, said, seconds=early)
 
     def _learn(self, exchange: Exchange, status: int) -> None:
-        """Who was let in is known; wrong keys count against where they come from, each being another one."""
+        """Who was let in is known; wrong keys count against where they come from, each being another one.
+
+        Who shows none is not counted: a page of anybody's can make a browser ask, and must not keep it from signing in.
+        """
         digest = exchange.digest
-        if status == 401:
-            self._strangers.take(exchange.peer)
+        if status == 401 or NOBODY in exchange.state:
+            if exchange.wrongs is not None:
+                exchange.wrongs.take(exchange.peer)
             self._known.discard(digest or b"")
         elif digest is not None and digest not in self._known and "principal" in exchange.state:
             if len(self._known) >= _MOST_KNOWN:
