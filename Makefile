@@ -17,7 +17,7 @@ serve: setup ## The web app and the server on the embedded database: HOST, PORT 
 	@.venv/bin/python scripts/build_site.py --if-possible
 	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
-site: setup ## The web app, built into the package: needs Node.js 20 or newer
+site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.12 or newer
 	@.venv/bin/python scripts/build_site.py
 
 test: setup test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser

@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class SiteHook(BuildHookInterface[Any]):
-    """Builds the web app; without Node.js the package is made without it, and says so."""
+    """Builds the web app; without Node.js the package is made without it, and says so. No package has an older one."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build it, but not for an installation that only points at this folder."""
@@ -24,6 +24,8 @@ class SiteHook(BuildHookInterface[Any]):
         try:
             self.app.display_info(site.build())
         except site.Missing as missing:
-            self.app.display_warning(f"THE WEB APP IS NOT IN THIS PACKAGE: {missing}")
             if site.SITE.exists():
-                self.app.display_warning(f"what is in {site.SITE.name}/ may be older than its sources")
+                raise RuntimeError(
+                    f"{site.SITE} is not what web/ is, and must be built again or removed: {missing}"
+                ) from None
+            self.app.display_warning(f"THE WEB APP IS NOT IN THIS PACKAGE: {missing}")

