@@ -78,8 +78,13 @@ def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
     page.get_by_label("Failed only").uncheck()
     page.get_by_label("Model").select_option("the-one")
     page.get_by_role("list", name="Calls").get_by_role("button").click()
-    why = page.get_by_role("link", name="Why it said that")
-    expect(why).to_have_attribute("href", f"/why/{turn.id}")
+    page.get_by_role("button", name="Why it said that, as ada").click()
+    page.wait_for_url(f"**/why/{turn.id}")
+    expect(page.get_by_text("In Lisbon.")).to_be_visible()
+    web.open("/operations/calls?model=the-one")
+    page.get_by_role("list", name="Calls").get_by_role("button").click()
+    page.get_by_role("link", name="Why it said that").click()
+    expect(page.get_by_text("In Lisbon.")).to_be_visible()
 
 
 def test_how_the_server_is_problems_first(web: Web, memory: Memory) -> None:
@@ -125,6 +130,12 @@ def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) ->
     expect(page.get_by_text("Accepted instead")).to_be_visible()
     expect(badge).to_have_text("Review1")
     assert BEACON in {entry.content for entry in scope.entries.list(review="accepted")}
+    waiting.get_by_label("Select").focus()
+    page.keyboard.press("a")
+    page.get_by_label("Which entries").focus()
+    page.keyboard.press("r")  # letters are the list's own there
+    expect(page.get_by_role("heading", name="Nothing was refused")).to_be_visible()
+    assert len(scope.entries.list(review="pending")) == 1
 
 
 @one_engine

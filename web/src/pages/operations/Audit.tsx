@@ -5,10 +5,12 @@ import type { Deed } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
 import { useSettled } from "../../api/settled";
 import { Dialog } from "../../ui/Dialog";
+import { days } from "../../ui/days";
+import { download } from "../../ui/download";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, moment, Time } from "../../ui/time";
 import { VirtualList } from "../../ui/VirtualList";
-import { csv, download } from "./csv";
+import { csv } from "./csv";
 import { Facts } from "./Facts";
 
 export function Audit() {
@@ -17,7 +19,7 @@ export function Audit() {
   const asked = useSettled(said, 300);
   const deeds = usePages<Deed>(
     (after, signal) => {
-      const query = { who: asked.who, what: asked.what, since: day(asked.since, 0), until: day(asked.until, 1) };
+      const query = { who: asked.who, what: asked.what, ...days(asked.since, asked.until) };
       return get("/api/audit", { query: { ...query, limit: 200, after }, signal });
     },
     [asked],
@@ -125,12 +127,4 @@ function OneDeed({ deed, close }: { deed: Deed; close: () => void }) {
       />
     </Dialog>
   );
-}
-
-/** The beginning of a day, or of one so many days later, where one is. */
-function day(text: string, later: number): string | undefined {
-  if (!text) return undefined;
-  const at = new Date(`${text}T00:00`);
-  at.setDate(at.getDate() + later);
-  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }

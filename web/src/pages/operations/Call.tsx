@@ -2,11 +2,13 @@
 import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad } from "../../api/load";
-import { to } from "../../app/route";
+import { go, to } from "../../app/route";
+import { useWho } from "../../app/who";
 import { duration, money } from "../../ui/chart";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
 import { count, moment } from "../../ui/time";
+import { say } from "../../ui/toast";
 import { Facts } from "./Facts";
 
 export function Call({ call, close }: { call: Interaction; close: () => void }) {
@@ -43,6 +45,7 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
 
 /** From a call to its turn, if that is among the last of its session; and to the conversation. */
 function Ways({ call, session }: { call: Interaction; session: string }) {
+  const { user } = useWho();
   const turn = useLoad(
     async (signal) => {
       const query = { session, user: call.user ?? undefined, limit: 100 };
@@ -51,10 +54,31 @@ function Ways({ call, session }: { call: Interaction; session: string }) {
     },
     [call.id],
   );
+  const ways: [string, string][] = [];
+  if (turn.data) ways.push(["Why it said that", to(["why", turn.data.id])]);
+  if (call.agent) ways.push(["The conversation", to(["chat", call.agent, session])]);
   return (
     <p className="toolbar">
-      {turn.data && <Link href={to(["why", turn.data.id])}>Why it said that</Link>}
-      {call.agent && <Link href={to(["chat", call.agent, session])}>The conversation</Link>}
+      {ways.map(([label, href]) => (
+        <Way key={label} label={label} href={href} user={call.user ?? user} />
+      ))}
     </p>
+  );
+}
+
+/** A page shows one user's memory: to somebody else's one goes as that user, and is told so. */
+function Way({ label, href, user }: { label: string; href: string; user: string }) {
+  const who = useWho();
+  if (user === who.user) return <Link href={href}>{label}</Link>;
+  if (!who.choosable) return null;
+  const change = () => {
+    who.choose(user);
+    go(href);
+    say(`You see the memory of ${user} now.`);
+  };
+  return (
+    <button type="button" className="link" onClick={change}>
+      {label}, as {user}
+    </button>
   );
 }

@@ -1,46 +1,25 @@
 // How the server is: what is in the way first, then what there is, looked at again every few seconds while somebody looks.
-import { useEffect } from "react";
-import { get, once, Problem } from "../../api/client";
-import type { Status } from "../../api/index";
+import { useEffect, useRef } from "react";
 import { useLoad } from "../../api/load";
 import { useWho } from "../../app/who";
 import { Failure, Loading } from "../../ui/states";
 import { count, moment } from "../../ui/time";
 import { Facts } from "./Facts";
 import { type Finding, findings } from "./health";
+import { look } from "./look";
 import { Work } from "./Work";
 
 const SECONDS = 10;
 const STATES = { problem: "Problem", warning: "Look at this", ok: "Well" };
-type Looked = { trouble: string | undefined; status: Status | undefined; error: unknown; at: string };
-
-/** Everything that can be asked; what cannot be had is no reason to show nothing. */
-async function look(admin: boolean, signal: AbortSignal): Promise<Looked> {
-  const [trouble, status] = await Promise.all([
-    once("/readyz", { signal }).then(
-      () => "",
-      (error) => (error instanceof Problem && error.status ? error.detail : undefined),
-    ),
-    admin ? get("/api/status", { signal }).catch((error: unknown) => new Failed(error)) : undefined,
-  ]);
-  const failed = status instanceof Failed;
-  return {
-    trouble,
-    status: failed ? undefined : status,
-    error: failed ? status.error : null,
-    at: new Date().toISOString(),
-  };
-}
-class Failed {
-  constructor(readonly error: unknown) {}
-}
 
 export function Health() {
   const { here, may } = useWho();
   const admin = may("admin") && !here.me?.user && !here.me?.agent;
   const seen = useLoad((signal) => look(admin, signal), [admin]);
+  const looking = useRef(false);
+  looking.current = seen.loading;
   useEffect(() => {
-    const again = () => document.hidden || seen.reload();
+    const again = () => document.hidden || looking.current || seen.reload(); // a slow look is waited for, not begun anew
     const timer = setInterval(again, SECONDS * 1000);
     document.addEventListener("visibilitychange", again);
     return () => {

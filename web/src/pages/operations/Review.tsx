@@ -85,13 +85,14 @@ export function Review({ changed }: { changed: () => void }) {
     });
   const press = (event: KeyboardEvent) => {
     const entry = items[here];
-    if (event.ctrlKey || event.metaKey || event.altKey || !entry) return;
+    const on = event.target as HTMLElement; // letters are for the entry that has the focus: elsewhere they mean other things
+    if (event.ctrlKey || event.metaKey || event.altKey || !entry || !on.matches("[data-at]")) return;
     const acts: Record<string, () => void> = {
       j: () => focus(here + 1),
       k: () => focus(here - 1),
       x: () => pick(entry),
-      ...(may("write") && !busy && { a: () => settle([entry], "accept") }),
-      ...(may("write") && !busy && which === "pending" && { r: () => settle([entry], "refuse") }),
+      ...(may("write") && !busy && !event.repeat && { a: () => settle([entry], "accept") }),
+      ...(may("write") && !busy && !event.repeat && which === "pending" && { r: () => settle([entry], "refuse") }),
     };
     const act = acts[event.key.toLowerCase()];
     if (!act) return;

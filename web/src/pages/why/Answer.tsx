@@ -6,6 +6,7 @@ import { to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { messageAt } from "../../refs/places";
 import { withRefs } from "../../refs/RefText";
+import { duration, money } from "../../ui/chart";
 import { Link } from "../../ui/Link";
 import { Markdown } from "../../ui/Markdown";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -89,8 +90,8 @@ function Call({ of, called }: { of?: Interaction; called: boolean }) {
     ["Model", of.model],
     ["Tokens in", count(of.tokens_in)],
     ["Tokens out", count(of.tokens_out)],
-    ["Cost", of.cost === null ? "not known" : `$${of.cost.toFixed(of.cost < 0.01 ? 5 : 3)}`],
-    ["Took", `${(of.latency_ms / 1000).toFixed(of.latency_ms < 10_000 ? 2 : 1)} s`],
+    ["Cost", of.cost === null ? "not known" : money(of.cost)],
+    ["Took", duration(of.latency_ms)],
   ];
   return (
     <dl className="facts" aria-label="The model call">

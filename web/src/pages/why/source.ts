@@ -69,7 +69,7 @@ export function called(source: Source): string {
     case "agent":
       return `The prompt of ${source.name}`;
     case "passage":
-      return `Passage ${source.seq + 1} of a document`;
+      return `Passage ${source.seq} of a document`;
     case "other":
       return OTHERS[source.text] ?? source.text;
   }
