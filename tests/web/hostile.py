@@ -31,6 +31,8 @@ PIECES = [
     "W" * 400,
 ]
 ALL = "\n".join(PIECES).replace("\x00", "")
+HEAVY = [">" * 4000 + "a", "- " * 1500, "*a_b" * 5000, "[" * 5000]
+"""What keeps a parser of Markdown busy for long, or nests deeper than it can follow; one of these must not take a page down."""
 LONG = "<b>long</b> " * 4000 + "Q" * 50_000
 
 
@@ -77,7 +79,8 @@ def _clean(text: str) -> str:
 def _talk(me: Scope, session: str, picture: str) -> None:
     each(lambda text: me.messages.append(session, "user", text))
     each(lambda text: me.messages.append(session, "assistant", text, author=text[:100]))
-    me.messages.append(session, "assistant", LONG)
+    for text in [LONG, *HEAVY]:
+        me.messages.append(session, "assistant", text)
     for text in map(_clean, PIECES):
         call = {"type": "tool_call", "id": text, "name": text, "arguments": text}
         result = {"type": "tool_result", "tool_call_id": text, "text": text}

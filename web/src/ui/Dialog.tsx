@@ -1,10 +1,19 @@
 // A dialog over the page: the browser's own, so that Escape, focus and screen readers work as everywhere.
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "./Icon";
 
-type Shown = { title: string; close: () => void; children: ReactNode; wide?: boolean };
+type Shown = {
+  title: string;
+  close: () => void;
+  children: ReactNode;
+  wide?: boolean;
+  /** Something was typed that closing would throw away: Escape and the cross ask first. */
+  dirty?: boolean;
+};
 
-export function Dialog({ title, close, children, wide = false }: Shown) {
+export function Dialog({ title, close, children, wide = false, dirty = false }: Shown) {
+  const [asking, setAsking] = useState(false);
+  const leave = () => (dirty ? setAsking(true) : close());
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -21,17 +30,23 @@ export function Dialog({ title, close, children, wide = false }: Shown) {
       className={wide ? "dialog wide" : "dialog"}
       aria-labelledby={id}
       onCancel={(event) => {
+        event.stopPropagation(); // of a dialog in this one
         event.preventDefault();
-        close();
+        leave();
       }}
     >
       <header>
         <h2 id={id}>{title}</h2>
-        <button type="button" className="icon" aria-label="Close" onClick={close}>
+        <button type="button" className="icon" aria-label="Close" onClick={leave}>
           <Icon name="close" />
         </button>
       </header>
       <div className="dialog-body">{children}</div>
+      {asking && (
+        <Confirm title="Discard what you typed?" yes="Discard" act={close} close={() => setAsking(false)}>
+          <p>It is not saved yet.</p>
+        </Confirm>
+      )}
     </dialog>
   );
 }

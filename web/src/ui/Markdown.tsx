@@ -5,10 +5,9 @@ import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
 import { createContext, Fragment, memo, type ReactNode, useContext } from "react";
+import { heavy } from "./heavy";
 
 const PARSE = { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] };
-const MOST = 200_000;
-const MARKS = 4_000; // in one paragraph: nobody writes so, and a browser would stand still over it
 
 /** Which lines of the text (from 1) changed a moment ago: what stands on them is marked. */
 export const Changed = createContext<ReadonlySet<number> | null>(null);
@@ -21,23 +20,24 @@ export const Markdown = memo(function Markdown({
   text: string;
   inline?: (text: string) => ReactNode;
 }) {
-  if (text.length > MOST || heavy(text)) return <pre className="plain">{text}</pre>;
-  const root = fromMarkdown(text, PARSE);
-  return (
-    <div className="markdown">
-      {root.children.map((node, place) => (
-        <Block key={place} node={node}>
-          {element(node, inline)}
-        </Block>
-      ))}
-    </div>
-  );
+  try {
+    if (!heavy(text)) return <div className="markdown">{blocks(text, inline)}</div>;
+  } catch {
+    // nested deeper than the parser or a browser can follow: no text takes its page away
+  }
+  return <pre className="plain">{text}</pre>;
 });
 
-/** Whether a text was made to be laborious: shown as it is, it costs nothing. */
-const heavy = (text: string) =>
-  /^[ \t>]{150}/m.test(text) ||
-  text.split(/\n\s*\n/).some((part) => part.length > MARKS && (part.match(/[*_~`[\]<>|]/g)?.length ?? 0) > MARKS);
+function blocks(text: string, inline: Inline): ReactNode {
+  const root = fromMarkdown(text, PARSE);
+  const links: Links = new Map();
+  for (const node of root.children) if (node.type === "definition") links.set(node.identifier, node.url);
+  return root.children.map((node, place) => (
+    <Block key={place} node={node}>
+      {element(node, { inline, links })}
+    </Block>
+  ));
+}
 
 /** A part of the document; a list is marked by its items. */
 function Block({ node, children }: { node: Nodes; children: ReactNode }) {
@@ -59,27 +59,30 @@ function useChanged(node: Nodes): boolean {
 }
 
 type Inline = ((text: string) => ReactNode) | undefined;
+/** Where the links lead whose addresses stand elsewhere in the text, by name. */
+type Links = Map<string, string>;
+type How = { inline: Inline; links: Links };
 
-function children(node: Parent, inline: Inline): ReactNode {
-  return node.children.map((child, place) => <Fragment key={place}>{element(child as Nodes, inline)}</Fragment>);
+function children(node: Parent, how: How): ReactNode {
+  return node.children.map((child, place) => <Fragment key={place}>{element(child as Nodes, how)}</Fragment>);
 }
 
-function element(node: Nodes, inline: Inline): ReactNode {
+function element(node: Nodes, how: How): ReactNode {
   switch (node.type) {
     case "text":
-      return inline ? inline(node.value) : node.value;
+      return how.inline ? how.inline(node.value) : node.value;
     case "html":
       return node.value;
     case "paragraph":
-      return <p>{children(node, inline)}</p>;
+      return <p>{children(node, how)}</p>;
     case "heading":
-      return <Heading depth={node.depth}>{children(node, inline)}</Heading>;
+      return <Heading depth={node.depth}>{children(node, how)}</Heading>;
     case "emphasis":
-      return <em>{children(node, inline)}</em>;
+      return <em>{children(node, how)}</em>;
     case "strong":
-      return <strong>{children(node, inline)}</strong>;
+      return <strong>{children(node, how)}</strong>;
     case "delete":
-      return <del>{children(node, inline)}</del>;
+      return <del>{children(node, how)}</del>;
     case "inlineCode":
       return <code>{node.value}</code>;
     case "code":
@@ -89,30 +92,26 @@ function element(node: Nodes, inline: Inline): ReactNode {
         </pre>
       );
     case "blockquote":
-      return <blockquote>{children(node, inline)}</blockquote>;
+      return <blockquote>{children(node, how)}</blockquote>;
     case "list":
-      return node.ordered ? (
-        <ol start={node.start ?? 1}>{children(node, inline)}</ol>
-      ) : (
-        <ul>{children(node, inline)}</ul>
-      );
+      return node.ordered ? <ol start={node.start ?? 1}>{children(node, how)}</ol> : <ul>{children(node, how)}</ul>;
     case "listItem":
       return (
         <Point node={node}>
           {node.checked !== null && node.checked !== undefined && (node.checked ? "☑ " : "☐ ")}
-          {children(node, inline)}
+          {children(node, how)}
         </Point>
       );
     case "link":
-      return <Outside href={node.url}>{children(node, inline)}</Outside>;
+      return <Outside href={node.url}>{children(node, how)}</Outside>;
     case "image":
       return <Outside href={node.url}>[image: {node.alt || node.url}]</Outside>;
     case "table":
       return (
         <div className="table">
           <table>
-            <thead>{row(node.children[0], inline, "th")}</thead>
-            <tbody>{node.children.slice(1).map((line, place) => row(line, inline, "td", place))}</tbody>
+            <thead>{row(node.children[0], how, "th")}</thead>
+            <tbody>{node.children.slice(1).map((line, place) => row(line, how, "td", place))}</tbody>
           </table>
         </div>
       );
@@ -121,25 +120,25 @@ function element(node: Nodes, inline: Inline): ReactNode {
     case "thematicBreak":
       return <hr />;
     case "linkReference":
-      return children(node, inline);
+      return <Outside href={how.links.get(node.identifier) ?? ""}>{children(node, how)}</Outside>;
     case "imageReference":
-      return `[image: ${node.alt ?? node.identifier}]`;
+      return <Outside href={how.links.get(node.identifier) ?? ""}>[image: {node.alt || node.identifier}]</Outside>;
     case "footnoteReference":
       return `[^${node.identifier}]`;
     case "footnoteDefinition":
-      return children(node, inline);
+      return children(node, how);
     case "definition":
       return `[${node.identifier}]: ${node.url}`;
     default:
-      return "children" in node ? children(node as Parent, inline) : "value" in node ? String(node.value) : null;
+      return "children" in node ? children(node as Parent, how) : "value" in node ? String(node.value) : null;
   }
 }
 
-function row(line: TableRow | undefined, inline: Inline, Cell: "th" | "td", key?: number): ReactNode {
+function row(line: TableRow | undefined, how: How, Cell: "th" | "td", key?: number): ReactNode {
   return (
     <tr key={key}>
       {line?.children.map((cell, place) => (
-        <Cell key={place}>{children(cell, inline)}</Cell>
+        <Cell key={place}>{children(cell, how)}</Cell>
       ))}
     </tr>
   );

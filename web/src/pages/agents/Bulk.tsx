@@ -6,7 +6,7 @@ import { useWho } from "../../app/who";
 import { Confirm } from "../../ui/Dialog";
 import { count } from "../../ui/time";
 import { say } from "../../ui/toast";
-import { download, fileName } from "./download";
+import { downloadJson } from "./download";
 import type { Scope } from "./editing";
 import { inParts, type Picked } from "./picking";
 
@@ -55,7 +55,7 @@ export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, cl
         </span>
       )}
       <span className="space" />
-      <button type="button" onClick={() => download(fileName(scope.agent, "picked"), [...picked.values()])}>
+      <button type="button" onClick={() => downloadJson(scope.agent, "picked", [...picked.values()])}>
         Export
       </button>
       {may("delete") && (

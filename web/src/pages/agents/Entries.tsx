@@ -13,7 +13,7 @@ import { VirtualList } from "../../ui/VirtualList";
 import { AddEntry } from "./AddEntry";
 import { AsSeen } from "./AsSeen";
 import { Bulk } from "./Bulk";
-import { download, fileName } from "./download";
+import { downloadJson } from "./download";
 import { EntryRow } from "./EntryRow";
 import { type Scope, useEditing } from "./editing";
 import { Filters } from "./Filters";
@@ -63,7 +63,7 @@ export function Entries({ agent }: { agent: string }) {
   };
   const everything = () =>
     get("/api/entries/export", { query: scope }).then(
-      (data) => download(fileName(agent, "memory"), data),
+      (data) => downloadJson(agent, "memory", data),
       (error) => say(told(error)),
     );
   const all = (items: Picked<Entry>) => {

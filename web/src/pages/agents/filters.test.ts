@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { asked, days, folded, isFiltered, keeps, NO_FILTER } from "./filters";
+import { asked, folded, isFiltered, keeps, NO_FILTER } from "./filters";
 
 test("nothing is asked for by a filter that says nothing", () => {
   expect(Object.values(asked(NO_FILTER)).filter((value) => value !== undefined)).toEqual([]);
@@ -8,9 +8,9 @@ test("nothing is asked for by a filter that says nothing", () => {
 });
 
 test("the last day is meant whole", () => {
-  const { since, until } = days({ since: "2026-11-30", until: "2026-11-30" });
+  const { since, until } = asked({ ...NO_FILTER, since: "2026-11-30", until: "2026-11-30" });
   expect(Date.parse(until ?? "") - Date.parse(since ?? "")).toBe(86_400_000);
-  expect(days({ since: "", until: "2026-1" })).toEqual({ since: undefined, until: undefined });
+  expect(asked({ ...NO_FILTER, until: "2026-1" }).until).toBeUndefined();
 });
 
 test("states become what the list takes", () => {

@@ -1,5 +1,6 @@
 // What is looked for among entries: how a person says it, and how the API is asked.
 import type { Entry } from "../../api";
+import { days } from "../../ui/days";
 
 export type Filter = {
   text: string;
@@ -30,19 +31,8 @@ export function asked(filter: Filter) {
     search: filter.text.trim() || undefined,
     expired: filter.state === "fresh" ? false : filter.state === "faded" ? true : undefined,
     review: filter.state === "pending" || filter.state === "refused" ? filter.state : undefined,
-    ...days(filter),
+    ...days(filter.since, filter.until),
   };
-}
-
-/** The first and the last day, as moments: the last one is meant whole. */
-export function days({ since, until }: Pick<Filter, "since" | "until">) {
-  return { since: midnight(since, 0), until: midnight(until, 1) };
-}
-
-function midnight(day: string, later: number): string | undefined {
-  const [year, month, date] = day.split("-").map(Number);
-  if (!year || !month || !date) return undefined;
-  return new Date(year, month - 1, date + later).toISOString();
 }
 
 /** Whether an entry that was found by its meaning is one of those that the filter keeps. */

@@ -2,8 +2,9 @@
 import type { Entry } from "../../api";
 import { get, Problem } from "../../api/client";
 import { type Loaded, type Pages, useLoad, usePages } from "../../api/load";
+import { days } from "../../ui/days";
 import type { Scope } from "./editing";
-import { asked, days, type Filter, keeps } from "./filters";
+import { asked, type Filter, keeps } from "./filters";
 
 const PAGE = 100;
 const MOST_IN_A_PAGE = 1000;
@@ -14,7 +15,7 @@ export function useEntries(scope: Scope, filter: Filter): Pages<Entry> {
   return usePages<Entry>(
     async (after, signal) => {
       if (!meaning) return get("/api/entries", { query: { ...scope, ...asked(filter), limit: PAGE, after }, signal });
-      const query = { ...scope, ...days(filter), query: filter.text.trim(), limit: BY_MEANING };
+      const query = { ...scope, ...days(filter.since, filter.until), query: filter.text.trim(), limit: BY_MEANING };
       const found = await get("/api/entries/search", { query, signal });
       return { data: found.filter((entry) => keeps(filter, entry)), next: null };
     },

@@ -1,4 +1,5 @@
 // What is searched for, as the address holds it: so the back button works, and a search can be sent to somebody.
+import { midnight } from "../../ui/days";
 
 export const KINDS = ["messages", "notes", "entries", "refs", "state", "knowledge"] as const;
 export type Kind = (typeof KINDS)[number];
@@ -45,12 +46,9 @@ export function addressOf(asked: Asked): string {
 /** From when to when, as the API takes it: days are those of whoever asks, and the last one is meant whole. */
 export function span({ since, until }: Asked, now = new Date()): { since: string | null; until: string | null } {
   const days = DAYS[since];
-  const from = days ? new Date(now.getTime() - days * 86_400_000) : since ? midnight(since) : null;
-  const end = until ? midnight(until) : null;
-  end?.setDate(end.getDate() + 1);
-  return { since: from?.toISOString() ?? null, until: end?.toISOString() ?? null };
+  const from = days ? new Date(now.getTime() - days * 86_400_000).toISOString() : midnight(since);
+  return { since: from ?? null, until: midnight(until, 1) ?? null };
 }
 
-const midnight = (day: string) => new Date(`${day}T00:00:00`);
 /** Whether days of one's own are asked for. */
 export const ownDays = ({ since, until }: Asked) => isDay(since) || until !== "";

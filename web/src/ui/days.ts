@@ -1,0 +1,11 @@
+// Days as a date field has them, as the moments that the API takes: they are those of whoever asks.
+
+/** When a day begins, or the one so many days later; nothing for what is no day. */
+export function midnight(day: string, later = 0): string | undefined {
+  const [, year, month, date] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(day)?.map(Number) ?? [];
+  if (!year || !month || !date) return undefined;
+  return new Date(year, month - 1, date + later).toISOString();
+}
+
+/** From the first day to the last, which is meant whole. */
+export const days = (since: string, until: string) => ({ since: midnight(since), until: midnight(until, 1) });
