@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -158,6 +159,9 @@ def test_what_is_said_is_read_strictly(browsers: Browsers, key: str) -> None:
     assert browser.post("/api/web/sign-in", json={"key": key, "other": 1}).status_code == 422
     assert browser.post("/api/web/sign-in", json={"key": key, "remember": "yes"}).status_code == 422
     assert browser.post("/api/web/sign-in", json={}).status_code == 422
+    mixed_up = browser.post("/api/web/sign-in", json={key: "key"})
+    assert mixed_up.status_code == 422
+    assert key not in mixed_up.text
     for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         found = browser.post("/api/web/sign-in", content=f'{{"key":"{key}"}}', headers={"Content-Type": media})
         assert found.status_code == 415, "a form of another site can send these"
@@ -371,6 +375,10 @@ def test_a_cookie_counts_for_nothing_where_another_site_asks(
     allowed = browser.get("/api/web", headers={"Origin": "https://app.example.org"})
     assert allowed.json()["signed_in"] is False
     assert "access-control-allow-credentials" not in allowed.headers
+    there = {"Origin": "https://app.example.org", "Sec-Fetch-Site": "cross-site"}
+    signing = browser.post("/api/web/sign-in", json={"key": make(app)}, headers=there)
+    assert signing.status_code == 403
+    assert "set-cookie" not in signing.headers
 
 
 @one_engine
@@ -457,9 +465,26 @@ def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> Non
         made = Signins(memory.database).add("acme", text.split("_")[2])
         with Process(url, auth="keys") as process:
             assert by_cookie(process, made.text) == 200
+        with Process(url, auth="keys") as process:
+            assert by_cookie(process, made.text) == 200
             Signins(memory.database).remove(made.text)
         with Process(url, auth="keys") as process:
             assert by_cookie(process, made.text) == 401
+
+
+@one_engine
+def test_who_signs_out_elsewhere_is_out_here_soon(
+    app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P0.6: a server looks again at what it let in, however often that comes."""
+    monkeypatch.setattr(doors, "SECONDS", 0.1)
+    browser = browsers()
+    token = cookie(browser.sign_in(key)).value
+    assert browser.get("/api/me").status_code == 200
+    Signins(app.state.memory.database).remove(token)
+    until = time.monotonic() + 10
+    while browser.get("/api/me").status_code == 200:
+        assert time.monotonic() < until
 
 
 def by_cookie(process: Process, token: str) -> int:

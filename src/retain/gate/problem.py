@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from retain import masking
 from retain.errors import Busy, Corrupt, Full, ReadOnly, RetainError, StorageError, Unreachable
 from retain.watch.logs import FIELDS
 
@@ -121,7 +122,7 @@ def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
     told: dict[str, str] = {}
     for one in wrong:
         place = [str(part) for part in one["loc"][beside:] if not str(part).startswith(("function-", "list[", "dict["))]
-        told.setdefault(".".join(place) or str((*one["loc"], "body")[0]), _said(one))
+        told.setdefault(masking.mask(".".join(place)) or str((*one["loc"], "body")[0]), _said(one))  # it may be a key
     detail = "; ".join(f"{where}: {what}" for where, what in list(told.items())[:_MOST_TOLD])
     bad_json = any(one["type"] == "json_invalid" for one in wrong)
     return answer(400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(told)))

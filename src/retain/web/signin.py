@@ -101,6 +101,8 @@ class _Routes:
     async def sign_in(self, request: Request, said: SignInRequest) -> Response:
         """Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`."""
         secure, host = _is_https(request), request.headers["host"]
+        if request.headers.get("origin", f"//{host}").partition("//")[2] != host:
+            raise Forbidden(problem="a page of another origin signs nobody in here: send the key as a header instead")
         if not (secure or is_here(host)):
             raise Forbidden(problem=_PLAIN)
         key = said.key.strip()
