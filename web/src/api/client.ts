@@ -45,12 +45,14 @@ export class Problem extends Error {
 
   /** Whether the same request may work in a moment: nobody answered, or not now. */
   get passing(): boolean {
-    return this.status === 0 || this.status === 429 || this.status === 503;
+    return PASSING.has(this.status);
   }
 }
 
+const PASSING = new Set([0, 429, 502, 503, 504]); // 502 and 504 are a proxy's words for a server that restarts
 const TRIES = 3;
 const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
+const BROKEN_OFF = "The server’s answer broke off. Try again.";
 const SIGNED_OUT = "You are signed out. Sign in, then try again.";
 let csrf: string | null = null;
 let signedOut: (problem: Problem) => Promise<boolean> = async () => false;
@@ -76,12 +78,34 @@ async function call<M extends Method, P extends PathOf<M>>(
 ): Promise<AnswerOf<Operation<M, P>>> {
   const headers: Record<string, string> = said.body === undefined ? {} : { "Content-Type": "application/json" };
   if (said.ifMatch !== undefined) headers["If-Match"] = `"${said.ifMatch}"`;
-  if (method !== "get") headers["Idempotency-Key"] = crypto.randomUUID();
   const body = said.body === undefined ? undefined : JSON.stringify(said.body);
   const where = address(path as string, said.path as Record<string, unknown> | undefined, said.query);
-  const answer = await patient(where, { method: method.toUpperCase(), headers, body, signal: said.signal });
-  const text = await answer.text();
-  return (text ? JSON.parse(text) : undefined) as AnswerOf<Operation<M, P>>;
+  const how = { method: method.toUpperCase(), headers, body, signal: said.signal };
+  const ask = () => patient(where, how);
+  if (method === "get") return (await ask()) as AnswerOf<Operation<M, P>>;
+  return (await meant(`${method} ${where} ${said.ifMatch} ${body}`, (key) => {
+    headers["Idempotency-Key"] = key;
+    return ask();
+  })) as AnswerOf<Operation<M, P>>;
+}
+
+const UNSURE_FOR = 600_000;
+const unsure = new Map<string, { key: string; at: number }>();
+
+/** Do a change with its idempotency key. Where nobody knows whether it was done, whoever asks for the very same next means
+ * the same one, and it has the same key: "Try again" never makes a second. */
+async function meant<T>(change: string, act: (key: string) => Promise<T>): Promise<T> {
+  const before = unsure.get(change);
+  const key = before && Date.now() - before.at < UNSURE_FOR ? before.key : crypto.randomUUID();
+  try {
+    const answer = await act(key);
+    unsure.clear(); // whoever has done something else since, and asks again, means it once more
+    return answer;
+  } catch (error) {
+    if (error instanceof Problem && error.status >= 400 && error.status < 500) unsure.delete(change);
+    else unsure.set(change, { key, at: Date.now() });
+    throw error;
+  }
 }
 
 /** An address with its names and its query filled in; what is null or undefined is left out. */
@@ -95,14 +119,25 @@ export function address(path: string, names: Record<string, unknown> = {}, query
 }
 
 /** Fetch, again where nobody answered: a change is sent with the same idempotency key, so it happens once. */
-async function patient(where: string, how: RequestInit): Promise<Response> {
+async function patient(where: string, how: RequestInit): Promise<unknown> {
   for (let tried = 1; ; tried++) {
     try {
-      return await fetched(where, how);
+      return await read(await fetched(where, how), how.signal);
     } catch (error) {
       if (!(error instanceof Problem) || !error.passing || tried >= TRIES) throw error;
       await pause(Math.min(error.retryAfter || 0.3 * tried, 2), how.signal ?? undefined);
     }
+  }
+}
+
+/** What an answer says, as it came; one that broke off, or is not ours, is as good as none. */
+async function read(answer: Response, signal?: AbortSignal | null): Promise<unknown> {
+  try {
+    const text = await answer.text();
+    return text ? JSON.parse(text) : undefined;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, "No answer", BROKEN_OFF);
   }
 }
 
@@ -141,28 +176,47 @@ export async function once(where: string, how: RequestInit = {}): Promise<Respon
     throw unreachable();
   }
   if (answer.ok) return answer;
-  throw problemOf(answer.status, await answer.text(), answer.headers.get("Retry-After"));
+  throw problemOf(answer.status, await answer.text().catch(() => ""), answer.headers.get("Retry-After"));
 }
 
-/** What an answer that is no success says. */
+/** What an answer that is no success says. It may be a proxy's, of any shape. */
 export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
-  const after = Number(retryAfter) || 0;
+  const said = objectIn(text);
+  const word = (name: string, otherwise = "") => (typeof said[name] === "string" ? (said[name] as string) : otherwise);
+  const detail = word("detail", status > 501 && status < 505 ? UNREACHABLE : `The server answered ${status}.`);
+  const field = word("field") || null;
+  return new Problem(
+    status,
+    word("title", "Failed"),
+    detail,
+    word("type"),
+    field,
+    word("request_id"),
+    Number(retryAfter) || 0,
+  );
+}
+
+function objectIn(text: string): Record<string, unknown> {
   try {
-    const said = JSON.parse(text);
-    return new Problem(status, said.title, said.detail, said.type, said.field ?? null, said.request_id, after);
+    return Object(JSON.parse(text));
   } catch {
-    return new Problem(status, "Failed", `The server answered ${status}.`, "", null, "", after);
+    return {};
   }
 }
 
 /** Wait so many seconds, or until it is called off. */
 export function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
-    const timer = setTimeout(done, seconds * 1000);
-    signal?.addEventListener("abort", () => {
+    if (signal?.aborted) return fail(signal.reason);
+    const off = () => {
       clearTimeout(timer);
-      fail(signal.reason);
-    });
+      fail(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", off);
+      done();
+    }, seconds * 1000);
+    signal?.addEventListener("abort", off, { once: true });
   });
 }
 

@@ -1,5 +1,7 @@
 // Server-sent events over fetch: EventSource can neither send a body nor say why it failed.
-import { fetched } from "./client";
+import { fetched, unreachable } from "./client";
+
+const SILENCE = 40_000; // the server has a beat every 15 seconds: whoever says nothing for so long is not there any more
 
 export type Event = { id: string; name: string; data: unknown };
 
@@ -13,13 +15,21 @@ export async function* events(where: string, how: RequestInit = {}): AsyncGenera
   const parse = parser();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await heard(reader.read());
       if (done) return;
       yield* parse(value);
     }
   } finally {
     reader.cancel().catch(() => {});
   }
+}
+
+/** What comes next; a connection that died without a word is as good as none. */
+function heard<T>(next: Promise<T>): Promise<T> {
+  return new Promise((done, fail) => {
+    const timer = setTimeout(() => fail(unreachable()), SILENCE);
+    next.then(done, fail).finally(() => clearTimeout(timer));
+  });
 }
 
 /** Takes the text piece by piece, however it was cut, and gives the events that are complete. */
