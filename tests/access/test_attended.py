@@ -53,14 +53,25 @@ def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
     assert "tea" not in json.dumps(as_json(found))
 
 
-def test_many_that_are_removed_at_once_are_one_row_that_names_them(memory: Memory) -> None:
+def test_many_that_are_removed_at_once_are_all_on_record(memory: Memory) -> None:
+    """P16: those that were there and no others, in as many rows as their names take."""
     me = memory.scope("acme", "ada", "scout")
     ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
-    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids[::-1]), ids=ids[::-1])
+    asked = ["nobody's", *ids[::-1]]
+    done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(asked), ids=asked)
+    assert json.loads(done.body) == 3
     assert [(deed.what, deed.subject, deed.before) for deed in deeds(memory)] == [
         ("entries_remove_many", f"entries {' '.join(ids)}", None)
     ]
+    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids), ids=ids)
+    assert [deed.subject for deed in deeds(memory)][1:] == ["entries"]
+    many = [me.entries.add(f"Number {n}.").id for n in range(120)]
+    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(many), ids=many)
+    rows = [deed.subject for deed in deeds(memory)][2:]
+    assert len(rows) == 3
+    assert sorted(id for row in rows for id in row.removeprefix("entries ").split()) == sorted(many)
     assert list(me.entries.list()) == []
+    assert all(finding.ok for finding in memory.verify())
 
 
 def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:

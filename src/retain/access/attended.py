@@ -118,13 +118,13 @@ class Attended:
             if once and answer:
                 once.settle(tx, answer)
             if self._on_record:
-                named = self._named(record)
+                named, id = self._named(record), self._act.request_id
                 after = self._hash(tx, named)
-                subject, id = self._subject(named), self._act.request_id
-                audit.add(
-                    tx, self._principal.name, self._act.what, subject,
-                    before=before, after=after, secrets=secrets, request_id=id,
-                )  # fmt: skip
+                for subject in self._subjects(named):
+                    audit.add(
+                        tx, self._principal.name, self._act.what, subject,
+                        before=before, after=after, secrets=secrets, request_id=id,
+                    )  # fmt: skip
             return found, True, answer
 
         safe = safe or (once is not None and self._act.what not in LATER)  # run again, it finds what it did at first
@@ -156,13 +156,17 @@ class Attended:
 
     def _meant(self, record: Any) -> Any:
         """What the verb will return of its record."""
+        if self._act.what.endswith("_remove_many"):
+            return len(record)
         part = {"refs_add": "key", "refs_capture": "line"}.get(self._act.what)
         return getattr(record, part, record) if part else record
 
     def _named(self, found: Any) -> dict[str, Any]:
         """All that may name the row: what was given, whose it is, and what came of it."""
         named = {"user_id": self._who.user, "agent": self._who.agent, **self._act.named}
-        if isinstance(found, str):
+        if self._act.what.endswith("_remove_many"):  # what was asked for need not have been there
+            named["ids"] = found or ()
+        elif isinstance(found, str):
             named["key"] = found
         elif found is not None:
             named |= getattr(found, "__dict__", {})
@@ -189,15 +193,19 @@ class Attended:
         table = _MAIN.get(self._kind)
         return table if table and all(_is_name(named.get(column)) for column in table.key) else None
 
-    def _subject(self, named: Mapping[str, Any]) -> str:
-        """What it is done to, for people: the kind and the name of the thing."""
+    def _subjects(self, named: Mapping[str, Any]) -> list[str]:
+        """What it is done to, for people: the kind and the name of the thing, of many in as many rows as they take."""
         if self._act.subject:
-            return self._act.subject
+            return [self._act.subject]
         table = self._table(named)
         columns = table.key if table else ()
         names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
-        names = names or sorted(set(named.get("ids", ())))
-        return " ".join([self._kind, *map(str, names)])
+        told = [self._kind]
+        for name in names or named.get("ids", ()):
+            if len(told[-1]) + len(str(name)) >= audit.MOST_SUBJECT and told[-1] != self._kind:
+                told.append(self._kind)
+            told[-1] += f" {name}"
+        return told
 
 
 def _renewing(once: Once | None, work: Work[T]) -> Work[T]:

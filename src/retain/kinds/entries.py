@@ -86,7 +86,7 @@ class Entries(Kind):
     def get(self, id: str) -> Entry:
         """One entry."""
         canonical.key(id, "id")
-        return self._read(lambda tx: self._find(tx, id))
+        return rules.looked_at(self._read(lambda tx: self._find(tx, id)))
 
     def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
         """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
@@ -112,7 +112,7 @@ class Entries(Kind):
             self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
-        return self._write(work)
+        return rules.looked_at(self._write(work))
 
     def accept(self, id: str, *, if_version: int | None = None) -> Entry:
         """Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
@@ -141,7 +141,7 @@ class Entries(Kind):
         def work(tx: Transaction) -> list[Entry]:
             return [_entry(row, tx.now) for row in reviewing.queue(tx, self._who, review, at, id, size + 1)]
 
-        return cut(self._read(work), size, _place)
+        return cut([rules.looked_at(one) for one in self._read(work)], size, _place)
 
     def remove(self, id: str) -> None:
         """Forget an entry, and with it what waits to be made of it."""
@@ -153,14 +153,14 @@ class Entries(Kind):
         wanted = sorted({canonical.key(id, "ids") for id in canonical.several(ids, "ids", self._settings.max_page)})
         who = {"agent": self._who.agent, "user": self._who.user}
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> Sequence[str]:  # which these were is on record
             for id in wanted:  # in one order, whoever else does the same
                 tx.lock(_GET, id=id)
             own = [id for id in wanted if tx.one(_OWN[self._who.agent is not None], id=id, **who)]
             self._forget(tx, own)
-            return len(own)
+            return own
 
-        return self._write(work)
+        return len(self._write(work))
 
     def _forget(self, tx: Transaction, ids: Sequence[str]) -> None:
         each = [{"id": id} for id in ids]
@@ -215,7 +215,8 @@ class Entries(Kind):
         whose = (agent, self._who.user, self._who.source, self._settings.review)
         rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
         said = [parts(row["content"]) for row in rows]
-        return self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
+        made = self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
+        return [rules.looked_at(one) for one in made]
 
     def search(
         self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
@@ -265,7 +266,7 @@ class Entries(Kind):
             self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
-        return self._write(work)
+        return rules.looked_at(self._write(work))
 
     def _bring_in(self, tx: Transaction, values: Mapping[str, Any], said: Sequence[str]) -> Entry:
         """Add an entry from elsewhere, or find that it was brought in before."""
@@ -299,7 +300,7 @@ class Entries(Kind):
             self._find_again(tx, tx.one(_GET, id=id) or ())
             return self._find(tx, id)
 
-        return self._write(work)
+        return rules.looked_at(self._write(work))
 
     def _awaits(self, sources: Sequence[str], kind: EntryKind) -> Review:
         return rules.awaits(self._settings.review, sources, kind)
@@ -376,7 +377,7 @@ class Entries(Kind):
         }
         words = canonical.words(search, self._settings.max_attributes_bytes)
         found = self._read(lambda tx: self._listed(tx, shared, {**values, "at": at, "id": id}, words, size + 1))
-        return cut(found, size, _place)
+        return cut([rules.looked_at(one) for one in found], size, _place)
 
 
 def _place(entry: Entry) -> list[Any]:
@@ -387,5 +388,4 @@ def _entry(row: Row, now: int) -> Entry:
     id, agent, kind, board, content, user, source, version, created, updated, review = row
     fades = created + WINDOW if kind == "journal" else None
     at = (clock.to_datetime(created), clock.to_datetime(updated), clock.to_datetime_or_none(fades))
-    expired, signs = fades is not None and fades <= now, rules.to_look_at(review, content)
-    return Entry(id, agent, kind, board, content, user, source, version, *at, expired, review, signs)
+    return Entry(id, agent, kind, board, content, user, source, version, *at, fades is not None and fades <= now, review)

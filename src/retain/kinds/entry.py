@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -96,9 +96,12 @@ def awaits(review: str, sources: Sequence[str], kind: str) -> Review:
     return "pending" if any(name in words for name in sources) and (kind != "journal" or kind in words) else "accepted"
 
 
-def to_look_at(review: Review, content: str) -> Sequence[str]:
-    """What whoever reviews an entry should look at twice; what counts already is not searched for it."""
-    return () if review == "accepted" else signs(content)
+def looked_at(entry: Entry) -> Entry:
+    """An entry with what whoever reviews it should look at twice; what counts already is not searched for it.
+
+    It takes some milliseconds: not to be done where others wait for a transaction.
+    """
+    return entry if entry.review == "accepted" else replace(entry, signs=signs(entry.content))
 
 
 def cost(content: str) -> int:
