@@ -87,7 +87,7 @@ def test_an_agent_over_mcp_is_not_even_offered_it(memory: Memory, calling: Calli
     http = calling()
     for path in ("/mcp", "/mcp/all"):
         offered = ask(http, path, "tools/list").text
-        for name in ("entries_accept", "entries_refuse", "accept"):
+        for name in ("entries_accept", "entries_refuse", "entries_queue", "accept"):
             assert f'"{name}"' not in offered
             answer = ask(http, path, "tools/call", name=name, arguments={"id": waiting})
             assert '"error"' in answer.text, answer.text
@@ -114,10 +114,25 @@ def test_no_answer_that_a_model_is_given_has_it(memory: Memory, calling: Calling
     listed = ask(http, "/mcp", "resources/list").json()["result"]["resources"]
     for resource in listed:
         assert WORD not in ask(http, "/mcp", "resources/read", uri=resource["uri"]).text, resource["uri"]
+    verbs: dict[str, dict[str, Any]] = {
+        "entries_list": {},
+        "entries_export": {},
+        "entries_get": {"id": waiting},
+        "entries_search": {"query": "which list is sent to whom"},
+        "entries_prompt": {},
+    }
+    for name, said in verbs.items():
+        arguments = {"user": "ada", "agent": "scout", **said}
+        assert WORD not in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, name
+    arguments = {"user": "ada", "agent": "scout", "review": "pending"}
+    assert '"isError":true' in ask(http, "/mcp/all", "tools/call", name="entries_list", arguments=arguments).text
     assert WORD in http.get("/api/entries", headers=ADA).text
     http.post(f"/api/entries/{waiting}/accept", json={}, headers=ADA)
     for method, path, how in asked[:1] + asked[2:5]:
         assert WORD in http.request(method, path, headers=ADA, **how).text, path
+    for name, said in verbs.items():
+        arguments = {"user": "ada", "agent": "scout", **said}
+        assert WORD in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, name
 
 
 def test_what_a_model_saves_in_a_chat_waits_where_agents_do(starting: Callable[..., Served]) -> None:

@@ -11,8 +11,8 @@ from retain.access.principal import Permission
 
 _REMOVES = ("remove", "remove_many", "clear", "delete_section")
 _READS = ("search", "context")
-FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse"})
-"""What only a person may do: over MCP, where agents call, there are no such tools."""
+FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse", "entries_queue"})
+"""What only a person may do: over MCP, where agents call, there are no such tools, and no entry that waits is shown."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 
 from retain.access.attended import Act
 from retain.context.assemble import Context
-from retain.errors import Invalid
+from retain.errors import Invalid, NotFound
 from retain.faces.render import as_json
 from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
+from retain.kinds.entry import Entry
 from retain.mcp.guest import Guest
 from retain.mcp.tools import hints
 from retain.memory import Scope
@@ -26,6 +27,7 @@ from retain.rest.shapes import Used, asked, messages, method_of, shape, whose
 from retain.tool import Answer
 
 _KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
+_LISTS = "entries_list"
 _DONE = {"type": "object", "properties": {"success": {"const": True}}, "required": ["success"]}
 _BYTES = {
     "type": "object",
@@ -54,7 +56,7 @@ class Verb:
     def asks(self) -> type[BaseModel]:
         """What a call may say: the verb's own parameters, and whose memory is meant."""
         more: dict[str, Any] = whose()
-        leave: tuple[str, ...] = ()
+        leave: tuple[str, ...] = ("review",) if self.way.name == _LISTS else ()
         if self.way.verb == "save_turn":
             leave = ("usage", "context")
             more["usage"] = (Used | None, Field(None, description="The model call: its model, tokens, cost and latency."))
@@ -146,7 +148,8 @@ class Verbs:
         scope = guest.scope(named.pop("user", None), named.pop("agent", None))
         if way.needs != "read":
             scope = guest.acting(scope, Act(way.name, named, request_id=guest.request_id))
-        return verb.answer(_called(scope, way, named))
+        found = _called(scope, way, named | {"review": "accepted"} if way.name == _LISTS else named)
+        return verb.answer(_counting(found) if way.needs == "read" else found)
 
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
         return [verb.offered for verb in self._all.values() if verb.way.needs in permissions]
@@ -154,6 +157,15 @@ class Verbs:
 
 def _called(scope: Scope, way: Way, named: Mapping[str, Any]) -> Any:
     return getattr(getattr(scope, way.kind) if way.kind else scope, way.verb)(**named)
+
+
+def _counting(found: Any) -> Any:
+    """What was read, without entries that wait for a person: a tool's answer is in a model's prompt too."""
+    if isinstance(found, Entry) and found.review != "accepted":
+        raise NotFound(what="entry", id=found.id)
+    if isinstance(found, list):
+        return [one for one in found if not isinstance(one, Entry) or one.review == "accepted"]
+    return found
 
 
 def _bytes(found: bytes) -> Answer:
