@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from retain import Memory, Scope
@@ -20,9 +21,9 @@ PIECES = [
     f"<iframe src={EVIL}/frame></iframe><link rel=preconnect href={EVIL}><meta http-equiv=refresh content=0;url={EVIL}>",
     f'<style>@import url({EVIL}/a.css)</style><p style="background:url({EVIL}/b)">',
     f"![beacon]({EVIL}/p.png?q=secret) ![by name][b]\n\n[b]: {EVIL}/r.png\n\n",
-    f"[click](javascript:owned('md')) [data](data:text/html,<script>owned(1)</script>) <{EVIL}/auto> {EVIL}/bare www.evil.example",
-    "[MemoryRef: \"><img src=x onerror=owned('ref')> - <b>x</b>] [MemoryRef: no-such-key - </button><script>owned('chip')</script>]",
-    "${owned('js')} {{constructor.constructor('owned(1)')()}} %3Cscript%3E \\u003cscript\\u003e &lt;script&gt; &#x3c;script&#x3e;",
+    f"[click](javascript:owned('md')) [data](data:text/html,<script>owned(1)</script>) <{EVIL}/auto> {EVIL}/bare",
+    "[MemoryRef: \"><img src=x onerror=owned('ref')> - <b>x</b>] [MemoryRef: no-such-key - <script>owned('chip')</script>]",
+    "${owned('js')} {{constructor.constructor('owned(1)')()}} %3Cscript%3E \\u003cscript\\u003e &lt;i&gt; &#x3c;script&#x3e;",
     "\u202egnp.exe\u202c a\u200bb\u00adc\ufeff\u2066x\u2069 \U000e0041\U000e0042 e\u0301\u0301\u0301",
     "x\x00y\x1b[31mred\x07",
     "url(javascript:owned('css'))",
@@ -32,7 +33,7 @@ PIECES = [
 ]
 ALL = "\n".join(PIECES).replace("\x00", "")
 HEAVY = [">" * 4000 + "a", "- " * 1500, "*a_b" * 5000, "[" * 5000]
-"""What keeps a parser of Markdown busy for long, or nests deeper than it can follow; one of these must not take a page down."""
+"""What keeps a parser of Markdown busy for long, or nests deeper than it can follow: none may take a page down."""
 LONG = "<b>long</b> " * 4000 + "Q" * 50_000
 
 
@@ -53,7 +54,7 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
     names = each(lambda text: me.agents.add(text, prompt=ALL).name)
     me.agents.add(agent)
     for field in ("prompt", "model", "color", "icon"):
-        each(lambda text, field=field: me.agents.edit(agent, **{field: text}))
+        each(partial(_set, me, agent, field))
     each(lambda text: me.agents.edit(agent, tools=[text]))
     sessions = each(lambda text: me.sessions.add(text, label=text, attributes={"agents": [text, agent], text: text}).id)
     session = me.sessions.add("the one", label=ALL[:150]).id
@@ -74,6 +75,11 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
 
 def _clean(text: str) -> str:
     return text.replace("\x00", "")
+
+
+def _set(me: Scope, agent: str, field: str, text: str) -> None:
+    changed: dict[str, Any] = {field: text}
+    me.agents.edit(agent, **changed)
 
 
 def _talk(me: Scope, session: str, picture: str) -> None:
@@ -99,7 +105,7 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
     each(lambda text: memory.scope("default", user, agent, source="tool").entries.add(text, kind="core"))
     each(lambda text: me.entries.share(text, [agent or "", text, "<b>x</b>"]))
     for board in list(me.entries.boards()):
-        each(lambda text, board=board: me.entries.add(text, kind="whiteboard", board=board))
+        each(partial(me.entries.add, kind="whiteboard", board=board))
     each(lambda text: me.state.set(text, {text: [text]}, ttl=9000))
     each(lambda text: me.state.set(text, text, area=f"session:{session}"))
     keys = Keys(memory.database)

@@ -27,12 +27,12 @@ TALK = [
     ("Clara is allergic to nuts, please remember that.", "I have put it into my core memory: *Clara is allergic to nuts*."),
     ("What did I want to bring her?", "A tin of tea from the shop in Kreuzberg, you said so in March."),
 ]
-SUMMARY = "The user plans to visit Clara in Lisbon in May by train, leaving after nine; about 231 € in all. Clara is allergic to nuts."
+SUMMARY = "The user plans to visit Clara in Lisbon in May, by train, after nine; about 231 €. Clara is allergic to nuts."
 NOTES = [
     "# Default\n\n- likes short answers\n",
     "# Default\n\n- likes short answers\n- drinks tea, no coffee\n\n## Travel\n\nBy train wherever there is one.\n",
-    "# Default\n\n- likes short answers\n- drinks tea, no coffee\n\n## Travel\n\nBy train wherever there is one, never before nine.\n\n"
-    "## Family\n\nA sister, **Clara**, in Lisbon. Allergic to nuts.\n\n| Who | Where |\n|---|---|\n| Clara | Lisbon |\n| Ada | Berlin |\n",
+    "# Default\n\n- likes short answers\n- drinks tea, no coffee\n\n## Travel\n\nBy train where there is one, never before nine.\n\n"
+    "## Family\n\nA sister, **Clara**, in Lisbon. No nuts.\n\n| Who | Where |\n|---|---|\n| Clara | Lisbon |\n| Ada | Berlin |\n",
 ]
 JOURNAL = [
     "Ada plans a trip to Lisbon by train.",
@@ -98,7 +98,7 @@ def tell(web: Web) -> Story:
     """Put the story into the server's database, with keys, and sign the browser in."""
     web.lock()
     model = ScriptedModel(SUMMARY)
-    with Memory.open(settings=web.settings, models=Models(web.settings, main=model)) as memory:  # type: ignore[arg-type]
+    with Memory.open(settings=web.settings, models=Models(web.settings, main=model)) as memory:
         _agents(memory)
         scout = memory.scope("default", USER, "scout")
         log = scout.refs.add(
@@ -238,7 +238,8 @@ def _calls(tx: Transaction) -> None:
                 size = 600 + 40 * ((day * 7 + call * 11 + place) % 60)
                 rows.append({
                     "tenant": "default", "id": ids.uuid7(), "user": USER, "agent": "scout", "model": model,
-                    "route": ("chat", "summary", "chat")[call % 3], "latency": latency * (1 + 0.4 * math.sin(day / 7) + call / 9),
+                    "route": ("chat", "summary", "chat")[call % 3], 
+                    "latency": latency * (1 + 0.4 * math.sin(day / 7) + call / 9),
                     "size": size, "out": size // 9, "cost": None if cost is None else cost * size / 1000,
                     "error": "The model did not answer in time." if (day + call) % 23 == 0 else "",
                     "at": tx.now - (day * 86_400 + 3_600 * call + 60 * place) * 1_000_000,

@@ -82,5 +82,5 @@ def test_an_empty_page_says_what_to_do_next(web: Web, path: str) -> None:
     page = web.open(path)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     expect(page.locator("main").get_by_role("button").or_(page.locator("main").get_by_role("link")).first).to_be_visible()
-    nameless = "[...document.querySelectorAll('button, a[href]')].filter(n => !n.innerText.trim() && !n.ariaLabel && !n.title).length"
-    assert page.evaluate(nameless) == 0
+    nameless = "(node) => !node.innerText.trim() && !node.ariaLabel && !node.title"
+    assert page.evaluate(f"[...document.querySelectorAll('button, a[href]')].filter({nameless}).length") == 0

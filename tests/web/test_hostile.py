@@ -18,27 +18,31 @@ WATCH = """
     window.caught = [];
     window.owned = (how) => window.caught.push(`ran: ${how}`);
     window.alert = window.prompt = window.confirm = () => window.caught.push('asked');
-    addEventListener('securitypolicyviolation', (event) => window.caught.push(`refused: ${event.violatedDirective} ${event.blockedURI}`));
+    addEventListener('securitypolicyviolation', (event) =>
+        window.caught.push(`refused: ${event.violatedDirective} ${event.blockedURI}`));
 """
 LOOK = """() => {
-    const bad = ['iframe', 'frame', 'object', 'embed', 'base', 'style', 'form[action]', 'meta[http-equiv]', 'portal', 'marquee',
-        'script:not([src^="/assets/"])', 'link:not([href^="/"])', 'link[rel*=pre]:not([href^="/assets/"])', '[srcset]', '[srcdoc]', '[ping]',
-        'a[href^="javascript:" i]', 'a[href^="data:" i]', 'a[href^="vbscript:" i]', 'svg a', 'svg use:not([href^="#"])', 'svg image',
-        'a[href^="http"]:not([rel~=noopener])', 'img:not([src^="/assets/"], [src^="blob:"], [src^="data:"])', '[style*="url("]', 'video', 'audio'];
+    const bad = ['iframe', 'frame', 'object', 'embed', 'base', 'style', 'form[action]', 'meta[http-equiv]',
+        'portal', 'marquee', 'script:not([src^="/assets/"])', 'link:not([href^="/"])', 'link[rel*=pre]:not([href^="/assets/"])',
+        '[srcset]', '[srcdoc]', '[ping]', 'a[href^="javascript:" i]', 'a[href^="data:" i]', 'a[href^="vbscript:" i]',
+        'svg a', 'svg use:not([href^="#"])', 'svg image', 'a[href^="http"]:not([rel~=noopener])', 
+        'img:not([src^="/assets/"], [src^="blob:"], [src^="data:"])', '[style*="url("]', 'video', 'audio'];
     const found = [...document.querySelectorAll(bad.join(','))].map((node) => `element: ${node.outerHTML.slice(0, 200)}`);
     for (const node of document.querySelectorAll('*'))
-        for (const name of node.getAttributeNames()) if (name.startsWith('on')) found.push(`handler: ${name} on ${node.tagName}`);
-    if (/owned/.test(document.title) && !/script|onerror|onload|javascript|constructor|css|ref/.test(document.title)) found.push(document.title);
+        for (const name of node.getAttributeNames())
+            if (name.startsWith('on')) found.push(`handler: ${name} on ${node.tagName}`);
     return [...new Set([...window.caught, ...found])];
 }"""
 PRESS = """async () => {
     // Press one of each kind of button, open what opens, look at each dialog, and leave it by Escape.
     const path = (node) => { let said = ''; for (let up = node; up && up !== document.body; up = up.parentElement)
-        said += `${up.tagName}.${String(up.className.baseVal ?? up.className)} `; return said + (node.querySelector('path')?.getAttribute('d') ?? ''); };
+        said += `${up.tagName}.${String(up.className.baseVal ?? up.className)} `;
+        return said + (node.querySelector('path')?.getAttribute('d') ?? ''); };
     const wait = (ms) => new Promise((done) => setTimeout(done, ms));
     const done = new Set(); const home = location.href; let dialogs = 0;
     for (let round = 0; round < 60; round++) {
-        const next = [...document.querySelectorAll('main button:not(:disabled), main summary')].find((node) => !done.has(path(node)));
+        const all = [...document.querySelectorAll('main button:not(:disabled), main summary')];
+        const next = all.find((node) => !done.has(path(node)));
         if (!next) break;
         done.add(path(next));
         if (/attach|send|file|download|export|import|csv|json/i.test(`${next.textContent} ${next.ariaLabel}`)) continue;
@@ -53,7 +57,10 @@ PRESS = """async () => {
             open.dispatchEvent(new Event('cancel', {cancelable: true}));
             await wait(20);
         }
-        if (location.href !== home) { history.pushState(null, '', home); dispatchEvent(new PopStateEvent('popstate')); await wait(60); }
+        if (location.href === home) continue;
+        history.pushState(null, '', home);
+        dispatchEvent(new PopStateEvent('popstate'));
+        await wait(60);
     }
     return [done.size, dialogs];
 }"""
@@ -89,7 +96,7 @@ def visit(web: Web, path: str) -> tuple[int, int]:
 
 @two_engines
 def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
-    """P0: in every field that takes them, on every page and in every dialog; nothing runs, and nothing is asked for elsewhere."""
+    """P0: in every field that takes them, on every page and in every dialog; nothing runs, nothing is fetched."""
     web.lock()
     made = infest(memory, USER, AGENT)
     page = web.page
@@ -104,7 +111,8 @@ def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
     places += [f"/why/{made['turns'][0]}", "/why", "/agents", "/agents/new", f"/search?q={quote(ALL[:1500])}"]
     places += [f"/operations{tab}" for tab in ("", "?by=model", "/calls", "/health", "/review", "/keys", "/audit")]
     counts = [visit(web, place) for place in places]
-    assert sum(dialogs for _, dialogs in counts) > 10 and sum(pressed for pressed, _ in counts) > 60
+    assert sum(dialogs for _, dialogs in counts) > 10
+    assert sum(pressed for pressed, _ in counts) > 60
 
 
 @one_engine

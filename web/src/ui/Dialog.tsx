@@ -11,6 +11,10 @@ type Shown = {
   dirty?: boolean;
 };
 
+/** Where one begins: the first field to write into, else the first of what can be answered, which is the way back. */
+const BEGIN =
+  ".dialog-body :is(textarea, input:not([type=checkbox], [type=radio], [type=search], [type=file], [disabled])), .dialog-body > footer button";
+
 export function Dialog({ title, close, children, wide = false, dirty = false }: Shown) {
   const [asking, setAsking] = useState(false);
   const leave = () => (dirty ? setAsking(true) : close());
@@ -19,6 +23,8 @@ export function Dialog({ title, close, children, wide = false, dirty = false }: 
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     ref.current?.showModal();
+    // The browser would begin at the cross: React's autoFocus came while the dialog was not to be seen yet.
+    ref.current?.querySelector<HTMLElement>(BEGIN)?.focus();
     return () => {
       before?.focus();
       if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });

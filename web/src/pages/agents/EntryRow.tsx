@@ -1,5 +1,5 @@
 // One entry: what it says, of what kind it is, who wrote it when, how much of its time is left, and what can be done with it.
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Entry } from "../../api";
 import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
@@ -27,6 +27,13 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
   const { may } = useWho();
   const now = useNow(60);
   const edited = editing.of(entry.id);
+  const pen = useRef<HTMLButtonElement>(null);
+  const wrote = useRef(false);
+  useEffect(() => {
+    // The form that had the focus is gone: whoever goes by keyboard goes on where they began.
+    if (wrote.current && !edited && document.activeElement === document.body) pen.current?.focus();
+    wrote.current = !!edited;
+  }, [edited]);
   const gone = faded(entry, now);
   const left = gone ? null : life(entry, now);
   const about = entry.content.slice(0, 40);
@@ -75,7 +82,13 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
       {!edited && (
         <div className="entry-acts">
           {may("write") && (
-            <button type="button" className="icon" aria-label={`Edit: ${about}`} onClick={() => editing.start(entry)}>
+            <button
+              ref={pen}
+              type="button"
+              className="icon"
+              aria-label={`Edit: ${about}`}
+              onClick={() => editing.start(entry)}
+            >
               <Icon name="edit" />
             </button>
           )}

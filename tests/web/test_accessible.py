@@ -1,0 +1,88 @@
+"""Nobody stumbles: axe finds nothing serious on any page, full, empty or failing, in both themes, wide and narrow."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Route
+
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+from tests.web.story import tell
+from tests.web.test_screens import settled
+
+OPENERS = {
+    "chat": ["Summary"],
+    "agent-memory": ["Add", "Import", "Delete: "],
+    "agent-whiteboard": ["New board", "Change who shares it"],
+    "agent-settings": ["Remove agent"],
+    "notes": ["Clear"],
+    "state": ["Add", "Edit ", "Remove "],
+    "refs": ["Add"],
+    "knowledge": ["Remove "],
+    "calls": ["gpt-5-mini"],
+    "keys": ["New key", "Revoke "],
+    "audit": ["keys.create"],
+}
+"""On which page which buttons open dialogs, by how their names begin."""
+
+
+def told(web: Web, name: str, found: list[str]) -> list[str]:
+    """Findings, each with the page that has it."""
+    return [f"{name}: {one}" for one in found]
+
+
+@one_engine
+def test_every_page_and_dialog(web: Web) -> None:
+    """A7: light and wide, dark and narrow; of every dialog too."""
+    places = tell(web).places
+    del places["nowhere"]
+    found: list[str] = []
+    page = web.page
+    for name, place in places.items():
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        page.set_viewport_size({"width": 1280, "height": 800})
+        web.open(place)
+        settled(page)
+        found += told(web, name, web.axe())
+        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        page.set_viewport_size({"width": 390, "height": 844})
+        found += told(web, f"{name}, dark and narrow", web.axe())
+        for opener in OPENERS.get(name, []):
+            page.locator("main").get_by_role("button", name=opener).first.click()
+            page.get_by_role("dialog").wait_for()
+            found += told(web, f"{name}, {opener}", web.axe())
+            page.keyboard.press("Escape")
+    assert found == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@one_engine
+def test_pages_that_fail_and_pages_that_are_empty(web: Web, theme: str) -> None:
+    """A failure is said where it happened, with a way to try again; nothing is said by colour alone."""
+    page = web.page
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+    places = ["/chat", "/why", "/agents", "/agents/scout/memory", "/memory/notes", "/memory/state", "/memory/refs"]
+    places += [
+        "/memory/knowledge",
+        "/search?q=x",
+        "/operations",
+        "/operations/calls",
+        "/operations/review",
+        "/operations/audit",
+    ]
+    found: list[str] = []
+    for place in places:
+        web.open(place)
+        settled(page)
+        found += told(web, f"{place}, empty", web.axe())
+    web.expects("status of 500")
+
+    def fail(route: Route) -> None:
+        route.fulfill(status=500, content_type="application/problem+json", body='{"title": "Broken", "detail": "It broke."}')
+
+    page.route(lambda url: "/api/" in url and not url.endswith("/api/web"), fail)
+    for place in places:
+        web.open(place)
+        page.get_by_text("It broke.").first.wait_for()
+        found += told(web, f"{place}, failing", web.axe())
+    assert found == []
