@@ -1,6 +1,6 @@
 // The page on which one talks: the conversations beside the one that goes on.
-import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
-import { get, told } from "../../api/client";
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { go, to, useRoute } from "../../app/route";
@@ -8,11 +8,13 @@ import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { say } from "../../ui/toast";
-import { Composer, useDraft } from "./Composer";
+import { useTitle } from "../../ui/title";
+import { Composer } from "./Composer";
 import { Conversation } from "./Conversation";
+import { useDraft } from "./draft";
 import { useElsewhere } from "./elsewhere";
 import { Head } from "./Head";
+import type { Sent } from "./outbox";
 import { whoOf } from "./SessionItem";
 import { Sessions } from "./Sessions";
 import { begin, find, lastAgent, remember } from "./session";
@@ -25,13 +27,12 @@ export default function Chat() {
   const { user, may } = useWho();
   const agent = parts[1] ?? lastAgent(user);
   const named = parts[2];
-  const group = query.get("agents");
   useEffect(() => {
-    if (!parts[1] && !group) go(to(["chat", agent]), true);
-  }, [parts[1], group, agent]);
+    if (!parts[1]) go(to(["chat", agent]), true);
+  }, [parts[1], agent]);
   const found = useLoad(
-    async (signal) => (group ? null : { user, agent, id: named ?? (await find(user, agent, may("write"), signal)) }),
-    [user, agent, named, group],
+    async (signal) => ({ user, agent, id: named ?? (await find(user, agent, may("write"), signal)) }),
+    [user, agent, named],
   );
   const agents = useAgents(user);
   const narrow = useMedia("(max-width: 62rem)");
@@ -39,37 +40,28 @@ export default function Chat() {
   const there = found.data?.user === user && found.data.agent === agent ? found.data : undefined;
   const id = named ?? there?.id ?? null;
   const talk = id ? talkOf(user, id) : null;
-  useTalk(talk);
-  const start = useCallback(
-    async (names: string[]) => {
-      try {
-        const made = await begin(user, names);
-        go(to(["chat", names[0] as string, made]), group !== null);
-        setDrawer(false);
-      } catch (error) {
-        say(told(error));
-      }
-    },
-    [user, group],
-  );
-  useEffect(() => {
-    if (group) start(group.split(",").filter(Boolean));
-  }, [group]);
-  const who = talk?.session ? whoOf(talk.session) : [agent];
-  useShortcut(() => may("write") && start(who));
-  const real = talk?.session?.agent;
+  const session = useSyncExternalStore(talk?.subscribe ?? silent, () => talk?.session);
+  const [failed, setFailed] = useState<unknown>();
+  const start = async (names: string[]) => {
+    const made = await begin(user, names);
+    setFailed(undefined);
+    go(to(["chat", names[0] as string, made]));
+    setDrawer(false);
+  };
+  const who = session ? whoOf(session) : [agent];
+  const another = () => start(who).catch(setFailed);
+  useShortcut(() => may("write") && another());
+  const real = session?.agent;
   useEffect(() => {
     if (named && real && real !== agent) go(to(["chat", real, named], { at: query.get("at") ?? undefined }), true);
   }, [named, real, agent]);
-  useEffect(() => {
-    document.title = `${talk?.session?.label || who.join(", ")} · retain`;
-  }, [talk?.session?.label, who.join()]);
+  useTitle(session?.label || who.join(", "));
   const sessions = (
     <Sessions
       current={id}
-      grown={`${id} ${talk?.last ?? 0}`}
+      grown={`${id} ${session?.last_seq ?? 0}`}
       agent={agent}
-      begin={() => start(who)}
+      begin={another}
       chosen={() => setDrawer(false)}
       removed={(gone) => {
         if (gone !== id) return;
@@ -95,6 +87,7 @@ export default function Chat() {
           showSessions={narrow ? () => setDrawer(true) : undefined}
           begin={start}
         />
+        {!!failed && <Failure error={failed} retry={another} />}
         {talk ? (
           <Open key={talk.id} talk={talk} who={who} agents={agents} named={!!named} follow={found.reload} />
         ) : found.error ? (
@@ -119,20 +112,26 @@ type Shown = { talk: Talk; who: string[]; agents: Map<string, Agent>; named: boo
 function Open({ talk, who, agents, named, follow }: Shown) {
   const { query } = useRoute();
   const { may, here } = useWho();
-  const [text, setText] = useDraft(talk);
-  const { other, dismiss } = useElsewhere(talk, named, text, follow);
+  useSyncExternalStore(talk.subscribe, () => talk.version);
+  const [draft, change] = useDraft(talk.user, talk.id);
+  const writing = draft.text.trim() !== "" || draft.images.length > 0;
+  const { other, dismiss } = useElsewhere(talk, named, writing, follow);
   useEffect(() => {
     talk.open();
   }, [talk]);
   const send = (said: string, images: string[]) => talk.say(said, images, who);
   const empty = talk.session && talk.session.count === 0 && talk.sent.length === 0;
-  if (talk.error && !talk.session) {
-    return (
-      <Failure error={talk.error} retry={() => talk.open()}>
-        <Link href={to(["chat", lastAgent(talk.user)])}>Go to your current conversation</Link>
-      </Failure>
-    );
-  }
+  const takeBack = (sent: Sent) =>
+    change(({ text, images }) => ({
+      text: text ? `${sent.text}\n${text}` : sent.text,
+      images: [...new Set([...sent.images, ...images])],
+    }));
+  const wrong = !!talk.error && (
+    <Failure error={talk.error} retry={() => talk.open()}>
+      <Link href={to(["chat", lastAgent(talk.user)])}>Go to your current conversation</Link>
+    </Failure>
+  );
+  if (wrong && !talk.session) return wrong;
   if (!talk.session) return <Loading what="Reading the conversation" />;
   return (
     <>
@@ -161,7 +160,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
           </button>
         </div>
       )}
-      {!!talk.error && !talk.away && <Failure error={talk.error} retry={() => talk.open()} />}
+      {!talk.away && wrong}
       {talk.away && !talk.busy && (
         <p className="card notice" role="status">
           The server does not answer at the moment. What you write stays here, and it is tried again.
@@ -170,16 +169,11 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       {empty ? (
         <Welcome agent={who.join(" and ")} say={(said) => send(said, [])} />
       ) : (
-        <Conversation
-          talk={talk}
-          agents={agents}
-          at={Number(query.get("at")) || 0}
-          takeBack={(said) => setText(text ? `${said}\n${text}` : said)}
-        />
+        <Conversation talk={talk} agents={agents} at={Number(query.get("at")) || 0} takeBack={takeBack} />
       )}
       {!empty && here.model === null && talk.last < 4 && <NoModel />}
       {may("write") && may("read") ? (
-        <Composer talk={talk} text={text} setText={setText} send={send} />
+        <Composer talk={talk} draft={draft} change={change} send={send} />
       ) : (
         <p className="quiet readonly">Your key may read, but not write: nothing can be said here.</p>
       )}
@@ -198,11 +192,6 @@ function useAgents(user: string): Map<string, Agent> {
 }
 
 const silent = () => () => {};
-
-/** Draw again whenever something happens in a conversation. */
-function useTalk(talk: Talk | null): void {
-  useSyncExternalStore(talk?.subscribe ?? silent, () => talk?.version ?? 0);
-}
 
 function useMedia(asked: string): boolean {
   const media = matchMedia(asked);

@@ -8,37 +8,25 @@ import {
   useRef,
   useState,
 } from "react";
+import { told } from "../../api/client";
 import { to } from "../../app/route";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
-import { ACCEPTED, taken } from "./images";
-import { draft, keepDraft } from "./outbox";
+import type { Draft } from "./draft";
+import { ACCEPTED, MOST, taken } from "./images";
 import type { Talk } from "./talk";
 
 type Shown = {
   talk: Talk;
-  text: string;
-  setText: (text: string) => void;
+  draft: Draft;
+  change: (how: (draft: Draft) => Draft) => void;
   send: (text: string, images: string[]) => void;
 };
 
-/** The draft of a conversation, kept at every change. */
-export function useDraft(talk: Talk): [string, (text: string) => void] {
-  const [text, setText] = useState(() => draft(talk.user, talk.id));
-  useEffect(() => setText(draft(talk.user, talk.id)), [talk]);
-  return [
-    text,
-    (next) => {
-      setText(next);
-      keepDraft(talk.user, talk.id, next);
-    },
-  ];
-}
-
-export function Composer({ talk, text, setText, send }: Shown) {
+export function Composer({ talk, draft: { text, images }, change, send }: Shown) {
   const field = useRef<HTMLTextAreaElement>(null);
   const files = useRef<HTMLInputElement>(null);
-  const [images, setImages] = useState<string[]>([]);
+  const [reading, setReading] = useState(0); // images that are read at the moment: they go with this message
   const [wrong, setWrong] = useState("");
   const [over, setOver] = useState(false);
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -50,20 +38,27 @@ export function Composer({ talk, text, setText, send }: Shown) {
   }, [text]);
   useEffect(() => {
     if (!touch) field.current?.focus();
-    setImages([]);
     setWrong("");
   }, [talk]);
   const add = async (given: readonly File[]) => {
-    const found = await taken(given, images);
-    setImages(found.images);
-    setWrong(found.wrong);
+    setReading((count) => count + 1);
+    try {
+      const found = await taken(given);
+      change((draft) => ({ ...draft, images: [...new Set([...draft.images, ...found.images])] }));
+      setWrong(found.wrong);
+    } catch (error) {
+      setWrong(told(error));
+    } finally {
+      setReading((count) => count - 1);
+    }
   };
+  const many = images.length > MOST ? `At most ${MOST} images go with one message.` : "";
+  const ready = (text.trim() || images.length) && !reading && !many;
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
-    if (!text.trim() && !images.length) return;
+    if (!ready) return;
     send(text.trim(), images);
-    setText("");
-    setImages([]);
+    change(() => ({ text: "", images: [] }));
     setWrong("");
     field.current?.focus();
   };
@@ -95,21 +90,21 @@ export function Composer({ talk, text, setText, send }: Shown) {
       }}
       onDragLeave={() => setOver(false)}
     >
-      {wrong && (
+      {(many || wrong) && (
         <p className="wrong" role="alert">
-          {wrong}
+          {many || wrong}
         </p>
       )}
       {images.length > 0 && (
         <ul className="previews" aria-label="Images to send">
           {images.map((image, place) => (
-            <li key={image.slice(-80)} className="preview">
+            <li key={place} className="preview">
               <img src={image} alt={`To send, number ${place + 1}`} />
               <button
                 type="button"
                 className="icon preview-remove"
                 aria-label={`Remove image ${place + 1}`}
-                onClick={() => setImages(images.filter((one) => one !== image))}
+                onClick={() => change((draft) => ({ ...draft, images: draft.images.filter((one) => one !== image) }))}
               >
                 <Icon name="close" />
               </button>
@@ -139,7 +134,7 @@ export function Composer({ talk, text, setText, send }: Shown) {
           aria-label="Message"
           aria-describedby="composer-hint"
           placeholder="Write a message"
-          onChange={(event) => setText(event.target.value)}
+          onChange={(event) => change((draft) => ({ ...draft, text: event.target.value }))}
           onKeyDown={typed}
           onPaste={pasted}
         />
@@ -148,13 +143,13 @@ export function Composer({ talk, text, setText, send }: Shown) {
             <Icon name="stop" />
           </button>
         ) : null}
-        <button type="submit" className="primary icon" aria-label="Send" disabled={!text.trim() && !images.length}>
+        <button type="submit" className="primary icon" aria-label="Send" disabled={!ready}>
           <Icon name="send" />
         </button>
       </div>
       <p className="quiet hint" id="composer-hint">
         <span>{touch ? "The arrow sends." : "Enter sends, Shift+Enter breaks the line."}</span>
-        <Link href={to(["why"], { session: talk.id, message: text.slice(0, 2000) })}>Preview the context</Link>
+        <Link href={to(["why"], { session: talk.id })}>Preview the context</Link>
       </p>
     </form>
   );

@@ -1,10 +1,11 @@
 // The messages, of any number: only those in sight are in the document, and only those that were seen have been read. It
 // begins at the end and stays there while an answer grows, unless the reader went elsewhere.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Agent } from "../../api/index";
 import { Icon } from "../../ui/Icon";
-import { Message } from "./Message";
+import { Message, type Results } from "./Message";
+import type { Sent } from "./outbox";
 import { extraRows, type Row } from "./rows";
 import { SummaryMark } from "./Summary";
 import { type Call, calls, dayOf, type Result, results } from "./said";
@@ -14,7 +15,7 @@ import { Said, Spoken, State } from "./Waiting";
 const NEAR = 60; // pixels from the end that count as the end
 const LOOK = 40; // a result is not looked for further away from its call
 
-type Shown = { talk: Talk; agents: Map<string, Agent>; at: number; takeBack: (text: string) => void };
+type Shown = { talk: Talk; agents: Map<string, Agent>; at: number; takeBack: (sent: Sent) => void };
 
 export function Conversation({ talk, agents, at, takeBack }: Shown) {
   const box = useRef<HTMLElement>(null);
@@ -64,6 +65,8 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     list.scrollToIndex(stored + extra.length - 1, { align: "end" });
     setAway(false);
   };
+  // The same while nothing more was read, so that a message is not drawn again for each word of an answer.
+  const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
   const newest = talk.sent.at(-1)?.key;
   useEffect(() => {
     if (newest) toEnd(); // whoever says something wants to see it
@@ -83,7 +86,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
               aria-posinset={row.index + 1}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <div className="column">{shown(rowAt(row.index), talk, agents, at, takeBack)}</div>
+              <div className="column">{shown(rowAt(row.index), talk, agents, at, takeBack, results)}</div>
             </li>
           ))}
         </ol>
@@ -102,7 +105,8 @@ function shown(
   talk: Talk,
   agents: Map<string, Agent>,
   at: number,
-  takeBack: (text: string) => void,
+  takeBack: (sent: Sent) => void,
+  results: Results,
 ): ReactNode {
   if (row.type === "said") return <Said sent={row.sent} />;
   if (row.type === "voice") return <Spoken voice={row.voice} agent={agents.get(row.voice.agent)} />;
@@ -120,7 +124,7 @@ function shown(
         <Message
           message={message}
           agent={agents.get(message.author ?? talk.session?.agent ?? "")}
-          results={(call) => resultOf(talk, row.seq, call)}
+          results={results}
           marked={at === row.seq}
           goesOn={!newDay && goesOn(talk, row.seq)}
         />

@@ -3,11 +3,15 @@ import { useState } from "react";
 import type { Agent } from "../../api/index";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
+import { AgentMark } from "../../ui/AgentMark";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
-import { Avatar } from "./Avatar";
+import { Failure } from "../../ui/states";
 import { Summaries } from "./Summary";
 import type { Talk } from "./talk";
+
+// No agent is called so: names have no such character.
+const [GROUP, ANOTHER] = ["\0group", "\0another"];
 
 type Shown = {
   talk: Talk | null;
@@ -15,7 +19,7 @@ type Shown = {
   who: string[];
   agents: Map<string, Agent>;
   showSessions: (() => void) | undefined;
-  begin: (agents: string[]) => void;
+  begin: (agents: string[]) => Promise<void>;
 };
 
 export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
@@ -24,8 +28,8 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
   const [summaries, setSummaries] = useState(false);
   const names = [...new Set([agent, "assistant", ...agents.keys()])].sort((a, b) => a.localeCompare(b));
   const choose = (name: string) => {
-    if (name === "+agent") go("/agents/new");
-    else if (name === "+group") setChoosing(true);
+    if (name === ANOTHER) go("/agents/new");
+    else if (name === GROUP) setChoosing(true);
     else go(to(["chat", name]));
   };
   return (
@@ -36,7 +40,7 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
         </button>
       )}
       {who.map((name) => (
-        <Avatar key={name} name={name} agent={agents.get(name)} />
+        <AgentMark key={name} name={name} color={agents.get(name)?.color} icon={agents.get(name)?.icon} />
       ))}
       <h1>{talk?.session?.label || who.join(", ")}</h1>
       <select aria-label="Agent" value={agent} onChange={(event) => choose(event.target.value)}>
@@ -45,8 +49,8 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
             {[agents.get(name)?.icon, name].filter(Boolean).join(" ")}
           </option>
         ))}
-        {agents.size > 1 && may("write") && <option value="+group">A group…</option>}
-        {may("write") && <option value="+agent">New agent…</option>}
+        {agents.size > 1 && may("write") && <option value={GROUP}>A group…</option>}
+        {may("write") && <option value={ANOTHER}>New agent…</option>}
       </select>
       {talk && (talk.session?.count ?? 0) > 2 && (
         <button type="button" onClick={() => setSummaries(true)}>
@@ -59,11 +63,18 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
   );
 }
 
-type Choice = { names: string[]; agents: Map<string, Agent>; begin: (agents: string[]) => void; close: () => void };
+type Choice = {
+  names: string[];
+  agents: Map<string, Agent>;
+  begin: (agents: string[]) => Promise<void>;
+  close: () => void;
+};
 
 /** Choose several agents: each answers in turn, in this order, and hears those before it. */
 function Group({ names, agents, begin, close }: Choice) {
   const [chosen, setChosen] = useState<string[]>([]);
+  const [failed, setFailed] = useState<unknown>();
+  const act = () => begin(chosen).then(close, setFailed);
   const toggle = (name: string) =>
     setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
   return (
@@ -74,24 +85,17 @@ function Group({ names, agents, begin, close }: Choice) {
         {names.map((name) => (
           <label key={name} className="check">
             <input type="checkbox" checked={chosen.includes(name)} onChange={() => toggle(name)} />
-            <Avatar name={name} agent={agents.get(name)} /> {name}
+            <AgentMark name={name} color={agents.get(name)?.color} icon={agents.get(name)?.icon} /> {name}
             {chosen.includes(name) && <span className="quiet">answers {ordinal(chosen.indexOf(name))}</span>}
           </label>
         ))}
       </fieldset>
+      {!!failed && <Failure error={failed} retry={act} />}
       <footer className="actions">
         <button type="button" onClick={close}>
           Cancel
         </button>
-        <button
-          type="button"
-          className="primary"
-          disabled={chosen.length < 2 || chosen.length > 16}
-          onClick={() => {
-            begin(chosen);
-            close();
-          }}
-        >
+        <button type="button" className="primary" disabled={chosen.length < 2 || chosen.length > 16} onClick={act}>
           Begin
         </button>
       </footer>

@@ -3,20 +3,22 @@ import { memo, type ReactNode, useState } from "react";
 import type { Agent, Message as Stored } from "../../api/index";
 import { to } from "../../app/route";
 import { withRefs } from "../../refs/RefText";
+import { AgentMark } from "../../ui/AgentMark";
+import { money } from "../../ui/chart";
 import { Link } from "../../ui/Link";
 import { Markdown } from "../../ui/Markdown";
 import { count, moment } from "../../ui/time";
 import { say } from "../../ui/toast";
-import { Avatar } from "./Avatar";
 import { Pictures } from "./Pictures";
 import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./said";
 import { ToolCall } from "./ToolCall";
 
+/** What a tool answered to a call of the message with a number. */
+export type Results = (seq: number, call: Call) => Result | undefined;
 type Shown = {
   message: Stored;
   agent: Agent | undefined;
-  /** What the tools that it calls have answered. */
-  results: (call: Call) => Result | undefined;
+  results: Results;
   marked: boolean;
   /** Whoever spoke before goes on. */
   goesOn: boolean;
@@ -32,7 +34,7 @@ export const Message = memo(function Message({ message, agent, results, marked, 
       {text && <Markdown text={text} inline={withRefs} />}
       <Pictures of={pictures(message)} />
       {called.map((call, place) => (
-        <ToolCall key={call.id || place} call={call} result={results(call)} />
+        <ToolCall key={call.id || place} call={call} result={results(message.seq, call)} />
       ))}
       {called.length === 0 && <Foot message={message} text={text} />}
     </Bubble>
@@ -47,7 +49,7 @@ export function Bubble({ mine, name, agent, marked = false, goesOn = false, chil
     <article className={`said ${mine ? "mine" : "theirs"}${marked ? " marked" : ""}`} aria-label={`${name} said`}>
       {!mine && !goesOn && (
         <h2 className="speaker">
-          <Avatar name={name} agent={agent} /> {name}
+          <AgentMark name={name} color={agent?.color} icon={agent?.icon} /> {name}
         </h2>
       )}
       {children}
@@ -94,7 +96,7 @@ function Cost({ message }: { message: Stored }) {
       {spent
         ? `${count(message.tokens_in ?? 0)} tokens in, ${count(message.tokens_out ?? 0)} out`
         : `about ${count(message.tokens)} tokens`}
-      {message.cost !== null && `, $${message.cost.toPrecision(2)}`}
+      {message.cost !== null && `, ${money(message.cost)}`}
       {(message.content as { cut?: boolean }).cut && ", cut off by the model’s limit"}
     </span>
   );

@@ -1,14 +1,12 @@
 // One conversation in the list: its name, which can be changed in place, with whom, when, and how long it is.
 import { type FormEvent, useState } from "react";
-import { get, patch, told } from "../../api/client";
+import { patch, told } from "../../api/client";
 import type { ChatSession } from "../../api/index";
-import { useLoad } from "../../api/load";
 import { to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import { count, Time } from "../../ui/time";
-import { words } from "./said";
 
 type Shown = {
   session: ChatSession;
@@ -21,8 +19,8 @@ type Shown = {
 export function SessionItem({ session, here, open, remove, renamed }: Shown) {
   const { may } = useWho();
   const [naming, setNaming] = useState(false);
-  const title = useTitle(session);
-  if (naming) return <Naming session={session} title={title} renamed={renamed} close={() => setNaming(false)} />;
+  const title = session.title || "Untitled";
+  if (naming) return <Naming session={session} renamed={renamed} close={() => setNaming(false)} />;
   return (
     <li className={here ? "here" : undefined}>
       <Link
@@ -62,35 +60,11 @@ export function whoOf(session: Pick<ChatSession, "agent" | "attributes">): strin
   return names.length > 1 ? names : [session.agent];
 }
 
-/** What a conversation is called: its label, else how it began. */
-function useTitle(session: ChatSession): string {
-  const begun = session.count > 0 && !session.label;
-  const first = useLoad(async () => (begun ? firstWords(session) : ""), [session.id, begun]);
-  return session.label || first.data || (session.count ? "…" : "New conversation");
-}
+type Named = { session: ChatSession; renamed: (session: ChatSession) => void; close: () => void };
 
-const beginnings = new Map<string, Promise<string>>();
-
-/** How a conversation began, asked once: it does not change. */
-function firstWords(session: ChatSession): Promise<string> {
-  const known = beginnings.get(session.id);
-  if (known) return known;
-  const query = { user: session.user, last: 3, before: session.first_seq + 3 };
-  const asked = get("/api/messages/{session}/window", { path: { session: session.id }, query }).then((messages) => {
-    const said = messages.find((message) => message.role === "user") ?? messages[0];
-    const text = said ? words(said).replace(/\s+/g, " ").trim() : "";
-    return text ? (text.length > 60 ? `${text.slice(0, 60)}…` : text) : "Untitled";
-  });
-  asked.catch(() => beginnings.delete(session.id));
-  beginnings.set(session.id, asked);
-  return asked;
-}
-
-type Named = { session: ChatSession; title: string; renamed: (session: ChatSession) => void; close: () => void };
-
-function Naming({ session, title, renamed, close }: Named) {
+function Naming({ session, renamed, close }: Named) {
   const { user } = useWho();
-  const [label, setLabel] = useState(session.label || title);
+  const [label, setLabel] = useState(session.title);
   const [wrong, setWrong] = useState("");
   const submit = async (event: FormEvent) => {
     event.preventDefault();

@@ -1,8 +1,9 @@
 // The conversations one has had: found by their name and by what was said in them, renamed, gone back to, deleted.
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { get, post, remove } from "../../api/client";
 import type { ChatSession } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
+import { useSettled } from "../../api/settled";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Confirm } from "../../ui/Dialog";
@@ -11,6 +12,8 @@ import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { Time } from "../../ui/time";
 import { say } from "../../ui/toast";
+import { keepDraft } from "./draft";
+import { drop as forget } from "./outbox";
 import { SessionItem } from "./SessionItem";
 import { remember } from "./session";
 
@@ -28,18 +31,20 @@ type Shown = {
 export function Sessions({ current, grown, agent, begin, chosen, removed }: Shown) {
   const { user, may } = useWho();
   const [typed, setTyped] = useState("");
-  const [search, setSearch] = useState("");
+  const search = useSettled(typed.trim(), 250);
   const [gone, setGone] = useState<ChatSession | null>(null);
-  const [failed, setFailed] = useState<unknown>();
-  useEffect(() => {
-    const timer = setTimeout(() => setSearch(typed.trim()), 250);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  const pages = usePages(
-    (after, signal) =>
-      get("/api/chat/sessions", { query: { user, search: search || undefined, after, limit: 30 }, signal }),
-    [user, search, grown],
-  );
+  const [failed, setFailed] = useState<{ error: unknown; retry: () => void }>();
+  const page = (after?: string, signal?: AbortSignal) =>
+    get("/api/chat/sessions", { query: { user, search, spoken: true, after, limit: 30 }, signal });
+  const pages = usePages(page, [user, search]);
+  useChange(grown, () => {
+    if (search) return;
+    page().then(
+      // The newest come first; what was loaded below them stays.
+      ({ data }) => pages.edit((items) => [...data, ...items.filter((old) => !data.some((one) => one.id === old.id))]),
+      () => {}, // the conversation says itself that the server is away
+    );
+  });
   const open = async (session: ChatSession) => {
     setFailed(undefined);
     try {
@@ -48,21 +53,24 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
       go(to(["chat", session.agent, session.id]));
       chosen();
     } catch (error) {
-      setFailed(error);
+      setFailed({ error, retry: () => open(session) });
     }
   };
   const drop = async (session: ChatSession) => {
     setGone(null);
+    setFailed(undefined);
     try {
       await remove("/api/sessions/{id}", { path: { id: session.id }, query: { user } });
       pages.edit((items) => items.filter((one) => one.id !== session.id));
+      forget(user, (sent) => sent.session === session.id);
+      keepDraft(user, session.id, { text: "", images: [] });
       say("The conversation is deleted.");
       removed(session.id);
     } catch (error) {
-      setFailed(error);
+      setFailed({ error, retry: () => drop(session) });
     }
   };
-  const shown = pages.items.filter((session) => session.count > 0 || session.id === current);
+  const shown = pages.items;
   return (
     <section className="sessions" aria-label="Conversations">
       <div className="sessions-head">
@@ -79,7 +87,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
           onChange={(event) => setTyped(event.target.value)}
         />
       </div>
-      {!!failed && <Failure error={failed} />}
+      {failed && <Failure error={failed.error} retry={failed.retry} />}
       <div className="sessions-all">
         {search && <h2>By name</h2>}
         <ul aria-label={search ? "Found by name" : "Conversations"}>
@@ -111,13 +119,23 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
       {gone && (
         <Confirm title="Delete this conversation?" yes="Delete" act={() => drop(gone)} close={() => setGone(null)}>
           <p>
-            “{gone.label || "Untitled"}” with {gone.agent} and all that was said in it will be gone, also the stored
+            “{gone.title || "Untitled"}” with {gone.agent} and all that was said in it will be gone, also the stored
             outputs that belong to it. What the agent remembers elsewhere stays.
           </p>
         </Confirm>
       )}
     </section>
   );
+}
+
+/** Do something whenever a value has become another one, not for its first. */
+function useChange(value: unknown, act: () => void): void {
+  const before = useRef(value);
+  useEffect(() => {
+    if (before.current === value) return;
+    before.current = value;
+    act();
+  });
 }
 
 /** What was said about something, in any conversation. */

@@ -15,8 +15,8 @@ export function Said({ sent }: { sent: Sent }) {
       {sent.text && <Markdown text={sent.text} inline={withRefs} />}
       {sent.images.length > 0 && (
         <div className="pictures">
-          {sent.images.map((image) => (
-            <img key={image.slice(-80)} src={image} alt="Attached to this message" />
+          {sent.images.map((image, place) => (
+            <img key={place} src={image} alt="Attached to this message" />
           ))}
         </div>
       )}
@@ -48,9 +48,9 @@ export function Spoken({ voice, agent }: { voice: Voice; agent: Agent | undefine
   );
 }
 
-type Shown = { row: Row & { type: "state" }; talk: Talk; takeBack: (text: string) => void };
+type Shown = { row: Row & { type: "state" }; talk: Talk; takeBack: (sent: Sent) => void };
 
-export function State({ row: { sent, live, kept }, talk, takeBack }: Shown) {
+export function State({ row: { sent, live }, talk, takeBack }: Shown) {
   if (sent.state === "sending") {
     const trying = talk.trying.has(sent.key);
     if (live?.over && !trying) return null; // it is being read back
@@ -59,7 +59,7 @@ export function State({ row: { sent, live, kept }, talk, takeBack }: Shown) {
       ? "The connection was lost. Trying again…"
       : live?.waiting
         ? `Waiting for ${live.waiting === 1 ? "another answer" : `${live.waiting} other answers`} in this conversation…`
-        : live?.kept
+        : live?.asked
           ? "Thinking…"
           : "Sending…";
     return (
@@ -69,22 +69,27 @@ export function State({ row: { sent, live, kept }, talk, takeBack }: Shown) {
       </p>
     );
   }
+  const kept = sent.seq !== undefined;
   const missing = kept ? "The server has your message, but the answer is missing." : "Not sent.";
   const again = (
     <button type="button" onClick={() => talk.retry(sent.key)}>
-      {sent.state === "stopped" ? "Listen again" : "Try again"}
+      {sent.state === "stopped" && sent.taken ? "Listen again" : "Try again"}
     </button>
   );
   if (sent.state === "stopped") {
     return (
       <div className="state card" role="status">
-        <p>You stopped listening. The answer is still being written and saved; it will appear here.</p>
+        <p>
+          {sent.taken
+            ? "You stopped listening. The answer is still being written and saved; it will appear here."
+            : "You stopped it. Whether the server has your message is asked as soon as it answers."}
+        </p>
         {again}
       </div>
     );
   }
   const back = () => {
-    takeBack(sent.text);
+    takeBack(sent);
     talk.forget(sent.key);
   };
   return (

@@ -1,6 +1,6 @@
 // What happens in other windows and on other devices: what is said there appears here, and where they go on with another
 // conversation, this window says so. It never follows by itself where something was said or is being written.
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { get } from "../../api/client";
 import { kept } from "../../app/keep";
 import { elsewhere, nameOf } from "./session";
@@ -8,14 +8,16 @@ import type { Talk } from "./talk";
 
 const SECONDS = 10;
 
-/** `named`: this window was sent to this conversation, which need not be the one that is gone on with. */
-export function useElsewhere(talk: Talk, named: boolean, text: string, follow: () => void) {
+/** `writing`: something is being written here. `named`: this window was sent to this conversation, which need not be the one that is gone on with. */
+export function useElsewhere(talk: Talk, named: boolean, writing: boolean, follow: () => void) {
   const [other, setOther] = useState<string | null>(null);
   const agent = talk.session?.agent;
+  const now = useRef(writing); // whoever writes must not put off what comes from elsewhere
+  now.current = writing;
   useEffect(() => {
     if (!agent) return;
     const look = (active: string | null) => {
-      const unsaid = text.trim() !== "" || talk.sent.length > 0;
+      const unsaid = now.current || talk.sent.length > 0;
       const what = elsewhere(talk.id, active, { count: talk.session?.count ?? 0, unsaid });
       if (what === "follow" && !named) follow();
       else setOther(what === "stay" ? null : active);
@@ -45,6 +47,6 @@ export function useElsewhere(talk: Talk, named: boolean, text: string, follow: (
       window.removeEventListener("focus", came);
       document.removeEventListener("visibilitychange", came);
     };
-  }, [talk, agent, named, text, follow]);
+  }, [talk, agent, named, follow]);
   return { other, dismiss: () => setOther(null) };
 }

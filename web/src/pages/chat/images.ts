@@ -4,7 +4,7 @@ const MOST_BYTES = 8 << 20;
 export const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp";
 
 /** What an image is by its first bytes, as the server tells it; '' for anything else. */
-export function mediaOf(data: Uint8Array): string {
+function mediaOf(data: Uint8Array): string {
   const text = String.fromCharCode(...data.subarray(0, 12));
   if (text.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
   if (text.startsWith("\xff\xd8\xff")) return "image/jpeg";
@@ -12,23 +12,16 @@ export function mediaOf(data: Uint8Array): string {
   return /^RIFF.{4}WEBP/s.test(text) ? "image/webp" : "";
 }
 
-/** Files as data URLs, beside those that are there; and what is wrong with those that cannot be sent. */
-export async function taken(
-  files: readonly File[],
-  there: readonly string[],
-): Promise<{ images: string[]; wrong: string }> {
-  const images = [...there];
+/** Files as data URLs; and what is wrong with those that cannot be sent. */
+export async function taken(files: readonly File[]): Promise<{ images: string[]; wrong: string }> {
+  const images: string[] = [];
   let wrong = "";
   for (const file of files) {
     const name = file.name || "This";
     if (file.size > MOST_BYTES) wrong = `${name} is larger than 8 MiB.`;
     else if (!mediaOf(new Uint8Array(await file.slice(0, 12).arrayBuffer())))
       wrong = `${name} is no PNG, JPEG, GIF or WebP image.`;
-    else if (images.length >= MOST) wrong = `At most ${MOST} images go with one message.`;
-    else {
-      const image = await dataUrl(file);
-      if (!images.includes(image)) images.push(image);
-    }
+    else images.push(await dataUrl(file));
   }
   return { images, wrong };
 }

@@ -10,21 +10,23 @@ const tell = (live: Live, ...events: [string, object][]) =>
 test("text grows, tools stand between, and the whole answer takes its place", () => {
   const live = tell(
     nothing(),
-    ["start", { agent_id: "scout" }],
+    ["start", { agent_id: "scout", asked_seq: 1 }],
     ["text", { agent_id: "scout", text: "Let me " }],
     ["text", { agent_id: "scout", text: "look." }],
     ["tool_call", { agent_id: "scout", id: "1", name: "search", arguments: "{}" }],
     ["tool_result", { agent_id: "scout", id: "1", name: "search", ok: false, short: "nothing" }],
     ["text", { agent_id: "scout", text: "Lis" }],
-    ["message", { agent_id: "scout", message: "Lisbon." }],
+    ["message", { agent_id: "scout", message: "Lisbon.", asked_seq: 1, last_seq: 4 }],
     ["done", {}],
   );
   expect(live.over).toBe(true);
+  expect(live.asked).toBe(1);
   expect(live.voices).toEqual([
     {
       agent: "scout",
       done: true,
       error: "",
+      seq: 4,
       blocks: [
         { type: "text", text: "Let me look." },
         { type: "tool", id: "1", name: "search", arguments: "{}", ok: false, short: "nothing" },

@@ -4,15 +4,16 @@ import type { Event } from "../../api/events";
 export type Block =
   | { type: "text"; text: string }
   | { type: "tool"; id: string; name: string; arguments: string; ok?: boolean; short?: string };
-export type Voice = { agent: string; blocks: Block[]; done: boolean; error: string };
+/** `seq` is the number of the last message of a whole answer. */
+export type Voice = { agent: string; blocks: Block[]; done: boolean; error: string; seq: number };
 export type Live = {
   voices: Voice[];
   /** How many other turns are before this one. */
   waiting: number;
   /** The last event that was heard, to go on after it. */
   last: string;
-  /** The server has the message. */
-  kept: boolean;
+  /** The number of the message that is answered, once the server has it. */
+  asked: number;
   error: { detail: string; type: string; status: number } | null;
   over: boolean;
 };
@@ -21,7 +22,7 @@ export type Live = {
 const KEYED =
   / *(What you said is kept: send|Send) it again with the key '[^']*'(, and the turn goes on from there)?\./;
 
-export const nothing = (): Live => ({ voices: [], waiting: 0, last: "", kept: false, error: null, over: false });
+export const nothing = (): Live => ({ voices: [], waiting: 0, last: "", asked: 0, error: null, over: false });
 
 /** What is known after one more event; events that are told again begin it anew. */
 export function heard(before: Live, event: Event): Live {
@@ -29,11 +30,12 @@ export function heard(before: Live, event: Event): Live {
   const live = { ...(again ? nothing() : before), last: event.id };
   const data = (typeof event.data === "object" && event.data ? event.data : {}) as Record<string, unknown>;
   const agent = String(data.agent_id ?? "");
+  const asked = Number(data.asked_seq) || live.asked;
   switch (event.name) {
     case "waiting":
       return { ...live, waiting: Number(data.before) || 1 };
     case "start":
-      return { ...live, waiting: 0, kept: true, voices: voiced(live.voices, agent, (voice) => voice) };
+      return { ...live, waiting: 0, asked, voices: voiced(live.voices, agent, (voice) => voice) };
     case "text":
       return { ...live, voices: voiced(live.voices, agent, (voice) => spoken(voice, String(data.text ?? ""))) };
     case "tool_call": {
@@ -47,8 +49,8 @@ export function heard(before: Live, event: Event): Live {
     case "tool_result":
       return { ...live, voices: voiced(live.voices, agent, (voice) => answered(voice, data)) };
     case "message": {
-      const text = String(data.message ?? "");
-      return { ...live, kept: true, voices: voiced(live.voices, agent, (voice) => finished(voice, text)) };
+      const [text, seq] = [String(data.message ?? ""), Number(data.last_seq) || 0];
+      return { ...live, asked, voices: voiced(live.voices, agent, (voice) => finished(voice, text, seq)) };
     }
     case "error": {
       const detail = String(data.detail ?? "The answer failed.").replace(KEYED, "");
@@ -65,7 +67,7 @@ export function heard(before: Live, event: Event): Live {
 function voiced(voices: Voice[], agent: string, change: (voice: Voice) => Voice): Voice[] {
   if (!voices.some((voice) => voice.agent === agent && !voice.done)) {
     if (voices.some((voice) => voice.agent === agent)) return voices;
-    return [...voices, change({ agent, blocks: [], done: false, error: "" })];
+    return [...voices, change({ agent, blocks: [], done: false, error: "", seq: 0 })];
   }
   return voices.map((voice) => (voice.agent === agent ? change(voice) : voice));
 }
@@ -87,10 +89,10 @@ function answered(voice: Voice, data: Record<string, unknown>): Voice {
 }
 
 /** The whole answer, as it is stored: it stands in place of what was heard of it. */
-function finished(voice: Voice, text: string): Voice {
+function finished(voice: Voice, text: string, seq: number): Voice {
   const last = voice.blocks.at(-1);
   const before = last?.type === "text" ? voice.blocks.slice(0, -1) : voice.blocks;
-  return { ...voice, blocks: text ? [...before, { type: "text", text }] : voice.blocks, done: true };
+  return { ...voice, blocks: text ? [...before, { type: "text", text }] : voice.blocks, done: true, seq };
 }
 
 /** A growing text in pieces that do not change any more, but for the last: only that one is read again as it grows. */

@@ -1,6 +1,5 @@
-import { expect, test } from "vitest";
-import type { Message } from "../../api/index";
-import { drop, fitting, placeOf, put, type Sent, waiting } from "./outbox";
+import { afterEach, expect, test, vi } from "vitest";
+import { drop, fitting, put, type Sent, waiting } from "./outbox";
 
 const sent = (more: Partial<Sent> = {}): Sent => ({
   key: "k",
@@ -8,13 +7,48 @@ const sent = (more: Partial<Sent> = {}): Sent => ({
   agents: ["a"],
   text: "Hello",
   images: [],
-  after: 2,
   at: "2026-01-01T00:00:00Z",
   state: "sending",
   ...more,
 });
-const message = (seq: number, role: string, text: string, more: object = {}) =>
-  ({ seq, role, content: { text, ...more }, author: null }) as unknown as Message;
+/** What a browser keeps, up to so many characters for each name. */
+function storage(most: number) {
+  const there = new Map<string, string>();
+  return {
+    getItem: (name: string) => there.get(name) ?? null,
+    removeItem: (name: string) => there.delete(name),
+    setItem: (name: string, value: string) => {
+      if (value.length > most) throw new DOMException("full", "QuotaExceededError");
+      there.set(name, value);
+    },
+  };
+}
+afterEach(() => vi.unstubAllGlobals());
+
+test("nobody has what another user waits for, in this page or in what it keeps", () => {
+  vi.stubGlobal("localStorage", storage(10_000));
+  put("ada", sent({ text: "ada's secret" }));
+  put("bob", sent({ key: "b" }));
+  expect(localStorage.getItem("chatOutbox_bob")).not.toContain("secret");
+  drop("ada", () => true);
+  drop("bob", (one) => one.key === "b");
+  expect([localStorage.getItem("chatOutbox_ada"), localStorage.getItem("chatOutbox_bob")]).toEqual([null, null]);
+  put("ada", sent());
+  localStorage.removeItem("chatOutbox_ada"); // another window dropped it
+  expect(waiting("ada", "s")).toEqual([]);
+});
+
+test("what does not fit is here for as long as the page is", () => {
+  vi.stubGlobal("localStorage", storage(400));
+  put("ada", sent());
+  put("ada", sent({ key: "long", text: "x".repeat(500) }));
+  expect(waiting("ada", "s").map((one) => one.key)).toEqual(["k", "long"]);
+  expect(waiting("bob", "s")).toEqual([]);
+  drop("ada", (one) => one.key === "long");
+  expect(JSON.parse(localStorage.getItem("chatOutbox_ada") ?? "[]")).toHaveLength(1);
+  drop("ada", (one) => one.session === "s");
+  expect(waiting("ada", "s")).toEqual([]);
+});
 
 test("what waits is there until it is dropped, also where the browser keeps nothing", () => {
   put("ada", sent());
@@ -22,7 +56,7 @@ test("what waits is there until it is dropped, also where the browser keeps noth
   expect(waiting("ada", "s").map((one) => one.key)).toEqual(["k"]);
   put("ada", sent({ state: "failed", why: "no model" }));
   expect(waiting("ada", "s")[0]?.state).toBe("failed");
-  drop("ada", "k");
+  drop("ada", (one) => one.key === "k");
   expect(waiting("ada", "s")).toEqual([]);
 });
 
@@ -32,15 +66,4 @@ test("words are always kept; images as far as they fit", () => {
     ["Hello", 1, undefined],
     ["Long", 0, 1],
   ]);
-});
-
-test("a message that the server has is found, and whether it was answered", () => {
-  const before = [message(1, "user", "Hello"), message(2, "assistant", "Hi")];
-  expect(placeOf(sent(), before)).toBeNull();
-  const kept = [...before, message(3, "user", "Hello")];
-  expect(placeOf(sent(), kept)).toEqual({ seq: 3, answered: false });
-  const calling = message(4, "assistant", "", { tool_calls: [{ id: "1", function: { name: "x" } }] });
-  expect(placeOf(sent(), [...kept, calling])).toEqual({ seq: 3, answered: false });
-  expect(placeOf(sent(), [...kept, calling, message(5, "assistant", "Hi")])).toEqual({ seq: 3, answered: true });
-  expect(placeOf(sent({ agents: ["a", "b"] }), [...kept, message(4, "assistant", "Hi")])?.answered).toBe(false);
 });

@@ -1,10 +1,7 @@
 // What was said and has no answer yet: kept by this browser until the server has it and has answered, whatever happens
 // to the connection, the page or the server. A message is sent again with its own key, so it is there once.
-import type { Message } from "../../api/index";
 import { keep, kept } from "../../app/keep";
-import { isAnswer, words } from "./said";
 
-export type State = "sending" | "lost" | "failed" | "stopped";
 export type Sent = {
   key: string;
   session: string;
@@ -12,58 +9,68 @@ export type Sent = {
   text: string;
   /** Data URLs. Where they did not fit into what a browser keeps, only how many there were is left. */
   images: string[];
-  lostImages?: number;
-  /** The last message that was there when it was said. */
-  after: number;
+  lostImages?: number | undefined;
   at: string;
-  state: State;
-  why?: string;
+  state: "sending" | "lost" | "failed" | "stopped";
+  why?: string | undefined;
+  /** Its number, once the server has it. */
+  seq?: number | undefined;
+  /** The server has heard of it: it is in line there at least. */
+  taken?: boolean | undefined;
 };
 
 const nameOf = (user: string) => `chatOutbox_${user}`;
 const MOST = 3_000_000; // characters; browsers keep about five million for all of a site
-const memory = new Map<string, Sent>();
+/** The lists of users for whom this browser keeps nothing, or no more: this page alone has them. */
+const unkept = new Map<string, Sent[]>();
+/** The images of what waits, by its key: this page has also those that were too large to keep. */
+const images = new Map<string, string[]>();
 
 /** What waits in a conversation, the oldest first. */
 export function waiting(user: string, session: string): Sent[] {
   return all(user)
     .filter((sent) => sent.session === session)
-    .map((sent) => memory.get(sent.key) ?? sent);
+    .map((sent) =>
+      images.has(sent.key) ? { ...sent, images: images.get(sent.key) ?? [], lostImages: undefined } : sent,
+    );
 }
 
 /** Keep something, or what has become of it. */
 export function put(user: string, sent: Sent): void {
-  memory.set(sent.key, sent);
+  if (sent.images.length) images.set(sent.key, sent.images);
   save(user, [...all(user).filter((one) => one.key !== sent.key), sent]);
 }
 
-/** It has its answer, or was given up. */
-export function drop(user: string, key: string): void {
-  memory.delete(key);
+/** What has its answer, or was given up. */
+export function drop(user: string, gone: (sent: Sent) => boolean): void {
+  const list = all(user);
+  for (const sent of list) if (gone(sent)) images.delete(sent.key);
   save(
     user,
-    all(user).filter((one) => one.key !== key),
+    list.filter((sent) => !gone(sent)),
   );
 }
 
 function all(user: string): Sent[] {
-  const text = kept(nameOf(user));
+  const here = unkept.get(user);
+  if (here) return here;
   try {
-    const found = JSON.parse(text ?? "[]");
-    const listed: Sent[] = Array.isArray(found) ? found : [];
-    if (text !== null || memory.size === 0) return listed;
+    const found = JSON.parse(kept(nameOf(user)) ?? "[]");
+    return Array.isArray(found) ? found : [];
   } catch {
-    // what is no list was not written here
+    return []; // what is no list was not written here
   }
-  return [...memory.values()]; // a browser that keeps nothing still has what this page knows
 }
 
 function save(user: string, list: Sent[]): void {
   list.sort((a, b) => a.at.localeCompare(b.at));
-  keep(nameOf(user), list.length ? JSON.stringify(fitting(list)) : null);
+  const text = list.length ? JSON.stringify(fitting(list)) : null;
+  keep(nameOf(user), text);
+  if (kept(nameOf(user)) === text) unkept.delete(user);
+  else unkept.set(user, list);
 }
 
-/** A list as it fits into what a browser keeps: the largest images are left out first, never a word. */
+/** A list as it fits into what a browser keeps: every word, and images, the oldest first, as long as there is room. */
 export function fitting(list: Sent[], most = MOST): Sent[] {
   let left = most;
   return list.map((sent) => {
@@ -74,30 +81,4 @@ export function fitting(list: Sent[], most = MOST): Sent[] {
     }
     return { ...sent, images: [], lostImages: sent.images.length };
   });
-}
-
-/** Where a message that waits is among those that the server has; and whether it has been answered there. */
-export function placeOf(sent: Sent, messages: readonly Message[]): { seq: number; answered: boolean } | null {
-  const place = messages.findIndex(
-    (message) => message.role === "user" && message.seq > sent.after && words(message) === sent.text,
-  );
-  if (place < 0) return null;
-  let answers = 0;
-  for (const message of messages.slice(place + 1)) {
-    if (message.role === "user" && words(message)) break;
-    if (isAnswer(message)) answers++;
-  }
-  return { seq: (messages[place] as Message).seq, answered: answers >= Math.max(1, sent.agents.length) };
-}
-
-const draftOf = (user: string, session: string) => `chatDraft_${user}_${session}`;
-const drafts = new Map<string, string>();
-
-/** What was being written in a conversation. */
-export const draft = (user: string, session: string) =>
-  kept(draftOf(user, session)) ?? drafts.get(draftOf(user, session)) ?? "";
-
-export function keepDraft(user: string, session: string, text: string): void {
-  drafts.set(draftOf(user, session), text);
-  keep(draftOf(user, session), text || null);
 }

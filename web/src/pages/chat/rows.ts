@@ -1,32 +1,25 @@
 // What stands below the stored messages: those that wait for the server, answers as they are written, and what became of
 // them. Stored messages are rows by their number alone, so that a conversation of any length has its whole length.
 import type { Live, Voice } from "./live";
-import { placeOf, type Sent } from "./outbox";
-import { isAnswer } from "./said";
+import type { Sent } from "./outbox";
 import type { Talk } from "./talk";
 
 export type Row =
   | { type: "message"; key: string; seq: number }
   | { type: "said"; key: string; sent: Sent }
   | { type: "voice"; key: string; voice: Voice }
-  | { type: "state"; key: string; sent: Sent; live: Live | undefined; kept: boolean };
+  | { type: "state"; key: string; sent: Sent; live: Live | undefined };
 
-/** The rows after the last stored message. */
-export function extraRows(talk: Pick<Talk, "sent" | "live" | "known">): Row[] {
+/** The rows after the last stored message: whatever is stored and read has its row by its number. */
+export function extraRows(talk: Pick<Talk, "sent" | "live" | "last">): Row[] {
+  const read = (seq: number | undefined) => !!seq && seq <= talk.last;
   return talk.sent.flatMap((sent): Row[] => {
     const live = talk.live.get(sent.key);
-    const stored = talk.known(sent.after);
-    const place = placeOf(sent, stored);
-    const answered = new Set(
-      place ? stored.filter((one) => one.seq > place.seq && isAnswer(one)).map((one) => one.author ?? "") : [],
-    );
-    const voices = (live?.voices ?? []).filter(
-      (voice) => !answered.has(voice.agent) && (voice.blocks.length || voice.error),
-    );
+    const voices = (live?.voices ?? []).filter((voice) => !read(voice.seq) && (voice.blocks.length || voice.error));
     return [
-      ...(place ? [] : [{ type: "said" as const, key: `said ${sent.key}`, sent }]),
+      ...(read(sent.seq) ? [] : [{ type: "said" as const, key: `said ${sent.key}`, sent }]),
       ...voices.map((voice) => ({ type: "voice" as const, key: `voice ${sent.key} ${voice.agent}`, voice })),
-      { type: "state", key: `state ${sent.key}`, sent, live, kept: Boolean(place || live?.kept) },
+      { type: "state", key: `state ${sent.key}`, sent, live },
     ];
   });
 }

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Transcript } from "./transcript";
+
+/** A server with a conversation: which of its messages are there, what is asked of it, and when it answers. */
+const server = { first: 1, last: 0, asked: [] as string[], hold: null as Promise<void> | null, gone: false };
+
+function answer(where: string) {
+  const { pathname, searchParams: query } = new URL(where, "http://here");
+  if (server.gone) return { status: 404, body: { title: "Gone", detail: "There is no session.", type: "NotFound" } };
+  if (!pathname.endsWith("/window"))
+    return { status: 200, body: { id: "s", first_seq: server.first, last_seq: server.last } };
+  const before = Number(query.get("before"));
+  const start = Math.max(server.first, before - Number(query.get("last")));
+  server.asked.push(`${start}-${before - 1}`);
+  return {
+    status: 200,
+    body: Array.from({ length: Math.max(0, before - start) }, (_, place) => ({ seq: start + place })),
+  };
+}
+
+beforeEach(() => {
+  Object.assign(server, { first: 1, last: 0, asked: [], hold: null, gone: false });
+  vi.stubGlobal("document", { hidden: false });
+  vi.stubGlobal("requestAnimationFrame", (show: () => void) => setTimeout(show));
+  vi.stubGlobal("fetch", async (where: string) => {
+    const { status, body } = answer(where); // as it is when it is asked
+    await server.hold;
+    return new Response(JSON.stringify(body), { status });
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+test("what was said while nobody looked leaves no hole", async () => {
+  const talk = new Transcript("ada", "s");
+  server.last = 150;
+  await talk.refresh();
+  server.last = 355;
+  await talk.refresh();
+  for (let at = 1; at <= 355; at += 20) talk.need(at, Math.min(at + 20, 355));
+  await vi.waitFor(() => expect(talk.messages.size).toBe(355));
+});
+
+test("what the server does not have any more is asked for once", async () => {
+  const talk = new Transcript("ada", "s");
+  server.last = 300;
+  await talk.refresh();
+  server.first = 150; // the beginning was purged meanwhile
+  talk.subscribe(() => talk.need(1, 120)); // as the page does whenever something has changed
+  talk.need(1, 120);
+  await vi.waitFor(() => expect(server.asked).toHaveLength(3));
+  await new Promise((done) => setTimeout(done, 30));
+  expect(server.asked).toHaveLength(3); // the newest, then two pages
+});
+
+test("an older look never takes the place of a newer one", async () => {
+  const talk = new Transcript("ada", "s");
+  server.last = 2;
+  let go = () => {};
+  server.hold = new Promise((done) => {
+    go = done;
+  });
+  const first = talk.refresh();
+  server.last = 4;
+  const [second, third] = [talk.refresh(), talk.refresh()];
+  expect(third).toBe(second);
+  go();
+  await Promise.all([first, second]);
+  expect(talk.last).toBe(4);
+});
+
+test("a conversation that was deleted elsewhere says so", async () => {
+  const talk = new Transcript("ada", "s");
+  server.last = 2;
+  await talk.refresh();
+  server.gone = true;
+  await expect(talk.refresh()).rejects.toThrow("There is no session.");
+  expect(talk.error).toBeDefined();
+  expect(talk.away).toBe(false);
+});
