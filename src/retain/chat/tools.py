@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from retain import canonical, tokens
 from retain.chat.asker import Asker
 from retain.errors import RetainError
+from retain.kinds.finding import FOREIGN
 from retain.memory import Scope
 from retain.talk.pairing import Call
 from retain.tool import Answer, Tool
@@ -20,8 +22,7 @@ _log = logging.getLogger("retain.chat")
 MOST_AT_ONCE = 16
 MOST_IN_A_TURN = 256
 """So many calls are kept with a turn: it is saved at once, and must not be refused for its length."""
-_OPENS = "retrieve_memory"
-_BOUNDED = {_OPENS, "search_memory"}
+_BOUNDED = {"retrieve_memory", "search_memory"}
 """What answers with as much as fits anyway; a reference to what was just opened would help nobody."""
 _SHORT = 200
 _LATE = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
@@ -49,8 +50,8 @@ class Result:
 class Tools:
     """The tools that an agent has: those that it is set up with, all of memory's by default, and that the asker may use.
 
-    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end. Once a model has opened what a
-    tool brought, whatever it saves in this turn may be that tool's words, and is trusted no more than they are.
+    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end. Once a model has opened or
+    found what a tool brought, whatever it saves may be that tool's words, and is trusted no more than they are.
     """
 
     def __init__(self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None) -> None:
@@ -108,9 +109,9 @@ class Tools:
         try:
             answer = self._answer(tool, call.arguments)
             text = _written(answer)
-            if tool.name == _OPENS and self._is_foreign(answer):
-                self._equip(self._below)
-            if tool.name not in _BOUNDED:
+            if tool.name in _BOUNDED:
+                self._distrust(answer)
+            else:
                 text = self._below.refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
             return _refused(call, str(error))
@@ -119,9 +120,24 @@ class Tools:
             return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
         return Result(call, "error" not in answer, text)
 
-    def _is_foreign(self, opened: Answer) -> bool:
-        """Whether what was opened is no person's and no agent's own words."""
-        return "error" not in opened and self._below.refs.info(opened["memory_key"]).source in ("tool", "import")
+    def told(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Look at what a model is told of earlier turns: what these opened or found it reads again."""
+        for message in messages:
+            found = _read(message.get("content")) if message.get("role") == "tool" else None
+            if isinstance(found, Mapping):
+                with suppress(RetainError):  # no reference of ours, or it is gone
+                    self._distrust(found)
+
+    def _distrust(self, answer: Mapping[str, Any]) -> None:
+        """Write as a tool from now on, if what was opened or found is no person's and no agent's own words."""
+        found = answer.get("results")
+        sources = (
+            [result.get("source") for result in found if isinstance(result, Mapping)] if isinstance(found, list) else []
+        )
+        if "content" in answer and isinstance(key := answer.get("memory_key"), str):
+            sources.append(self._below.refs.info(key).source)
+        if not FOREIGN.isdisjoint(sources):
+            self._equip(self._below)
 
     def _answer(self, tool: Tool, arguments: Any) -> Answer:
         """What a tool answers to the asker, who may do only so much, and whose deeds are on record one by one."""

@@ -208,6 +208,7 @@ class _Talk:
         room = max(self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images), self._settings.context_tokens // 2)
         new = begun.message if begun.overtaken else ""
         spoken.context = self._scope.context(begun.session.id, new, budget=room, others=others)
+        self._tools.told(spoken.context.messages)
         messages = pictures.show(spoken.context.messages, begun.images)
         for round in range(1, self._settings.chat_rounds + 2):
             last = round > self._settings.chat_rounds or self._tools.over

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -19,6 +19,13 @@ SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
 MOST_HITS = 200
 LIKELY = 0.001
 """Less likely than this is no answer: a person or a model is not shown it unless they ask for it."""
+FOREIGN = frozenset({"tool", "import"})
+"""Sources whose words may be anybody's."""
+_SOURCE = {
+    "refs": "select source from refs where tenant = :tenant and key = :id",
+    "knowledge": "select source from documents where tenant = :tenant and id = :id",
+    "entries": "select source from entries where tenant = :tenant and id = :id",
+}
 _LONGEST = 8_000
 """Characters of a question that are looked at: who pastes a file to search for it means its beginning."""
 
@@ -100,6 +107,12 @@ def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:
         return asked
     rows = tx.all("select board from board_members where tenant = :tenant and agent = :agent", agent=who.agent)
     return replace(asked, boards=tuple(board for (board,) in rows))
+
+
+def foreign(tx: Transaction, hits: Iterable[Hit]) -> Mapping[tuple[str, str], str]:
+    """Which of what was found is no person's and no agent's own words, by kind and id: `tool` or `import`."""
+    rows = {(hit.kind, hit.id): tx.one(_SOURCE[hit.kind], id=hit.id) for hit in hits if hit.kind in _SOURCE}
+    return {which: str(row[0]) for which, row in rows.items() if row and row[0] in FOREIGN}
 
 
 def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -56,7 +56,7 @@ _RESULT = schema(
     (),
     tokens={"type": "integer"},
     **dict.fromkeys(
-        ("memory_key", "summary", "type", "kind", "text", "title", "by", "thread_id", "created_at", "more"), _TEXT
+        ("memory_key", "summary", "type", "kind", "text", "title", "by", "thread_id", "created_at", "more", "source"), _TEXT
     ),
 )
 _SEARCHED = schema(("results",), results={"type": "array", "items": _RESULT}, note=_TEXT)
@@ -75,11 +75,15 @@ _MORE = {
 
 @dataclass(frozen=True)
 class Results:
-    """What a search found; the references among it by their keys, best first, and placeholders that texts in it mention."""
+    """What a search found; the references among it by their keys, best first, and placeholders that texts in it mention.
+
+    `foreign` is the source of what is no person's and no agent's own words, by kind and id.
+    """
 
     found: Found
     refs: Mapping[str, Ref]
     known: Mapping[str, str]
+    foreign: Mapping[tuple[str, str], str]
 
 
 def tools(
@@ -124,6 +128,8 @@ def _answer(results: Results, looked: Sequence[str], thread: str | None) -> Answ
         if ref is None and hit.kind == "refs":
             continue  # it was removed just now
         result = _text(hit, looked, results.known) if ref is None else _reference(ref)
+        if source := results.foreign.get((hit.kind, hit.id), "tool" if hit.role == "tool" else ""):
+            result["source"] = source
         spent += tokens.estimate(json.dumps(result, ensure_ascii=False))
         if spent > _TOKENS and shown:
             break

@@ -331,7 +331,7 @@ class Refs(Kind):
         def work(tx: Transaction) -> Results:
             rows = [tx.one(_GET, key=key, user=self._who.user) for key in keys]
             refs = {row[0]: reference.ref(row) for row in rows if row}
-            return Results(found, refs, self.known(tx, mentioned))
+            return Results(found, refs, self.known(tx, mentioned), finding.foreign(tx, found))
 
         return self._read(work)
 
