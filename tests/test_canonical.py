@@ -433,6 +433,27 @@ def test_ids_and_keys_are_kept_exactly_or_refused(shared: Memory, mine: Scope, w
             assert way.send(shared, mine, value) == ("not there" if way.lookup else value), name
 
 
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_nothing_new_has_a_name_that_no_address_can_have(shared: Memory, mine: Scope, dots: str) -> None:
+    """B23: a browser makes `/agents` of `/agents/x/..`; what is there from before can still be read and removed."""
+    adds: dict[str, Callable[[], Any]] = {
+        "id": lambda: mine.sessions.add(dots),
+        "key": lambda: mine.state.set(dots, 1),
+        "name": lambda: mine.agents.add(dots),
+        "board": lambda: mine.entries.share(dots, ["scout"]),
+        "entries[0].id": lambda: mine.entries.add_many([{"id": dots, "content": "x"}]),
+    }
+    for field, add in adds.items():
+        with pytest.raises(Invalid, match="no address can name") as error:
+            add()
+        assert error.value.field == field
+    mine.state.set("old", 1)
+    rename = "update state set key = :dots where tenant = :tenant and key = 'old'"
+    shared.database.write(mine.who.tenant, lambda tx: tx.run(rename, dots=dots))
+    assert mine.state.get(dots).value == 1
+    mine.state.remove(dots)
+
+
 def test_the_name_that_means_every_tenant_is_no_tenant(shared: Memory) -> None:
     with pytest.raises(Invalid) as error:
         shared.scope("*")

@@ -3,7 +3,7 @@
 - **Text** is kept as it is, but for two things no database keeps alike: NUL becomes `␀` (U+2400) and a lone
   surrogate becomes `�` (U+FFFD). The six characters backslash-u-0000 are ordinary text and stay.
 - **Ids and keys** (sessions, users, agents, state keys …) name things, so nothing in them is changed: blank ones, ones
-  over 512 bytes, and ones with control characters or surrogates are refused.
+  over 512 bytes, and ones with control characters or surrogates are refused; so are new ones that are `.` or `..`.
 - **JSON** is kept as the text it came as, if it came as text (`JsonText`) and the text rule changes nothing in it.
   Nesting is at most 64 deep, numbers are finite as a double, NaN and Infinity are refused.
 """
@@ -48,6 +48,13 @@ def key(value: str, field: str, secrets: Mode = "off") -> str:
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
         raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
     return value if secrets == "off" else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
+
+
+def name(value: str, field: str, secrets: Mode = "off") -> str:
+    """The key of something new. It will be a part of addresses, and browsers and proxies take `.` and `..` out of those."""
+    if value in (".", ".."):
+        raise Invalid(field=field, problem=f"must not be {value!r}, which no address can name")
+    return key(value, field, secrets)
 
 
 def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:

@@ -51,6 +51,7 @@ class Agents(Kind):
         self, name: str, *, prompt: str = "", model: str = "", tools: Sequence[str] = (), color: str = "", icon: str = ""
     ) -> Agent:
         """Set up an agent."""
+        canonical.name(name, "name")
         values = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
         if missing := [field for field, value in values.items() if value is None]:
             raise Invalid(field=missing[0], problem="must not be None")

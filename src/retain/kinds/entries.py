@@ -189,7 +189,7 @@ class Entries(Kind):
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
-        canonical.key(board, "board", self._settings.secrets)
+        canonical.name(board, "board", self._settings.secrets)
         given = canonical.several(agents, "agents", self._settings.max_batch)
         wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in given})
         return self._write(lambda tx: sharing.share(tx, self._who.agent, board, wanted))

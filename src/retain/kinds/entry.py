@@ -175,7 +175,7 @@ def imported(
     kind = given.get("kind", "journal")
     if kind not in ("journal", "core"):
         raise Invalid(field=f"{field}.kind", problem=f"must be journal or core, not {kind!r}")
-    id = canonical.key(given["id"], f"{field}.id", secrets) if "id" in given else ids.uuid7()
+    id = canonical.name(given["id"], f"{field}.id", secrets) if "id" in given else ids.uuid7()
     whose = user if user is not None or given.get("user") is None else canonical.key(given["user"], f"{field}.user")
     said = content(given.get("content", ""), f"{field}.content", secrets)
     state = given.get("review", "accepted")

@@ -61,6 +61,16 @@ def _place(session: Session) -> list[Any]:
     return [clock.from_datetime(session.updated_at, "after"), session.id]
 
 
+def _has(text: str, words: Sequence[str]) -> bool:
+    folded = text.casefold()
+    return all(word in folded for word in words)
+
+
+def _ids(ids: Sequence[str]) -> dict[str, str | None]:
+    """Up to `_AT_ONCE` ids as the parameters of a statement."""
+    return dict.fromkeys(_NAMED) | dict(zip(_NAMED, ids, strict=False))
+
+
 class Sessions(Kind):
     """The sessions of a tenant, of one user where the scope has one."""
 
@@ -90,7 +100,7 @@ class Sessions(Kind):
     def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
-        new = ids.uuid7() if id is None else canonical.key(id, "id", self._settings.secrets)
+        new = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.secrets)
         values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
 
         def work(tx: Transaction) -> Session:
@@ -180,25 +190,25 @@ class Sessions(Kind):
             rows = tx.all(
                 _NAMES if "user" not in who else _NAMES_OF_USER, **who, at=place[0], id=place[1], size=_IN_ONE_READ
             )
-            for key, label, touched in rows:
-                if touched < floor:
+            named = [(key, touched) for key, label, touched in rows if _has(f"{label}\n{key}", words)]
+            for start in range(0, len(named), _AT_ONCE):
+                some = named[start : start + _AT_ONCE]
+                if some[0][1] < floor:
                     break
-                named = f"{label}\n{key}".casefold()
-                if all(word in named for word in words):
-                    session = self._get(tx, key)
-                    found += [session] if _place(session) < [at, id] and session.count >= least else []
-                    if len(found) == size:  # enough, but for those whose last message is up to a minute later than they say
-                        floor = floor or touched - clock.MINUTE
-            if len(rows) < _IN_ONE_READ or touched < floor:
+                sessions = [_session(row) for row in tx.all(_SOME, **_ids([key for key, _ in some]))]
+                found += [one for one in sessions if _place(one) < [at, id] and one.count >= least]
+                if len(found) >= size:  # enough, but for those whose last message is up to a minute later than they say
+                    floor = floor or some[-1][1] - clock.MINUTE
+            if len(rows) < _IN_ONE_READ or rows[-1][2] < floor:
                 return sorted(found, key=_place, reverse=True)[:size]
-            place = (touched, key)
+            place = (rows[-1][2], rows[-1][0])
 
     def beginnings(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
         """How sessions began, as JSON: the first that the user says, if that is among the first messages."""
         found: dict[str, str] = {}
         for start in range(0, len(ids), _AT_ONCE):
-            some = dict.fromkeys(_NAMED, None) | dict(zip(_NAMED, ids[start : start + _AT_ONCE], strict=False))
-            found |= {id: content for id, content in tx.all(_BEGINNINGS, **some) if content is not None}
+            some = tx.all(_BEGINNINGS, **_ids(ids[start : start + _AT_ONCE]))
+            found |= {id: content for id, content in some if content is not None}
         return found
 
     def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
@@ -309,6 +319,7 @@ _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at de
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
 _PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
 _NAMED = [f"id{number}" for number in range(_AT_ONCE)]
+_SOME = _FIELDS + _SEEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
                    and role = 'user' and seq < first_seq + 20 order by seq limit 1)

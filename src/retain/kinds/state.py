@@ -96,7 +96,7 @@ class State(Kind):
         self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
     ) -> Item:
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
-        canonical.key(key, "key", self._settings.secrets)
+        canonical.name(key, "key", self._settings.secrets)
         raw = canonical.dump(value, "value", self._settings.max_state_bytes, self._settings.secrets)
         said = index.value(raw)
         if if_version is not None:
