@@ -248,6 +248,37 @@ def test_images(web: Web, memory: Memory) -> None:
 
 
 @one_engine
+def test_what_was_stopped_before_it_was_sent_is_taken_back(web: Web, memory: Memory) -> None:
+    """Nothing is said of an answer that nobody writes; words and images come back, and stay wherever one goes meanwhile."""
+    web.expects("ERR_CONNECTION_REFUSED", "404")
+    page = chat(web)
+    web.stop()
+    page.locator("input[type=file]").set_input_files({"name": "a.gif", "mimeType": "image/gif", "buffer": PIXEL})
+    images = page.get_by_role("list", name="Images to send").get_by_role("listitem")
+    expect(images).to_have_count(1)
+    say(page, "yes")
+    expect(page.get_by_text("Trying again").first).to_be_visible()
+    page.get_by_role("button", name="Stop listening").click()
+    expect(page.get_by_text("You stopped it.")).to_be_visible()
+    web.start()
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("alert")).to_contain_text("Not sent.")
+    page.get_by_label("Message", exact=True).fill("and no")
+    page.get_by_role("button", name="Take it back").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("link", name="Preview the context").click()
+    expect(page.get_by_label("A message not yet sent")).to_be_visible()
+    assert "yes" not in page.url
+    page.go_back()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("yes\nand no")
+    expect(images).to_have_count(1)
+    page.get_by_role("button", name="Send").click()
+    answered(page, "You said: yes")
+    assert len(memory.scope(user=USER, agent=AGENT).refs.list(type="image")) == 1
+    assert [text for text in said(memory) if text.startswith("yes")] == ["yes\nand no"]
+
+
+@one_engine
 def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
     """A long conversation opens at its end, is read as it comes into sight, and only that is in the document."""
     me = memory.scope(user=USER, agent=AGENT)
@@ -273,7 +304,10 @@ def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
 def test_a_key_that_may_only_read(web: Web, memory: Memory) -> None:
     """What a key does not allow is not offered, and the page says why."""
     me = memory.scope(user=USER, agent=AGENT)
-    me.messages.append(me.sessions.add().id, "user", "Lisbon in May")
+    active = me.sessions.add()
+    me.messages.append(active.id, "user", "Lisbon in May")
+    me.messages.append(me.sessions.add().id, "user", "Porto in June")
+    me.sessions.activate(active.id)  # it was gone back to elsewhere
     page = web.device(signed_in=False)
     page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
     web.open("/chat", page)

@@ -156,9 +156,36 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
     listed.get_by_role("link", name="Bridges").click()
     expect(page).to_have_url(f"{web.url}/chat/{AGENT}/{porto.id}")
     assert active(memory).id == stored(page) == porto.id
+    page.get_by_label("Message", exact=True).fill("A draft")
     page.get_by_role("button", name="Delete Bridges").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("The conversation is deleted.")).to_be_visible()
     expect(listed.get_by_role("link", name="Bridges")).to_have_count(0)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
     assert porto.id not in [session.id for session in me.sessions.list()]
+    assert page.evaluate(f"localStorage.getItem('chatDraft_{USER}_{porto.id}')") is None
+
+
+@one_engine
+def test_many_conversations(web: Web, memory: Memory) -> None:
+    """C4: each by how it began, asked for at once; what was loaded stays; one that is deleted elsewhere says so."""
+    me = memory.scope(user=USER, agent=AGENT)
+    for number in range(35):
+        me.messages.append(me.sessions.add().id, "user", f"Question {number}")
+        me.sessions.add()  # in which nothing is said
+    asked: list[str] = []
+    web.page.on("request", lambda request: asked.append(request.url))
+    page = chat(web)
+    listed = page.get_by_role("list", name="Conversations").get_by_role("listitem")
+    expect(listed).to_have_count(30)
+    page.get_by_role("button", name="More").click()
+    expect(listed).to_have_count(35)
+    expect(listed.last).to_contain_text("Question 0")
+    assert sum("/window" in url for url in asked) <= 1  # the messages that are shown, not one request for each name
+    say(page, "Lisbon")
+    expect(listed).to_have_count(36)
+    expect(listed.first).to_contain_text("Lisbon")
+    web.expects("404")
+    me.sessions.remove(active(memory).id)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    expect(page.get_by_role("link", name="Go to your current conversation")).to_be_visible()
