@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
 from retain import Memory
+from retain.faces import status as counting
 from retain.watch import status
 
 
@@ -24,3 +27,23 @@ def test_what_takes_long_to_count_is_not_counted_again_at_once(memory: Memory, m
     seen = [counted.status("acme").rows["sessions"] for _ in range(30)]
     assert seen == sorted(seen)
     assert seen[-1] == 2
+
+
+def test_nobody_waits_for_another_tenant_to_be_counted(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2, P11: however long that takes."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def slowly(memory: Memory, tenant: str | None) -> counting.Status:
+        if tenant == "large":
+            began.set()
+            assert go_on.wait(30)
+        return counting.status(memory, tenant)
+
+    monkeypatch.setattr(status, "status", slowly)
+    counted = status.Counted(memory)
+    with ThreadPoolExecutor(1) as pool:
+        large = pool.submit(counted.status, "large")
+        assert began.wait(30)
+        assert counted.status("acme").rows["sessions"] == 0
+        go_on.set()
+        assert large.result().rows["sessions"] == 0

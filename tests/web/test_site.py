@@ -65,9 +65,12 @@ def test_what_has_its_hash_in_its_name_is_kept_for_good(browser: TestClient) -> 
     assert hashed.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert hashed.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert hashed.headers["X-Content-Type-Options"] == "nosniff"
+    assert [site._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")] == [True, False]
     assert browser.get("/assets/theme.js").headers["Cache-Control"] == "no-cache"
     again = browser.get("/", headers={"If-None-Match": browser.get("/").headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
+    assert browser.get("/").headers["ETag"].startswith('W/"'), "compressed or not, it is the same file, not the same bytes"
+    assert browser.get("/", headers={"If-None-Match": "*"}).status_code == 304
     assert browser.get("/", headers={"If-None-Match": '"other"'}).status_code == 200
 
 

@@ -37,18 +37,17 @@ class Counted:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._lock = threading.Lock()
+        self._locks: dict[str | None, threading.Lock] = {}
         self._found: dict[str | None, tuple[float, Status]] = {}
 
     def status(self, tenant: str | None) -> Status:
-        """How things are, or were a moment ago; whoever asks meanwhile waits for who counts."""
-        with self._lock:
+        """How things are, or were a moment ago; whoever asks meanwhile waits for who counts the same tenant."""
+        with self._locks.setdefault(tenant, threading.Lock()):
             until, found = self._found.get(tenant, (0.0, None))
             started = time.monotonic()
             if found is None or started >= until:
                 found = status(self._memory, tenant)
                 ended = time.monotonic()
-                self._found = {name: one for name, one in self._found.items() if one[0] > ended}
                 self._found[tenant] = (ended + min(_SHARE * (ended - started), _LONGEST_SECONDS), found)
             return found
 

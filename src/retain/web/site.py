@@ -49,7 +49,7 @@ _TYPES = {
     ".woff2": "font/woff2",
 }
 _PACKED = frozenset({".png", ".woff2", ".ico"})
-_HASHED = re.compile(r"-[A-Za-z0-9_-]{8}\.\w+$")
+_HASHED = re.compile(r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$")  # a word of eight letters is no hash
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _GZIP = re.compile(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?:0?\.\d*[1-9]\d*|1(?:\.0*)?)\s*)?(?:,|$)", re.IGNORECASE)
 _STYLE = """
@@ -65,8 +65,8 @@ _UNBUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>retain</title><style>{style}</style></head><body>
 <main><h1>retain</h1><small>{version}: memory for AI agents</small>
-<p>The server runs. Its web app was not built here: run <code>make site</code> in the project, which needs Node.js
-20.19, or 22.12 or newer, and start the server again; or install the wheel, which has it.</p>
+<p>The server runs. Its web app was not built here: run <code>make site</code> in the project, which needs
+Node.js 20.19, or 22.12 or newer, and start the server again; or install the wheel, which has it.</p>
 <dl>
 <dt><a href="/docs">/docs</a></dt>
 <dd>Every call, with examples; as a document for programs: <a href="/openapi.json">/openapi.json</a></dd>
@@ -89,7 +89,8 @@ class File:
     def answer(self, request: Request) -> Response:
         """The file, or that whoever asks has it."""
         headers = self.headers
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
+        asked = request.headers.get("if-none-match", "")
+        if headers["ETag"].removeprefix("W/") in asked or asked.strip() == "*":
             return Response(status_code=304, headers=headers)
         if self.packed is not None and _GZIP.search(request.headers.get("accept-encoding", "")):
             return Response(self.packed, headers={**headers, "Content-Encoding": "gzip"})
@@ -110,7 +111,7 @@ def _read(path: Path) -> File:
     packed = None if path.suffix in _PACKED else gzip.compress(content, mtime=0)
     headers = {
         "Content-Type": _TYPES[path.suffix],
-        "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        "ETag": f'W/"{hashlib.sha256(content).hexdigest()[:32]}"',
         "Cache-Control": _FOR_GOOD if _HASHED.search(path.name) else "no-cache",
         "Vary": "Accept-Encoding",
     }
