@@ -81,6 +81,22 @@ def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(web: Web,
 
 
 @one_engine
+def test_what_cannot_be_looked_at_is_not_taken_for_gone(web: Web, memory: Memory) -> None:
+    _mine(memory).state.set("count", 1)
+    web.expects("409", "500")
+    page = web.open("/memory/state")
+    page.get_by_role("button", name="Edit count").click()
+    page.get_by_label("Value, as JSON").fill("2")
+    _mine(memory).state.set("count", 77)
+    page.route("**/api/state/count?*area=user*", lambda route: route.fulfill(status=500, json={"detail": "Out of order."}))
+    _save(page)
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Out of order.")
+    _save(page)
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Out of order.")
+    assert _mine(memory).state.get("count").value == 77
+
+
+@one_engine
 def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory) -> None:
     mine = _mine(memory)
     memory.scope("default", "default", "scout").sessions.add("trip", label="A trip")
@@ -103,7 +119,9 @@ def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory
     expect(rows).to_contain_text("499")
     page.get_by_label("Keys that begin with").fill("key-24")
     expect(rows).to_have_count(10)
-    page.get_by_label("Keys that begin with").fill("")
+    page.get_by_role("link", name="State").click()
+    expect(rows.first).to_contain_text("key-000")
+    expect(page.get_by_label("Keys that begin with")).to_have_value("")
     page.get_by_label("Whose").select_option("Everybody")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("be kind")

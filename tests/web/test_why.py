@@ -138,8 +138,22 @@ def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope
     expect(page.get_by_role("figure")).to_contain_text("of 4,000 tokens")
     page.reload()
     expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    assert "message" not in page.url  # what nobody has sent is in no server's log
     assert me.sessions.get("now").last_seq == before
     assert page.title() != "ran"
+
+
+@one_engine
+def test_what_is_being_written_in_a_chat_is_looked_at_before_it_is_sent(web: Web, me: Scope) -> None:
+    page = web.open("/chat/scout/now")
+    page.get_by_label("Message", exact=True).fill(QUESTION)
+    page.get_by_role("link", name="Preview the context").click()
+    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_role("figure")).to_be_visible()
+    page.wait_for_url("**/why?session=now")
+    page.get_by_label("Conversation", exact=True).select_option("A trip")
+    page.wait_for_url("**/why?session=trip")
+    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
 
 
 @one_engine

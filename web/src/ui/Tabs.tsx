@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "react";
 import { Link } from "./Link";
 
-export type Tab = { href: string; label: string; here: boolean; badge?: number };
+export type Tab = { href: string; label: string; here: boolean; badge?: number | string };
 
 export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
   const row = useRef<HTMLElement>(null);

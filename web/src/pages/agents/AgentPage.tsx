@@ -31,7 +31,7 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
     (signal) => get("/api/consolidations", { query: { user, agent: name, status: "proposed", limit: 100 }, signal }),
     [name, user],
   );
-  const badge = (one: Tab) => (one === "proposals" ? waiting.data?.data.length : undefined);
+  const many = waiting.data?.next ? `${waiting.data.data.length}+` : waiting.data?.data.length;
   return (
     <div className={tab === "memory" ? "page agent fills" : "page agent"}>
       <header>
@@ -50,7 +50,7 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
           href: place(name, one),
           label: LABELS[one],
           here: one === tab,
-          badge: badge(one),
+          badge: one === "proposals" ? many : undefined,
         }))}
       />
       {tab === "memory" && <Entries agent={name} />}

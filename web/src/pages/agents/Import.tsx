@@ -1,6 +1,7 @@
 // Entries out of a file: shown before anything happens, then brought in part by part, each of them once.
 import { type DragEvent, useRef, useState } from "react";
 import { get, Problem, post } from "../../api/client";
+import { useAlive } from "../../ui/alive";
 import { Dialog } from "../../ui/Dialog";
 import { Failure } from "../../ui/states";
 import { count } from "../../ui/time";
@@ -19,6 +20,7 @@ export function Import({ scope, close, changed }: Shown) {
   const [busy, setBusy] = useState(false);
   const [failed, setFailed] = useState<Failed>();
   const left = useRef<Given[]>([]);
+  const alive = useAlive();
 
   const open = async (file: File) => {
     setFailed(undefined);
@@ -36,7 +38,7 @@ export function Import({ scope, close, changed }: Shown) {
   const run = async () => {
     setBusy(true);
     setFailed(undefined);
-    while (left.current.length) {
+    while (left.current.length && alive.current) {
       const [batch = []] = batches(left.current);
       try {
         await post("/api/entries/batch", { query: scope, body: { entries: batch.map((one) => one.entry) } });
@@ -51,6 +53,7 @@ export function Import({ scope, close, changed }: Shown) {
       setDone((before) => before + batch.length);
     }
     changed();
+    if (left.current.length) return say(`Stopped: ${count(left.current.length)} were not imported.`);
     say(`${count(wanted.length)} ${wanted.length === 1 ? "entry" : "entries"} imported.`);
     close();
   };

@@ -3,7 +3,7 @@ import type { Agent } from "../../api";
 import { get, Problem } from "../../api/client";
 
 export async function findAgent(name: string, signal: AbortSignal): Promise<Agent | null> {
-  const first = await get("/api/agents", { query: { limit: 1000 }, signal });
+  const first = await get("/api/agents", { query: { limit: 100 }, signal });
   const found = first.data.find((agent) => agent.name === name);
   if (found || !first.next) return found ?? null;
   try {

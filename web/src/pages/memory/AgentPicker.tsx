@@ -8,24 +8,33 @@ import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { useAsked } from "./asked";
 
-const LAST = "memoryAgent";
+const LAST = "memoryAgent_";
 const USUAL = "assistant"; // who answers where no agent was ever set up
 const OTHER = "\u0000other";
 
-/** The agent whose memory is shown, and a way to choose it; undefined until that is known. */
-export function useAgent(): { agent: string | undefined; names: string[]; choose: (agent: string) => void } {
-  const { here } = useWho();
+type Whose = {
+  agent: string | undefined;
+  names: string[];
+  choose: (agent: string) => void;
+  error: unknown;
+  retry: () => void;
+};
+
+/** The agent whose memory is shown, and a way to choose it; undefined until that is known, or cannot be. */
+export function useAgent(): Whose {
+  const { here, user } = useWho();
   const { query, ask } = useAsked();
   const agents = useLoad((signal) => get("/api/agents", { query: { limit: 500 }, signal }), []);
   const known = agents.data?.data.map((one) => one.name) ?? [];
   const bound = here.me?.agent ?? null;
-  const settled = bound ?? query.get("agent") ?? kept(LAST);
-  const agent = settled ?? (agents.loading ? undefined : (known[0] ?? USUAL));
+  const settled = bound ?? query.get("agent") ?? kept(LAST + user);
+  const agent = settled ?? (agents.data && (known[0] ?? USUAL));
   useEffect(() => {
-    if (agent) keep(LAST, agent);
-  }, [agent]);
+    if (agent) keep(LAST + user, agent);
+  }, [agent, user]);
   const names = bound !== null ? [bound] : [...new Set(agent ? [...known, agent] : known)];
-  return { agent, names, choose: (name) => ask({ agent: name, view: undefined, v: undefined, against: undefined }) };
+  const choose = (name: string) => ask({ agent: name, view: undefined, v: undefined, against: undefined });
+  return { agent, names, choose, error: agents.error, retry: agents.reload };
 }
 
 type Shown = { agent: string; names: string[]; choose: (agent: string) => void };

@@ -1,9 +1,9 @@
 // What is remembered apart from conversations: notes, state, references and knowledge, each a tab with an address.
-import { useEffect } from "react";
 import { useRoute } from "../../app/route";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
+import { useTitle } from "../../ui/title";
 import { Knowledge } from "./knowledge/Knowledge";
 import { Notes } from "./notes/Notes";
 import { Refs } from "./refs/Refs";
@@ -21,9 +21,7 @@ export default function Memory() {
   const { parts } = useRoute();
   const at = parts[1] ?? "notes";
   const tab = TABS[at as keyof typeof TABS];
-  useEffect(() => {
-    document.title = `${tab?.label ?? "Memory"} · retain`;
-  }, [tab]);
+  useTitle(tab?.label ?? "Memory");
   const Shown = tab?.shows;
   return (
     <div className="page memory">

@@ -136,10 +136,8 @@ function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key:
         Whoever comes with this key is refused from now on, and browsers that signed in with it are signed out. This
         cannot be undone.
       </p>
-      {here.me?.name.endsWith(one.name) && (
-        <p className="callout">
-          This may be the key that you signed in with. You would have to sign in with another one.
-        </p>
+      {here.me?.name.endsWith(`(${one.id})`) && (
+        <p className="callout">This is the key that you signed in with. You would have to sign in with another one.</p>
       )}
       {error ? <Failure error={error} /> : null}
     </Confirm>

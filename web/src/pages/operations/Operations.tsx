@@ -1,5 +1,4 @@
 // What goes on: the calls of models, how the server is, what waits for a person, who may come in, and who did what.
-import { useEffect } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { useRoute } from "../../app/route";
@@ -7,6 +6,7 @@ import { useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
+import { useTitle } from "../../ui/title";
 import { Audit } from "./Audit";
 import { Calls } from "./Calls";
 import { Health } from "./Health";
@@ -33,9 +33,7 @@ export default function Operations() {
   // A key that is one user's or one agent's says nothing about the whole of a tenant, whatever else it allows.
   const admin = may("admin") && !here.me?.user && !here.me?.agent;
   const waiting = useLoad((signal) => get("/api/entries/counts", { signal }), []);
-  useEffect(() => {
-    document.title = `${part?.label ?? "Operations"} · retain`;
-  }, [part]);
+  useTitle(part?.label ?? "Operations");
   const tabs = (Object.keys(PARTS) as Name[])
     .filter((one) => admin || !PARTS[one].admin)
     .map((one) => ({

@@ -17,7 +17,7 @@ export function Filters({ asked, change }: Shown) {
         get("/api/agents", { query: { limit: 100 }, signal }),
         get("/api/sessions", { query: { user, limit: 100 }, signal }),
       ]);
-      return { agents: agents.data, sessions: sessions.data };
+      return { agents: agents.data, sessions: sessions.data, cut: [agents.next !== null, sessions.next !== null] };
     },
     [user],
   );
@@ -25,7 +25,7 @@ export function Filters({ asked, change }: Shown) {
     change({ kinds: KINDS.filter((one) => (one === kind) !== asked.kinds.includes(one)) });
   const own = chosen || ownDays(asked);
   const when = own ? "own" : asked.since;
-  const { agents = [], sessions = [] } = from.data ?? {};
+  const { agents = [], sessions = [], cut = [] } = from.data ?? {};
   const names = new Set([...agents.map((one) => one.name), ...sessions.map((one) => one.agent), asked.agent]);
   return (
     <div className="search-filters">
@@ -79,6 +79,7 @@ export function Filters({ asked, change }: Shown) {
           {[...names].filter(Boolean).map((name) => (
             <option key={name}>{name}</option>
           ))}
+          {cut[0] && <option disabled>Only a hundred are listed</option>}
         </select>
         <select
           aria-label="Conversation"
@@ -94,6 +95,7 @@ export function Filters({ asked, change }: Shown) {
               {one.label || `${one.agent}, ${ago(one.created_at)}`}
             </option>
           ))}
+          {cut[1] && <option disabled>Only the newest hundred are listed</option>}
         </select>
       </div>
     </div>

@@ -3,11 +3,12 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
 import type { Found } from "../../api/index";
 import { useLoad } from "../../api/load";
-import { useSettled } from "../../api/settled";
 import { go, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import RefViewer from "../../refs/RefViewer";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { useTitle } from "../../ui/title";
+import { useTyped } from "../../ui/typed";
 import { type Asked, addressOf, askedIn, span } from "./asked";
 import { Filters } from "./Filters";
 import { HitCard, type Named } from "./HitCard";
@@ -21,24 +22,10 @@ const LEAST = 0.001; // what is less likely than this is noise; the command line
 export default function Search() {
   const { query } = useRoute();
   const asked = askedIn(query);
-  const [typed, setTyped] = useState(asked.q);
-  const settled = useSettled(typed);
-  const put = useRef(asked.q); // what this page itself has put into the address
   const change = (changed: Partial<Asked>, replace = false) => go(addressOf({ ...asked, ...changed }), replace);
-  useEffect(() => {
-    if (settled === asked.q) return;
-    const begun = put.current.trim() !== "" && settled.trim() !== ""; // one way back for a search, not for each letter
-    put.current = settled;
-    change({ q: settled }, begun);
-  }, [settled]);
-  useEffect(() => {
-    if (asked.q === put.current) return;
-    put.current = asked.q; // back, forward, or a link
-    setTyped(asked.q);
-  }, [asked.q]);
-  useEffect(() => {
-    document.title = asked.q ? `${asked.q} · Search · retain` : "Search · retain";
-  }, [asked.q]);
+  // One way back for a search, not for each letter.
+  const [typed, setTyped] = useTyped(asked.q, (q, before) => change({ q }, before.trim() !== "" && q.trim() !== ""));
+  useTitle(asked.q ? `${asked.q} · Search` : "Search");
   const page = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   useSlash(box);
@@ -70,9 +57,9 @@ type Loaded = { found: Found; sessions: Named; question: string };
 function Results({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
   const { user } = useWho();
   const address = addressOf(asked);
-  const [limit, setLimit] = useState(STEP);
+  const [more, setMore] = useState({ address, limit: STEP });
+  const limit = more.address === address ? more.limit : STEP; // another question begins with few
   const [opened, setOpened] = useState<string | null>(null);
-  useEffect(() => setLimit(STEP), [address]);
   const known = useRef<Named>({});
   const loaded = useLoad<Loaded>(
     async (signal) => {
@@ -102,7 +89,11 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
         </ol>
       )}
       {found.hits.length >= limit && limit < MOST && (
-        <button type="button" onClick={() => setLimit(Math.min(limit + 2 * STEP, MOST))} disabled={loaded.loading}>
+        <button
+          type="button"
+          onClick={() => setMore({ address, limit: Math.min(limit + 2 * STEP, MOST) })}
+          disabled={loaded.loading}
+        >
           Show more
         </button>
       )}

@@ -1,6 +1,5 @@
 // Why it said that: one answer, and the context it was given.
-import { get } from "../../api/client";
-import type { Interaction, Message, Report, Turn } from "../../api/index";
+import type { Interaction, Report, Turn } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { to } from "../../app/route";
 import { useWho } from "../../app/who";
@@ -14,17 +13,16 @@ import { count, Time } from "../../ui/time";
 import { Explained } from "./Explained";
 import { beginnings, saidIn } from "./lookup";
 import { Turns } from "./Turns";
-
-type Loaded = { turn: Turn; agent: string; question?: Message; answer?: Message; call?: Interaction };
+import { type Answered, answered } from "./turn";
 
 export function Answer({ id }: { id: string }) {
   const { user } = useWho();
-  const loaded = useLoad((signal) => load(id, user, signal), [id, user]);
+  const loaded = useLoad((signal) => answered(id, user, signal), [id, user]);
   if (loaded.error && loaded.data?.turn.id !== id) return <Failure error={loaded.error} retry={loaded.reload} />;
   if (loaded.data?.turn.id !== id) return <Loading what="Reading what it was given" />;
   const { turn, agent, question, answer, call } = loaded.data;
   const report = turn.report as Report | null;
-  const again = to(["why"], { session: turn.session, message: question && saidIn(question.content).slice(0, 2000) });
+  const again = to(["why"], { session: turn.session, turn: turn.id });
   return (
     <div className="why-columns">
       <div className="why-main">
@@ -56,7 +54,7 @@ function Given({ report, turn, agent }: { report: Report; turn: Turn; agent: str
   return <Explained report={report} reading={{ where, begins: begins.data }} />;
 }
 
-function Exchange({ agent, turn, question, answer }: Omit<Loaded, "call">) {
+function Exchange({ agent, turn, question, answer }: Omit<Answered, "call">) {
   return (
     <section className="card why-exchange" aria-label="Question and answer">
       <div>
@@ -109,30 +107,4 @@ function Call({ of, called }: { of?: Interaction; called: boolean }) {
       )}
     </dl>
   );
-}
-
-async function load(id: string, user: string, signal: AbortSignal): Promise<Loaded> {
-  const turn = await get("/api/turns/{id}", { path: { id }, query: { user }, signal });
-  const query = { user, last: 40, before: turn.last_seq + 1, turns_only: true };
-  const [session, messages, call] = await Promise.all([
-    get("/api/sessions/{id}", { path: { id: turn.session }, query: { user }, signal }),
-    get("/api/messages/{session}/window", { path: { session: turn.session }, query, signal }),
-    callOf(turn, user, signal),
-  ]);
-  const prompt = (turn.report as Report | null)?.items.find(([layer]) => layer === "system")?.[1];
-  const agent = prompt?.startsWith("agents ") ? prompt.slice("agents ".length) : session.agent;
-  const answer = messages.findLast((message) => message.role === "assistant" && message.seq >= turn.first_seq);
-  const question = messages.findLast(
-    (message) => message.role === "user" && message.seq < (answer?.seq ?? turn.last_seq),
-  );
-  return { turn, agent, question, answer, call };
-}
-
-/** The model call of a turn: it was recorded in the same moment. */
-async function callOf(turn: Turn, user: string, signal: AbortSignal): Promise<Interaction | undefined> {
-  if (!turn.interaction) return undefined;
-  const at = new Date(turn.created_at).getTime();
-  const [since, until] = [new Date(at - 1).toISOString(), new Date(at + 2).toISOString()];
-  const page = await get("/api/interactions", { query: { user, since, until, limit: 100 }, signal });
-  return page.data.find((one) => one.id === turn.interaction);
 }

@@ -1,6 +1,6 @@
 // What an agent would be given for a message that nobody has sent yet; moving the budget shows what falls out.
 import { useEffect, useRef, useState } from "react";
-import { get, post } from "../../api/client";
+import { post } from "../../api/client";
 import type { ContextAnswer } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { useSettled } from "../../api/settled";
@@ -16,24 +16,31 @@ import { Prompt } from "./Prompt";
 import { type Picked, pick, type Session } from "./pick";
 import { changes, type Item, itemsOf } from "./report";
 import { Turns } from "./Turns";
-
-const IN_ADDRESS = 1500; // a longer message is not put into the address
+import { questionOf } from "./turn";
+import { keepMessage, messageHere } from "./unsent";
 
 export function Preview() {
   const { query } = useRoute();
   const { user } = useWho();
   const asked = { session: query.get("session"), agent: query.get("agent") };
-  const picked = useLoad((signal) => pick(user, asked, signal), [user, asked.session, asked.agent]);
+  const turn = query.get("turn");
+  const picked = useLoad(
+    async (signal) => {
+      const [found, question] = await Promise.all([pick(user, asked, signal), turn && questionOf(turn, user, signal)]);
+      return { ...found, question };
+    },
+    [user, asked.session, asked.agent],
+  );
   if (picked.error) return <Failure error={picked.error} retry={picked.reload} />;
   if (!picked.data) return <Loading />;
-  const { session } = picked.data;
+  const { session, question } = picked.data;
   return (
     <>
       <Pick from={picked.data} />
       {session ? (
         <div className="why-columns">
           <div className="why-main">
-            <Live session={session} first={query.get("message") ?? ""} />
+            <Live session={session} first={question || query.get("message") || messageHere(user, session.id)} />
           </div>
           <aside>
             <Turns session={session.id} />
@@ -52,12 +59,15 @@ export function Preview() {
 }
 
 function Pick({ from }: { from: Picked }) {
-  const { query } = useRoute();
-  const message = query.get("message") ?? undefined;
+  const choose = (whose: { agent: string } | { session: string }) => {
+    const { message } = history.state ?? {};
+    go(to(["why"], whose));
+    if (message) keepMessage(message);
+  };
   return (
     <div className="why-pick">
       <Field label="Agent">
-        <select value={from.agent} onChange={(event) => go(to(["why"], { agent: event.target.value, message }))}>
+        <select value={from.agent} onChange={(event) => choose({ agent: event.target.value })}>
           {from.agents.map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -67,7 +77,7 @@ function Pick({ from }: { from: Picked }) {
         <select
           value={from.session?.id ?? ""}
           disabled={!from.session}
-          onChange={(event) => go(to(["why"], { session: event.target.value, message }))}
+          onChange={(event) => choose({ session: event.target.value })}
         >
           {!from.session && <option value="">none yet</option>}
           {withOwn(from).map((one) => (
@@ -98,8 +108,8 @@ function Live({ session, first }: { session: Session; first: string }) {
     [user, session.id, settled, size],
   );
   useEffect(() => {
-    const said = settled.length <= IN_ADDRESS ? settled : undefined;
-    go(to(["why"], { session: session.id, message: said }), true);
+    go(to(["why"], { session: session.id }), true);
+    keepMessage(settled);
   }, [settled, session.id]);
   const { came, fell, begins } = useChanges(context.data, session.id);
   const report = context.data?.report;
@@ -152,10 +162,4 @@ function useChanges(answer: ContextAnswer | undefined, session: string): Changes
   const { before } = seen.current;
   if (!answer || !before) return {};
   return { ...changes(itemsOf(before.report.items), itemsOf(answer.report.items)), begins: textsOf(before) };
-}
-
-/** The turn that a message of a conversation belongs to. */
-export async function turnOf(session: string, seq: number, user: string, signal: AbortSignal): Promise<string | null> {
-  const page = await get("/api/turns", { query: { session, seq, user, limit: 1 }, signal });
-  return page.data[0]?.id ?? null;
 }

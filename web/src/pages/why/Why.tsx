@@ -5,16 +5,16 @@ import { go, to, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { useTitle } from "../../ui/title";
 import { Answer } from "./Answer";
-import { Preview, turnOf } from "./Preview";
+import { Preview } from "./Preview";
+import { turnOf } from "./turn";
 import "./why.css";
 
 export default function Why() {
   const { parts, query } = useRoute();
   const [id, session, seq] = [parts[1], query.get("session"), Number(query.get("seq"))];
-  useEffect(() => {
-    document.title = id ? "Why this answer · retain" : "Why · retain";
-  }, [id]);
+  useTitle(id ? "Why this answer" : "Why");
   return (
     <div className="page why">
       <header>

@@ -61,15 +61,22 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
     }
     case "summary": {
       const path = { session: where.session };
-      const page = await get("/api/summaries/{session}/all", { path, query: { user: where.user, limit: 100 }, signal });
-      const summary = page.data.find((one) => one.number === source.number);
-      return summary ? { text: summary.text } : null;
+      for (let after: string | null | undefined; after !== null; ) {
+        const asked = { user: where.user, limit: 100, after };
+        const page = await get("/api/summaries/{session}/all", { path, query: asked, signal });
+        const summary = page.data.find((one) => one.number === source.number);
+        if (summary) return { text: summary.text };
+        after = page.next;
+      }
+      return null;
     }
     case "notes": {
       const note = await get("/api/notes", { query, signal });
       if (note.version === source.version) return { text: note.text };
-      const page = await get("/api/notes/history", { query: { ...query, limit: 100 }, signal });
-      const then = page.data.find((one) => one.version === source.version);
+      const next = { ...query, after: source.version - 1, limit: 1 };
+      const [then] = (await get("/api/notes/changes", { query: next, signal })).filter(
+        (one) => one.version === source.version,
+      );
       return then ? { text: then.text, changed: `The notes are at version ${note.version} now.` } : null;
     }
     case "section":

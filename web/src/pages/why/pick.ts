@@ -11,15 +11,18 @@ export async function pick(
   asked: { session: string | null; agent: string | null },
   signal: AbortSignal,
 ): Promise<Picked> {
-  const [sessions, agents, own] = await Promise.all([
+  const [newest, agents, own] = await Promise.all([
     get("/api/sessions", { query: { user, limit: 100 }, signal }),
     get("/api/agents", { query: { limit: 100 }, signal }),
     asked.session ? get("/api/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
   ]);
-  const agent = own?.agent ?? asked.agent ?? sessions.data[0]?.agent ?? DEFAULT;
-  const its = sessions.data.filter((one) => one.agent === agent);
+  const agent = own?.agent ?? asked.agent ?? newest.data[0]?.agent ?? DEFAULT;
+  // An agent that nobody talked to lately is not among the newest of all.
+  const its = newest.next
+    ? (await get("/api/sessions", { query: { user, agent, limit: 100 }, signal })).data
+    : newest.data.filter((one) => one.agent === agent);
   const session = own ?? (its.length ? await active(user, agent, signal) : null) ?? its[0] ?? null;
-  const names = new Set([agent, ...agents.data.map((one) => one.name), ...sessions.data.map((one) => one.agent)]);
+  const names = new Set([agent, ...agents.data.map((one) => one.name), ...newest.data.map((one) => one.agent)]);
   return { sessions: its, agents: [...names].sort(), agent, session };
 }
 

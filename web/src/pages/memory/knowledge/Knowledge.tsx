@@ -7,6 +7,7 @@ import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
 import { Empty, Failure, Loading } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
+import { useHeld } from "../../../ui/typed";
 import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { DocumentRow, plural, Removing } from "./DocumentRow";
@@ -14,7 +15,7 @@ import { DocumentView } from "./DocumentView";
 import { chosen, type Dropped, dropped } from "./dropped";
 import { Find } from "./Find";
 import { UploadList } from "./UploadList";
-import { add, useUploads } from "./uploads";
+import { add, useFinished } from "./uploads";
 
 export function Knowledge() {
   const { user, may } = useWho();
@@ -25,12 +26,14 @@ export function Knowledge() {
     [user],
   );
   const counts = useLoad((signal) => get("/api/knowledge/counts", { query: { user }, signal }), [user]);
-  const done = useUploads().filter((one) => one.state === "done").length;
+  const finished = useFinished();
+  const known = useRef(finished); // those are in the first look already
   useEffect(() => {
-    if (!done) return;
+    if (finished === known.current) return;
+    known.current = finished;
     pages.reload();
     counts.reload();
-  }, [done]);
+  }, [finished]);
   const gone = (id: string) => {
     pages.edit((items) => items.filter((one) => one.id !== id));
     counts.reload();
@@ -106,7 +109,7 @@ type Shown = {
 function Bar({ counts, take, everybody, setEverybody }: Shown) {
   const { may, choosable } = useWho();
   const { query, ask } = useAsked();
-  const [text, setText] = useState(query.get("q") ?? "");
+  const [text, setText] = useHeld(query.get("q") ?? "");
   const input = useRef<HTMLInputElement>(null);
   return (
     <>

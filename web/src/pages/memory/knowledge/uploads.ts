@@ -23,6 +23,7 @@ export type Upload = Dropped & {
 const AT_ONCE = 2;
 let all: readonly Upload[] = [];
 let last = 0;
+let finished = 0;
 const running = new Map<number, AbortController>();
 const heard = new Set<() => void>();
 
@@ -33,15 +34,14 @@ const set = (uploads: readonly Upload[]) => {
 const change = (id: number, what: Partial<Upload>) =>
   set(all.map((one) => (one.id === id ? { ...one, ...what } : one)));
 
+const hear = (listener: () => void) => {
+  heard.add(listener);
+  return () => heard.delete(listener);
+};
 /** All that are on their way, or were. */
-export const useUploads = () =>
-  useSyncExternalStore(
-    (listener) => {
-      heard.add(listener);
-      return () => heard.delete(listener);
-    },
-    () => all,
-  );
+export const useUploads = () => useSyncExternalStore(hear, () => all);
+/** How many have come in so far, also those that are forgotten by now. */
+export const useFinished = () => useSyncExternalStore(hear, () => finished);
 
 export function add(files: Dropped[], user: string | undefined): void {
   const made = files.map((one): Upload => {
@@ -80,6 +80,7 @@ async function run(one: Upload): Promise<void> {
     const progress = (part: number) => change(one.id, { part, state: part < 1 ? "sending" : "reading" });
     const where = address("/api/knowledge", {}, { user: one.user, path: one.path });
     const document = await upload<Document>(where, one.file, { key: one.key, signal: stop.signal, progress });
+    finished++;
     change(one.id, { state: "done", part: 1, document, outcome: outcomeOf(there, document) });
   } catch (error) {
     if (!stop.signal.aborted) change(one.id, { state: "failed", error });
@@ -95,7 +96,7 @@ async function existing(one: Upload, signal: AbortSignal): Promise<Document | un
   return found.data.find((document) => document.path === one.path && document.user === (one.user ?? null));
 }
 
-export function outcomeOf(there: Document | undefined, now: Document): Outcome {
+function outcomeOf(there: Document | undefined, now: Document): Outcome {
   if (!there) return "added";
   return there.updated_at === now.updated_at ? "unchanged" : "replaced";
 }

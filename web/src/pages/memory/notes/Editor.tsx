@@ -1,7 +1,8 @@
 // Writing the notes: the text, how it will read beside it, and what others did to it meanwhile. What is typed is kept in this
 // browser at every change.
-import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
+import { useAlive } from "../../../ui/alive";
 import { Confirm } from "../../../ui/Dialog";
 import { Markdown } from "../../../ui/Markdown";
 import { Failure } from "../../../ui/states";
@@ -22,14 +23,9 @@ export function Editor({ whose, live, note, close }: Shown) {
   const [saving, setSaving] = useState(false);
   const [asking, setAsking] = useState<"merge" | "discard">();
   const { text, base } = draft;
-  const typed = useRef<string | null>(text); // as it is by now, also for a save that began earlier; null once this is closed
+  const alive = useAlive();
+  const typed = useRef(text); // as it is by now, also for a save that began earlier
   typed.current = text;
-  useEffect(
-    () => () => {
-      typed.current = null;
-    },
-    [],
-  );
   const stale = note.version !== base.version && !saving;
   const change = (written: string, from: Draft["base"] = base) => {
     const next = { text: written, base: { text: from.text, version: from.version } };
@@ -57,10 +53,9 @@ export function Editor({ whose, live, note, close }: Shown) {
       say(
         written.version === base.version ? "Nothing to save: it is as it was." : `Saved as version ${written.version}.`,
       );
-      const now = typed.current;
-      if (now === text) return leave();
-      if (now !== null) change(now, written);
-      else if (draftOf(user, agent)?.text === text) keepDraft(user, agent, null);
+      if (!alive.current) return typed.current === text && keepDraft(user, agent, null);
+      if (typed.current === text) return leave();
+      change(typed.current, written);
     } catch (failure) {
       const changed = failure instanceof Problem && (failure.status === 409 || failure.status === 412);
       if (changed) await get("/api/notes", { query: whose }).then(live.take, setError);

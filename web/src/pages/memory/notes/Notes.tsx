@@ -20,8 +20,8 @@ export type Whose = { user: string; agent: string };
 
 export function Notes() {
   const { user } = useWho();
-  const { agent, names, choose } = useAgent();
-  if (!agent) return <Loading />;
+  const { agent, names, choose, error, retry } = useAgent();
+  if (!agent) return error ? <Failure error={error} retry={retry} /> : <Loading />;
   return (
     <Shown
       key={`${user}\n${agent}`}

@@ -1,8 +1,9 @@
 // Which references are shown: by words, by type, by whether they are in prompts, by conversation.
-import { type FormEvent, useState } from "react";
+import type { FormEvent } from "react";
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
 import { useWho } from "../../../app/who";
+import { useHeld } from "../../../ui/typed";
 import { useAsked } from "../asked";
 
 const TYPES = ["command_output", "file_content", "note", "tool_output", "user_preference"];
@@ -11,7 +12,7 @@ const TYPES = ["command_output", "file_content", "note", "tool_output", "user_pr
 export function Filters({ types }: { types: string[] }) {
   const { user } = useWho();
   const { query, ask } = useAsked();
-  const [text, setText] = useState(query.get("q") ?? "");
+  const [text, setText] = useHeld(query.get("q") ?? "");
   const sessions = useLoad((signal) => get("/api/sessions", { query: { user, limit: 50 }, signal }), [user]);
   const session = query.get("session") ?? "";
   const type = query.get("type") ?? "";

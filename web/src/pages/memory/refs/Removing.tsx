@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Ref } from "../../../api/index";
 import { useWho } from "../../../app/who";
+import { useAlive } from "../../../ui/alive";
 import { Confirm } from "../../../ui/Dialog";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
@@ -13,6 +14,7 @@ const NAMED = 5;
 
 export function Removing({ refs, gone, close }: Shown) {
   const { user } = useWho();
+  const alive = useAlive();
   const [left, setLeft] = useState(refs);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -21,6 +23,7 @@ export function Removing({ refs, gone, close }: Shown) {
     setError(undefined);
     try {
       for (const { key } of left) {
+        if (!alive.current) return; // called off: what is left stays
         await remove("/api/refs/{key}", { path: { key }, query: { user } }).catch(unlessGone);
         gone(key);
         setLeft((before) => before.filter((one) => one.key !== key));

@@ -1,11 +1,12 @@
 // State: small values under keys, of a user, of everybody, or of one conversation; some of them for a while only.
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { address, fetched, get } from "../../../api/client";
 import type { Item } from "../../../api/index";
 import { type Page, useLoad, usePages } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
 import { Empty, Failure, Loading } from "../../../ui/states";
+import { useTyped } from "../../../ui/typed";
 import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { Removing } from "./Removing";
@@ -127,11 +128,7 @@ function Areas({ area, choose }: { area: string; choose: (area: string) => void 
 
 /** The beginning of the keys that are wanted; the list follows a moment after the last letter. */
 function Prefix({ prefix, search }: { prefix: string; search: (prefix: string) => void }) {
-  const [text, setText] = useState(prefix);
-  useEffect(() => {
-    const timer = setTimeout(() => text !== prefix && search(text), 250);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useTyped(prefix, search, 250);
   return (
     <input
       type="search"

@@ -1,0 +1,36 @@
+// A box whose text the address holds: it follows the hand, and it follows the address when that changes by itself (Back, a
+// link).
+import { useEffect, useRef, useState } from "react";
+import { useSettled } from "../api/settled";
+
+type Box = [text: string, type: (text: string) => void];
+
+/** For what is asked when somebody says so: the text, until the address has another one. */
+export function useHeld(held: string): Box {
+  const [text, type] = useState(held);
+  const [seen, see] = useState(held);
+  if (held !== seen) {
+    see(held);
+    type(held);
+  }
+  return [text, type];
+}
+
+/** For what is asked when the hand rests: `put` is told the text then, and what it had put before. */
+export function useTyped(held: string, put: (text: string, before: string) => void, milliseconds?: number): Box {
+  const [text, type] = useState(held);
+  const settled = useSettled(text, milliseconds);
+  const own = useRef(held); // what this box itself has put
+  useEffect(() => {
+    if (settled === held) return;
+    const before = own.current;
+    own.current = settled;
+    put(settled, before);
+  }, [settled]);
+  useEffect(() => {
+    if (held === own.current) return;
+    own.current = held;
+    type(held);
+  }, [held]);
+  return [text, type];
+}
