@@ -342,7 +342,7 @@ ATTRIBUTES = SETTINGS.max_attributes_bytes
 TEXTS = [
     Way("sessions.edit", "label", send_label, limit=1000),
     Way("interactions.add", "error", send_call("error"), limit=10_000),
-    *(Way("agents.edit", name, edit_agent(name), limit=ATTRIBUTES) for name in ("prompt", "model", "color", "icon")),
+    *(Way("agents.edit", name, edit_agent(name), limit=ATTRIBUTES) for name in ("prompt", "model")),
 ]
 
 

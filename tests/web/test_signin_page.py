@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from retain import Memory
 from retain.access.keys import Keys
 from tests.conftest import one_engine
 from tests.web.browsing import Web
@@ -130,3 +131,40 @@ def test_a_tab_learns_that_another_one_signed_in(web: Web) -> None:
     page.get_by_label("Name").fill("a second one")
     page.get_by_role("button", name="Create the key").click()
     expect(page.get_by_role("dialog", name="Your new key")).to_be_visible()
+
+
+@one_engine
+def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memory) -> None:
+    """P0: two keys of two tenants in one tab; a draft and a conversation of the first are not the second one's to see."""
+    web.expects("404")
+    first, second = web.key(), web.key(tenant="other")
+    memory.scope("default", "default", "assistant").sessions.add("the one")
+    memory.scope("default", "default", "assistant").messages.append("the one", "user", "The secret of the first")
+    page = web.device(signed_in=False)
+    web.open("/chat/assistant/the one", page)
+    _sign_in(page, first)
+    expect(page.get_by_text("The secret of the first").first).to_be_visible()
+    page.get_by_role("textbox", name="Message").fill("A draft of the first")
+    page.get_by_title("Whose memory this is").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
+    assert "first" not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+    _sign_in(page, second)
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+    web.open("/chat/assistant/the one", page)
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(page.get_by_text("The secret of the first")).to_have_count(0)
+
+
+@one_engine
+def test_signing_out_where_nobody_answers_says_so(web: Web) -> None:
+    web.expects("ERR_CONNECTION_REFUSED", "401")
+    web.lock()
+    page = web.open("/operations/keys")
+    page.get_by_title("Whose memory this is").click()
+    web.stop()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("dialog").get_by_text("The server does not answer")).to_be_visible()
+    web.start()
+    page.get_by_role("dialog").get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()

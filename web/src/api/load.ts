@@ -1,31 +1,36 @@
-// What a page shows of the server: loaded once, again when asked, page by page; never an older answer over a newer one.
+// What a page shows of the server: loaded once, again when asked, page by page; never an older answer over a newer one, and
+// never the answer to another question as if it were this one's.
 import { useCallback, useEffect, useRef, useState } from "react";
+import { begun, came, failed, type Held, NOTHING } from "./held";
 
 export type Loaded<T> = {
   data: T | undefined;
   error: unknown;
   loading: boolean;
+  /** What is there answers the question before, until the new answer comes. */
+  stale: boolean;
   reload: () => void;
   /** Show this from now on, for what the page itself has just changed. */
   set: (data: T) => void;
 };
 
-/** Load something, and again whenever one of `on` changes; what was there stays until the new has come. */
+/** Load something, and again whenever one of `on` changes; what was there stays until the new has come, or has failed. */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, on: readonly unknown[]): Loaded<T> {
-  const [state, setState] = useState<{ data?: T; error?: unknown; loading: boolean }>({ loading: true });
+  const question = useQuestion(on);
+  const { state, ask, stop, setState } = useHeld<T>();
   const [round, setRound] = useState(0);
+  const now = useRef(question);
+  now.current = question;
   useEffect(() => {
-    const stop = new AbortController();
-    setState((before) => ({ data: before.data, loading: true }));
-    load(stop.signal).then(
-      (data) => stop.signal.aborted || setState({ data, loading: false }),
-      (error) => stop.signal.aborted || setState((before) => ({ data: before.data, error, loading: false })),
-    );
-    return () => stop.abort();
-  }, [...on, round]);
+    ask(question, load, (_, found) => found);
+    return stop;
+  }, [question, round]);
   const reload = useCallback(() => setRound((before) => before + 1), []);
-  const set = useCallback((data: T) => setState({ data, loading: false }), []);
-  return { data: state.data, error: state.error, loading: state.loading, reload, set };
+  const set = useCallback((data: T) => {
+    stop(); // what was asked for before this is older
+    setState(came(now.current, data));
+  }, []);
+  return { data: state.data, error: state.error, loading: state.loading, stale: state.stale, reload, set };
 }
 
 export type Page<T> = { data: T[]; next: string | null };
@@ -33,9 +38,13 @@ export type Pages<T> = {
   items: T[];
   error: unknown;
   loading: boolean;
+  /** What is there answers the question before, until the new answer comes. */
+  stale: boolean;
   hasMore: boolean;
   more: () => void;
   reload: () => void;
+  /** Ask again for what failed: the next page, or all. */
+  retry: () => void;
   edit: (change: (items: T[]) => T[]) => void;
 };
 
@@ -44,38 +53,68 @@ export function usePages<T>(
   load: (after: string | undefined, signal: AbortSignal) => Promise<Page<T>>,
   on: readonly unknown[],
 ): Pages<T> {
-  type State = { items: T[]; next: string | null; error?: unknown; loading: boolean; started: boolean };
-  const [state, setState] = useState<State>({ items: [], next: null, loading: true, started: false });
+  const question = useQuestion(on);
+  const { state, ask, stop, setState } = useHeld<Page<T>>();
   const [round, setRound] = useState(0);
-  const running = useRef<AbortController | null>(null);
-  const fetchPage = (after: string | undefined) => {
-    running.current?.abort();
-    const stop = new AbortController();
-    running.current = stop;
-    setState((before) => ({ ...before, error: undefined, loading: true }));
-    load(after, stop.signal).then(
-      (page) =>
-        stop.signal.aborted ||
-        setState((before) => ({
-          items: after === undefined ? page.data : [...before.items, ...page.data],
-          next: page.next,
-          loading: false,
-          started: true,
-        })),
-      (error) => stop.signal.aborted || setState((before) => ({ ...before, error, loading: false })),
+  const last = useRef<string>(undefined);
+  const page = (after: string | undefined) => {
+    last.current = after;
+    ask(
+      question,
+      (signal) => load(after, signal),
+      (before, found) => (after ? { ...found, data: [...(before?.data ?? []), ...found.data] } : found),
     );
   };
   useEffect(() => {
-    fetchPage(undefined);
-    return () => running.current?.abort();
-  }, [...on, round]);
+    page(undefined);
+    return stop;
+  }, [question, round]);
+  const { data: items, next } = state.data ?? { data: [], next: null };
+  const hasMore = next !== null && !state.stale;
   return {
-    items: state.items,
+    items,
     error: state.error,
     loading: state.loading,
-    hasMore: state.next !== null,
-    more: () => state.next !== null && !state.loading && fetchPage(state.next),
+    stale: state.stale,
+    hasMore,
+    more: () => hasMore && !state.loading && page(next),
     reload: () => setRound((before) => before + 1),
-    edit: (change) => setState((before) => ({ ...before, items: change(before.items) })),
+    retry: () => page(last.current),
+    edit: (change) =>
+      setState((before) => ({
+        ...before,
+        data: { next: before.data?.next ?? null, data: change(before.data?.data ?? []) },
+      })),
   };
+}
+
+/** The number of a question: another one whenever something in it is another. */
+function useQuestion(on: readonly unknown[]): number {
+  const before = useRef({ on, number: 0 });
+  const same = on.every((value, place) => Object.is(value, before.current.on[place]));
+  if (!same) before.current = { on, number: before.current.number + 1 };
+  return before.current.number;
+}
+
+/** The last answer, and a way to ask for the next, which calls off the one before. */
+function useHeld<T>() {
+  const [state, setState] = useState<Held<T>>(NOTHING);
+  const running = useRef<AbortController>(undefined);
+  const stop = useCallback(() => running.current?.abort(), []);
+  const ask = <F>(
+    question: number,
+    load: (signal: AbortSignal) => Promise<F>,
+    join: (before: T | undefined, found: F) => T,
+  ) => {
+    stop();
+    const now = new AbortController();
+    const { signal } = now;
+    running.current = now;
+    setState((before) => begun(before, question));
+    load(signal).then(
+      (found) => signal.aborted || setState((before) => came(question, join(before.data, found))),
+      (error) => signal.aborted || setState((before) => failed(before, question, error)),
+    );
+  };
+  return { state, ask, stop, setState };
 }

@@ -1,10 +1,11 @@
 // What stands around every page: where one can go, who one is, light or dark.
 import { type FormEvent, type ReactNode, useState } from "react";
-import { fetched } from "../api/client";
+import { once, Problem } from "../api/client";
 import { Dialog } from "../ui/Dialog";
 import { Field } from "../ui/Field";
 import { Icon, type IconName } from "../ui/Icon";
 import { Link } from "../ui/Link";
+import { Failure } from "../ui/states";
 import { Toasts } from "../ui/toast";
 import { useRoute } from "./route";
 import { useTheme } from "./theme";
@@ -67,14 +68,20 @@ export function Shell({ children }: { children: ReactNode }) {
 function Whose({ close, choosable, signedIn }: { close: () => void; choosable: boolean; signedIn: boolean }) {
   const { user, choose, here, refresh } = useWho();
   const [name, setName] = useState(user);
+  const [error, setError] = useState<unknown>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (name.trim()) choose(name.trim());
     close();
   };
   const leave = async () => {
-    await fetched("/api/web/sign-out", { method: "POST" });
-    refresh();
+    setError(undefined);
+    try {
+      refresh(await (await once("/api/web/sign-out", { method: "POST" })).json());
+    } catch (failed) {
+      if (failed instanceof Problem && failed.status === 401) refresh();
+      else setError(failed);
+    }
   };
   return (
     <Dialog title="Whose memory" close={close}>
@@ -89,6 +96,7 @@ function Whose({ close, choosable, signedIn }: { close: () => void; choosable: b
         >
           <input value={name} onChange={(event) => setName(event.target.value)} disabled={!choosable} autoFocus />
         </Field>
+        {error !== undefined && <Failure error={error} retry={leave} />}
         <footer className="actions">
           {signedIn && (
             <button type="button" onClick={leave}>
@@ -100,6 +108,9 @@ function Whose({ close, choosable, signedIn }: { close: () => void; choosable: b
           </button>
         </footer>
       </form>
+      {signedIn && (
+        <p className="quiet">Signing out forgets what you have begun to write in this browser and not sent.</p>
+      )}
       <p className="quiet">
         retain {here.version}
         {here.me && `, as ${here.me.name} of ${here.me.tenant}`} · <a href="/docs">API</a>

@@ -7,6 +7,15 @@ export function kept(name: string): string | null {
   }
 }
 
+/** Forget all but the theme: whoever comes next is somebody else. */
+export function forget(): void {
+  try {
+    for (const name of Object.keys(localStorage)) if (name !== "retain_theme") localStorage.removeItem(name);
+  } catch {
+    // then nothing was kept
+  }
+}
+
 export function keep(name: string, value: string | null): void {
   try {
     if (value === null) localStorage.removeItem(name);

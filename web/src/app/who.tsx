@@ -2,7 +2,7 @@
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { once, type Problem, signIn } from "../api/client";
 import { Failure, Loading } from "../ui/states";
-import { keep, kept } from "./keep";
+import { forget, keep, kept } from "./keep";
 
 export type Tool = { name: string; description: string };
 export type Permission = "read" | "write" | "delete" | "admin";
@@ -65,6 +65,7 @@ export function Known({ children }: { children: ReactNode }) {
   const take = useCallback((found: Here): boolean => {
     const before = now.current.here;
     const same = !!before?.signed_in && found.signed_in && identity(before) === identity(found);
+    if (before?.signed_in && identity(before) !== identity(found)) return begin();
     now.current.here = found;
     signIn(found.csrf, lost);
     setHere(found);
@@ -109,6 +110,13 @@ export function Known({ children }: { children: ReactNode }) {
   if (who) return <Context value={who}>{children}</Context>;
   if (error) return <Failure error={error} retry={() => refresh()} />;
   return <Loading />;
+}
+
+/** Somebody else is here, or nobody: nothing that this page or this browser has of the last one is theirs to see. */
+function begin(): false {
+  forget();
+  location.assign("/");
+  return false;
 }
 
 /** What the server says of itself and of whoever asks. */

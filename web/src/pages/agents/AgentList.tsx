@@ -39,7 +39,7 @@ export function AgentList() {
           <Card key={agent.name} agent={agent} />
         ))}
       </ul>
-      {agents.error ? <Failure error={agents.error} retry={agents.items.length ? agents.more : agents.reload} /> : null}
+      {agents.error ? <Failure error={agents.error} retry={agents.retry} /> : null}
       {agents.loading && <Loading what="Loading agents" />}
       {agents.hasMore && !agents.loading && (
         <button type="button" onClick={agents.more}>

@@ -70,7 +70,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           <p>Agents write here by themselves; you can write the first line.</p>
         </Empty>
       )}
-      {list.error ? <Failure error={list.error} retry={list.items.length ? list.more : list.reload} /> : null}
+      {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
       {list.loading && !list.items.length && <Loading what="Loading the board" />}
       {sharing && (
         <Share agent={agent} board={board} members={members} close={() => setSharing(false)} shared={shared} />

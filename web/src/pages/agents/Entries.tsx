@@ -157,7 +157,7 @@ export function Entries({ agent }: { agent: string }) {
           {(entry) => row(entry)}
         </VirtualList>
       )}
-      {list.error ? <Failure error={list.error} retry={list.items.length ? list.more : list.reload} /> : null}
+      {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
       {list.loading && !list.items.length && <Loading what="Loading entries" />}
       {adding && (
         <AddEntry

@@ -71,7 +71,7 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
           )}
         </Empty>
       )}
-      {list.error ? <Failure error={list.error} retry={list.items.length ? list.more : list.reload} /> : null}
+      {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
       {list.loading && !list.items.length && <Loading what="Loading proposals" />}
       {list.hasMore && !list.loading && (
         <button type="button" onClick={list.more}>

@@ -34,6 +34,9 @@ export function Share({ agent, board, members, close, shared }: Shown) {
     ...(known.data?.data.map((one) => one.name) ?? []),
     ...named,
   ]);
+  const before = new Set(members ?? [agent]);
+  const dirty =
+    name !== (board ?? "") || !!other || chosen.size !== before.size || ![...chosen].every((one) => before.has(one));
   const turn = (one: string) => {
     const next = new Set(chosen);
     if (!next.delete(one)) next.add(one);
@@ -62,7 +65,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
     }
   };
   return (
-    <Dialog title={board === undefined ? "New whiteboard" : `Who shares ${board}`} close={close}>
+    <Dialog title={board === undefined ? "New whiteboard" : `Who shares ${board}`} close={close} dirty={dirty}>
       <form onSubmit={save}>
         {board === undefined && (
           <Field label="Name" hint="“main” is where a line goes that names no board.">

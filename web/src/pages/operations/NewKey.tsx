@@ -1,7 +1,7 @@
 // A new key. Its text is shown once and is nowhere but in this dialog, which forgets it when it is closed.
 import { type FormEvent, useState } from "react";
 import { fetched, told } from "../../api/client";
-import { type Permission, useWho } from "../../app/who";
+import { type Here, type Permission, useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
@@ -30,6 +30,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
     first ? PERMISSIONS.map(([name]) => name) : ["read", "write"],
   );
   const [text, setText] = useState("");
+  const [visit, setVisit] = useState<Here>();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const field = (name: keyof typeof said) => ({
@@ -48,15 +49,19 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
       const { key } = await (await fetched("/api/keys", how)).json(); // not patiently: asked twice, it would make two
       setText(key);
       made();
-      if (first) refresh(await signInWith(key));
+      if (first) setVisit(await signInWith(key));
     } catch (failed) {
       setError(failed);
     }
     setBusy(false);
   };
-  if (text) return <Shown text={text} first={first} error={error} close={close} />;
+  const leave = () => {
+    close();
+    if (visit) refresh(visit); // not before: for somebody else the page begins anew, and nobody could show the key again
+  };
+  if (text) return <Shown text={text} first={first} error={error} close={leave} />;
   return (
-    <Dialog title={first ? "The first key" : "New key"} close={close}>
+    <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(said).some(Boolean)}>
       {first && (
         <p className="callout">
           <b>From then on everybody needs a key</b>, also on this machine: every program, and every browser. This one

@@ -51,7 +51,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
     if (first) change(() => setFile(first));
   };
   return (
-    <Dialog title="Add a reference" close={leave}>
+    <Dialog title="Add a reference" close={leave} dirty={!!content || !!description}>
       <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop}>
         {file ? (
           <p className="toolbar">

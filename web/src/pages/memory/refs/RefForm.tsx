@@ -15,6 +15,7 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
   const [active, setActive] = useState(of.is_active);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
+  const dirty = summary !== of.summary || type !== of.type || active !== of.is_active;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
@@ -30,7 +31,7 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
     }
   };
   return (
-    <Dialog title="Edit the reference" close={close}>
+    <Dialog title="Edit the reference" close={close} dirty={dirty}>
       <form onSubmit={submit}>
         <Field label="Summary" hint="The line that stands for it in a prompt.">
           <textarea

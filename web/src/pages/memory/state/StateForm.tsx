@@ -25,6 +25,7 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
   const rest = item?.expires_at ? (Date.parse(item.expires_at) - Date.now() - skew) / 1000 : 0;
   const { value, wrong } = parse(text);
   const seconds = ttl(lasts, own, rest);
+  const dirty = key !== (item?.key ?? "") || text !== (item ? pretty(item.value) : "");
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setTried(true);
@@ -56,7 +57,7 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
     }
   };
   return (
-    <Dialog title={item ? `Edit ${item.key}` : "Add a value"} close={close}>
+    <Dialog title={item ? `Edit ${item.key}` : "Add a value"} close={close} dirty={dirty}>
       <form onSubmit={submit}>
         {!item && (
           <Field label="Key" wrong={tried && !key.trim() ? "Give it a name." : null}>
