@@ -1,0 +1,30 @@
+"""A dialog asks before it throws away what somebody typed."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+
+@one_engine
+def test_escape_does_not_throw_typing_away(web: Web) -> None:
+    page = web.open("/memory/state")
+    form = page.get_by_role("dialog", name="Add a value")
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()  # nothing was typed: nothing is asked
+    page.get_by_role("button", name="Add", exact=True).click()
+    form.get_by_label("Key").fill("theme")
+    page.keyboard.press("Escape")
+    asked = page.get_by_role("dialog", name="Discard what you typed?")
+    asked.get_by_role("button", name="Cancel").click()
+    expect(form.get_by_label("Key")).to_have_value("theme")
+    form.get_by_role("button", name="Close").first.click()
+    page.keyboard.press("Escape")
+    expect(asked).to_be_hidden()
+    expect(form).to_be_visible()
+    form.get_by_role("button", name="Close").first.click()
+    asked.get_by_role("button", name="Discard").click()
+    expect(form).to_be_hidden()
