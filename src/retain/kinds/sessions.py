@@ -318,7 +318,7 @@ _NAMES_OF_USER = "select id, label, touched_at from sessions where tenant = :ten
 _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
 _PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
-_NAMED = [f"id{number}" for number in range(_AT_ONCE)]
+_NAMED = [f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_AT_ONCE)]  # parameters have letters alone
 _SOME = _FIELDS + _SEEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
