@@ -185,7 +185,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
 }
 
 function useAgents(user: string): Map<string, Agent> {
-  const found = useLoad((signal) => get("/api/agents", { query: { user, limit: 100 }, signal }), [user]);
+  const found = useLoad((signal) => get("/api/agents", { query: { user, limit: 1000 }, signal }), [user]);
   const [agents, setAgents] = useState(new Map<string, Agent>());
   useEffect(() => setAgents(new Map(found.data?.data.map((agent) => [agent.name, agent]))), [found.data]);
   return agents;

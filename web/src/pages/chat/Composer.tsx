@@ -15,6 +15,7 @@ import { Link } from "../../ui/Link";
 import type { Draft } from "./draft";
 import { ACCEPTED, MOST, taken } from "./images";
 import type { Talk } from "./talk";
+import "./composer.css";
 
 type Shown = {
   talk: Talk;

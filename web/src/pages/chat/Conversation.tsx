@@ -10,7 +10,8 @@ import { extraRows, type Row } from "./rows";
 import { SummaryMark } from "./Summary";
 import { type Call, calls, dayOf, type Result, results } from "./said";
 import type { Talk } from "./talk";
-import { Said, Spoken, State } from "./Waiting";
+import { Growing, Mine, Outcome } from "./Unanswered";
+import "./messages.css";
 
 const NEAR = 60; // pixels from the end that count as the end
 const LOOK = 40; // a result is not looked for further away from its call
@@ -108,9 +109,9 @@ function shown(
   takeBack: (sent: Sent) => void,
   results: Results,
 ): ReactNode {
-  if (row.type === "said") return <Said sent={row.sent} />;
-  if (row.type === "voice") return <Spoken voice={row.voice} agent={agents.get(row.voice.agent)} />;
-  if (row.type === "state") return <State row={row} talk={talk} takeBack={takeBack} />;
+  if (row.type === "said") return <Mine sent={row.sent} />;
+  if (row.type === "voice") return <Growing voice={row.voice} agent={agents.get(row.voice.agent)} />;
+  if (row.type === "state") return <Outcome row={row} talk={talk} takeBack={takeBack} />;
   const message = talk.messages.get(row.seq);
   const summarized = talk.session?.summarizedCount === row.seq;
   if (!message) return <p className="unread" aria-hidden="true" />;

@@ -16,6 +16,7 @@ import { keepDraft } from "./draft";
 import { drop as forget } from "./outbox";
 import { SessionItem } from "./SessionItem";
 import { remember } from "./session";
+import "./sessions.css";
 
 type Shown = {
   /** The conversation that is shown, and how many messages it has: when it grows, the list is read again. */

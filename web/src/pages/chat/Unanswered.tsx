@@ -9,7 +9,7 @@ import type { Row } from "./rows";
 import { ToolCall } from "./ToolCall";
 import type { Talk } from "./talk";
 
-export function Said({ sent }: { sent: Sent }) {
+export function Mine({ sent }: { sent: Sent }) {
   return (
     <Bubble mine name="You">
       {sent.text && <Markdown text={sent.text} inline={withRefs} />}
@@ -24,7 +24,7 @@ export function Said({ sent }: { sent: Sent }) {
   );
 }
 
-export function Spoken({ voice, agent }: { voice: Voice; agent: Agent | undefined }) {
+export function Growing({ voice, agent }: { voice: Voice; agent: Agent | undefined }) {
   return (
     <Bubble mine={false} name={voice.agent || "Agent"} agent={agent}>
       {voice.blocks.map((block, place) =>
@@ -50,7 +50,7 @@ export function Spoken({ voice, agent }: { voice: Voice; agent: Agent | undefine
 
 type Shown = { row: Row & { type: "state" }; talk: Talk; takeBack: (sent: Sent) => void };
 
-export function State({ row: { sent, live }, talk, takeBack }: Shown) {
+export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
   if (sent.state === "sending") {
     const trying = talk.trying.has(sent.key);
     if (live?.over && !trying) return null; // it is being read back
