@@ -111,10 +111,14 @@ function Live({ session, first }: { session: Session; first: string }) {
     go(to(["why"], { session: session.id }), true);
     keepMessage(settled);
   }, [settled, session.id]);
-  const { came, fell, begins } = useChanges(context.data, session.id);
-  const report = context.data?.report;
+  const last = useRef<{ session: string; answer: ContextAnswer }>(undefined);
+  if (context.data) last.current = { session: session.id, answer: context.data };
+  // A budget that is too small is no answer: the one before stays in sight, and with it the way back.
+  const answer = context.data ?? (last.current?.session === session.id ? last.current.answer : undefined);
+  const { came, fell, begins } = useChanges(answer, session.id);
+  const report = answer?.report;
   const where = { user, agent: session.agent, session: session.id, at: new Date().toISOString() };
-  const texts = context.data && textsOf(context.data);
+  const texts = answer && textsOf(answer);
   return (
     <>
       <div className="why-ask">
@@ -131,7 +135,7 @@ function Live({ session, first }: { session: Session; first: string }) {
       {context.error !== undefined && context.error !== null && (
         <Failure error={context.error} retry={context.reload} />
       )}
-      {report && context.data ? (
+      {report && answer ? (
         <div className={context.error ? "why-stale" : "why-live"}>
           <Explained
             report={report}
@@ -140,7 +144,7 @@ function Live({ session, first }: { session: Session; first: string }) {
             came={came}
             fell={fell}
           />
-          <Prompt messages={context.data.messages} />
+          <Prompt messages={answer.messages} />
         </div>
       ) : (
         !context.error && <Loading what="Putting it together" />
