@@ -18,7 +18,14 @@ import pytest
 from retain.web import site
 from tests.web.browsing import ROOT
 
-FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "scripts/build_site.py", "src/retain/__init__.py")
+FILES: tuple[str, ...] = (
+    "pyproject.toml",
+    "hatch_build.py",
+    "README.md",
+    "LICENSE",
+    "scripts/build_site.py",
+    "src/retain/__init__.py",
+)
 FILES += ("src/retain/search/static.LICENSE", "web/package.json", "web/package-lock.json", "web/index.html")
 
 
@@ -134,6 +141,9 @@ def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() ->
     wrong = {name: one["resolved"] for name, one in locked.items() if "resolved" in one}
     assert not wrong
     assert all("integrity" in one for name, one in locked.items() if name and not one.get("link"))
+    named = {name for one in locked.values() for name in one.get("optionalDependencies", {})}
+    there = {name.rpartition("node_modules/")[2] for name in locked}
+    assert named <= there, "npm ci refuses it: what other machines need is missing, make it where the registry has all of it"
 
 
 def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> None:
