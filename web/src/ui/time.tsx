@@ -33,10 +33,10 @@ export function useNow(seconds: number): number {
 
 /** A moment: how long ago it was, and the whole of it on hovering and for programs. */
 export function Time({ at }: { at: string }) {
-  const now = useNow(30);
+  useNow(30); // drawn again by and by, and whenever else, always by the clock of the moment
   return (
     <time dateTime={at} title={whole.format(new Date(at))}>
-      {ago(at, now)}
+      {ago(at)}
     </time>
   );
 }
