@@ -248,13 +248,15 @@ def test_a_retry_that_was_overtaken_is_about_its_own_message(chat: Any) -> None:
 def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
     """A3: kept, answered, marked; the same question has the same answer, without quoting itself."""
     talk = chat()
-    assert "Nothing is remembered about it." in talk.say("Hello!").text
+    assert "Nothing was remembered about it before." in talk.say("Hello!").text
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
     done = talk.say()
     assert done.without_model
-    assert done.text.startswith("No model is set, so this was written without one.")
+    assert done.text.startswith("No model is set (`model` and `base_url` in the settings), so this was written without one.")
     assert "(entries): Ada's sister Mary lives in Turin." in done.text
     assert done.text.count("\n- ") == 1
+    report = talk.me.turns.get(done.turn).report
+    assert any(item[0] == "private" for item in report["items"]), report  # X3: what a model would have been given
     stored = talk.me.messages.list(talk.session)[3]
     assert (stored.role, stored.content["without_model"], stored.author) == ("assistant", True, "scout")
     later = talk.say()

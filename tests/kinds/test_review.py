@@ -81,7 +81,7 @@ def test_what_waits_is_listed_and_nowhere_else(memory: Memory, me: Scope, kind: 
     memory.work()
     assert not any(everywhere(me).values()), "also after the index was made anew"
     accepted = me.entries.accept(entry.id)
-    assert (accepted.review, accepted.signs, accepted.source, accepted.version) == ("accepted", (), "tool", 1)
+    assert (accepted.review, accepted.signs, accepted.source, accepted.version) == ("accepted", [], "tool", 1)
     found = everywhere(me)
     assert found.pop("prompt") == (kind == "core")
     assert found.pop("whiteboard") == (kind == "whiteboard")
@@ -332,7 +332,7 @@ def test_signs_are_looked_for_when_nobody_waits(memory: Memory, me: Scope, monke
         me.entries.refuse(held.id),
     ):
         assert found.signs == held.signs
-    assert [one.signs for one in me.entries.export()] == [()]
+    assert [one.signs for one in me.entries.export()] == [[]]
 
 
 # -- tools -------------------------------------------------------------------------------------------------------------

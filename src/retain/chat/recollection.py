@@ -10,11 +10,7 @@ from retain.search import snippet, words
 from retain.search.find import Hit
 
 NO_MODEL = "No model is set"
-_HEAD = (
-    f"{NO_MODEL}, so this was written without one. Your message is kept. For an answer, set `model` and `base_url` in "
-    "the settings, and start again: in retain.yaml, or as RETAIN_MODEL and RETAIN_BASE_URL in the environment, for the "
-    "server and the command line; in Python with Memory.open(settings=Settings(model=…, base_url=…))."
-)
+_HEAD = f"{NO_MODEL} (`model` and `base_url` in the settings), so this was written without one. Your message is kept."
 _MOST, _TOKENS = 10, 60
 
 
@@ -23,7 +19,7 @@ def recollect(scope: Scope, session: str, question: str, asked_at: datetime | No
     found = scope.search(question, limit=4 * _MOST, least=LIKELY, until=asked_at) if question.strip() else ()
     hits = [hit for hit in found if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))][:_MOST]
     if not hits:
-        return f"{_HEAD}\n\nNothing is remembered about it."
+        return f"{_HEAD}\n\nNothing was remembered about it before."
     looked = words.of_question(question)
     return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *(f"- {_line(hit, looked, session)}" for hit in hits)])
 

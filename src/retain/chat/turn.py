@@ -185,10 +185,16 @@ def _spoken(memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], e
     if model is None:
         text = recollect(scope, begun.session.id, begun.text, begun.at)
         emit(Event("text", scope.who.agent, {"delta": text, "round": 1}))
-        return Spoken([{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}])
+        given = _context(scope, begun, memory.settings.context_tokens, others)  # what a model would have been given (X3)
+        return Spoken([{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=given)
     if not isinstance(model, Talker):
         raise ModelError(model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`")
     return _Talk(memory, scope, begun, model, agent, emit).run(others)
+
+
+def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Context:
+    """What a model is given for this turn; the message is in the session, unless others were answered since."""
+    return scope.context(begun.session.id, begun.message if begun.overtaken else "", budget=room, others=others)
 
 
 class _Talk:
@@ -206,8 +212,7 @@ class _Talk:
         """Ask, do what is asked for, and ask again."""
         begun, spoken, agent = self._begun, self._spoken, self._scope.who.agent
         room = max(self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images), self._settings.context_tokens // 2)
-        new = begun.message if begun.overtaken else ""
-        spoken.context = self._scope.context(begun.session.id, new, budget=room, others=others)
+        spoken.context = _context(self._scope, begun, room, others)
         self._tools.told(spoken.context.messages)
         messages = pictures.show(spoken.context.messages, begun.images)
         for round in range(1, self._settings.chat_rounds + 2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -51,7 +51,7 @@ class Entry:
     expires_at: datetime | None
     expired: bool
     review: Review = "accepted"
-    signs: Sequence[str] = ()
+    signs: list[str] = field(default_factory=list)
 
 
 def content(value: str, field: str = "content", secrets: Mode = "off") -> str:
