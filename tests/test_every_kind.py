@@ -400,6 +400,7 @@ def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
     assert found.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
     assert found.pop("keys")[0] == ["tenant", "id"], "who may come in is not memory: no export has it, no import brings it"
     assert found.pop("keyed")[0] == ["tenant"]
+    assert found.pop("signins")[0] == ["tenant", "digest"], "nor is which browsers came in with them"
     assert found.pop("audit")[0] == ["tenant", "number"], "what was done is not memory: it stays where it was done"
     assert found.pop("answers")[0] == ["tenant", "principal", "route", "key"], "nor is what was answered"
     assert found.pop("tenants")[0] == ["tenant"]

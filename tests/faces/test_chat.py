@@ -137,7 +137,7 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     first = run(stdin="My sister lives in Lisbon.\n\nWhere does my sister live?\n")
     assert first.returncode == 0
     assert "No model is set" in first.stdout
-    assert "RETAIN_MODEL" in first.stdout
+    assert "`model` and `base_url` in the settings" in first.stdout
     assert "My sister lives in Lisbon." in first.stdout
     assert "\x1b" not in first.stdout
     told = [json.loads(line) for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()]

@@ -69,8 +69,8 @@ def show(value: Any, *, json_wanted: bool) -> None:
         print(json.dumps(as_json(value), ensure_ascii=False))
     elif value is None:
         print("Done.")
-    elif isinstance(value, str):
-        print(plain(value).removesuffix("\n"))
+    elif isinstance(value, str | int):
+        print(plain(str(value)).removesuffix("\n"))
     elif isinstance(value, bytes):
         sys.stdout.buffer.write(value)
     elif isinstance(value, View):

@@ -70,5 +70,7 @@ def add(app: FastAPI, door: Door) -> None:
         principal = await door.admin(request, "see what is about the whole tenant")
         tenant = None if is_operator(door, principal) else principal.tenant
         found = await run_in_threadpool(counted.status, tenant)
-        worked_at = clock.to_datetime_or_none(app.state.metrics.worked_at)
-        return answer(replace(found, started_at=started_at, worked_at=worked_at))
+        if tenant is None:  # when the server began and last worked is about all tenants
+            worked_at = clock.to_datetime_or_none(app.state.metrics.worked_at)
+            found = replace(found, started_at=started_at, worked_at=worked_at)
+        return answer(found)
