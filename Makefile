@@ -8,7 +8,7 @@ HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 
-.PHONY: serve site test check generate chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
+.PHONY: serve site test check generate screens chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ generate: setup site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
+
+screens: setup test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
+	SCREENS=full $(RUN) pytest -n 2 tests/web/test_screens.py $(ARGS)
 
 chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)

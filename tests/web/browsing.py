@@ -44,6 +44,9 @@ ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / ".cache" / "screens"
 """Where `web.screens` puts its pictures."""
 SIZES = {1280: 800, 390: 844}
+PICTURES = [("light", 1280), ("dark", 390)]
+if os.environ.get("SCREENS") == "full":
+    PICTURES += [("light", 390), ("dark", 1280)]
 SECONDS = 15.0
 expect.set_options(timeout=SECONDS * 1000)  # a busy machine is no failure
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
@@ -159,11 +162,16 @@ class Web:
         self.stop()
         self.start(**changes)
 
-    def axe(self, page: Page | None = None) -> list[str]:
-        """What a person with a screen reader or a keyboard would stumble over here: serious findings and worse."""
+    def axe(self, page: Page | None = None, *, rule: str = "") -> list[str]:
+        """What a person with a screen reader or a keyboard would stumble over here: serious findings and worse.
+
+        `rule` asks for one alone: of another theme nothing is new but "color-contrast".
+        """
         page = page or self.page
-        page.evaluate(_AXE.read_text())
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(_AXE.read_text())
+        asked = {"resultTypes": ["violations"]} | ({"runOnly": [rule]} if rule else {})
+        found = page.evaluate("asked => axe.run(document, asked)", asked)
         return [
             f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:3])}"
             for one in found["violations"]
@@ -171,12 +179,14 @@ class Web:
         ]
 
     def screens(self, name: str, page: Page | None = None) -> None:
-        """Pictures of this page for people to look at, in both themes, wide and narrow."""
+        """Pictures of this page for people to look at: light and wide, dark and narrow; with SCREENS=full all four."""
         page = page or self.page
         SCREENS.mkdir(parents=True, exist_ok=True)
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             for width, height in SIZES.items():
+                if (theme, width) not in PICTURES:
+                    continue
                 page.set_viewport_size({"width": width, "height": height})
                 page.wait_for_timeout(50)
                 page.screenshot(path=SCREENS / f"{name}-{theme}-{width}.png")
