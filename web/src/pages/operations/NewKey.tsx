@@ -48,8 +48,8 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
       const how = { method: "POST", headers, body: JSON.stringify(body) };
       const { key } = await (await fetched("/api/keys", how)).json(); // not patiently: asked twice, it would make two
       setText(key);
-      made();
       if (first) setVisit(await signInWith(key));
+      else made();
     } catch (failed) {
       setError(failed);
     }
@@ -57,9 +57,11 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
   };
   const leave = () => {
     close();
-    if (visit) refresh(visit); // not before: for somebody else the page begins anew, and nobody could show the key again
+    if (!first) return;
+    refresh(visit); // not before: for somebody else the page begins anew, and nobody could show the key again
+    if (visit) made(); // nor this: who is not signed in yet, or may not see the keys, would be asked to sign in over it
   };
-  if (text) return <Shown text={text} first={first} error={error} close={leave} />;
+  if (text) return <Shown text={text} first={first} busy={busy} error={error} close={leave} />;
   return (
     <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(said).some(Boolean)}>
       {first && (
@@ -135,8 +137,8 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
 }
 
 /** The text of a key that was just made: to be copied now, because nobody can show it again. */
-function Shown(props: { text: string; first: boolean; error: unknown; close: () => void }) {
-  const { text, first, error, close } = props;
+function Shown(props: { text: string; first: boolean; busy: boolean; error: unknown; close: () => void }) {
+  const { text, first, busy, error, close } = props;
   const [copied, setCopied] = useState<boolean | null>(null);
   const [warned, setWarned] = useState(false);
   const copy = () =>
@@ -144,7 +146,7 @@ function Shown(props: { text: string; first: boolean; error: unknown; close: () 
       () => setCopied(true),
       () => setCopied(false),
     );
-  const leave = () => (copied || warned ? close() : setWarned(true));
+  const leave = () => (copied || warned ? busy || close() : setWarned(true));
   return (
     <Dialog title="Your new key" close={leave}>
       <p className="callout">
@@ -158,7 +160,8 @@ function Shown(props: { text: string; first: boolean; error: unknown; close: () 
         {copied === false && "It could not be copied by itself: select it and copy it."}
         {warned && !copied && "You have not copied it here yet. If you have it, close this; it cannot be shown again."}
       </p>
-      {first && !error && <p>This browser is signed in with it. All others need it, or a key of their own.</p>}
+      {first && busy && <p>This browser is being signed in with it …</p>}
+      {first && !busy && !error && <p>This browser is signed in with it. All others need it, or a key of their own.</p>}
       {error ? (
         <Failure
           error={new Error(`The key was made, but this browser is not signed in: ${told(error)} Sign in with it.`)}
@@ -168,7 +171,7 @@ function Shown(props: { text: string; first: boolean; error: unknown; close: () 
         <button type="button" className="primary" onClick={copy}>
           Copy
         </button>
-        <button type="button" onClick={leave}>
+        <button type="button" onClick={leave} disabled={busy}>
           {warned ? "Close" : "Done"}
         </button>
       </footer>
