@@ -82,7 +82,9 @@ def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="My sister lives in Lisbon").click()
     answered(page, "No model is set")
     say(page, "Where does my sister live?")
+    expect(page.get_by_role("article", name="assistant said")).to_have_count(2)
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("Lisbon")
+    expect(page.get_by_role("article").get_by_role("link", name="Why")).to_have_count(2)
     assert len(said(memory)) == 4
 
 
