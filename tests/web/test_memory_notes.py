@@ -59,6 +59,20 @@ def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memor
 
 
 @one_engine
+def test_two_windows_of_one_browser_keep_what_is_typed_in_each(web: Web, memory: Memory) -> None:
+    """What one of them saves takes nothing along that was typed in the other, also after a reload."""
+    _scout(memory).notes.overwrite(TEXT)
+    first, second = web.open(f"{ADDRESS}&view=edit"), web.open(f"{ADDRESS}&view=edit", web.tab())
+    _edit(second, "By train.", "By ship.")
+    _edit(first, "likes tea", "likes coffee")
+    first.get_by_role("button", name="Save").click()
+    expect(_notes(first)).to_contain_text("likes coffee")
+    expect(second.get_by_text("while you write")).to_be_visible()
+    second.reload()
+    expect(_field(second)).to_have_value(TEXT.replace("By train.", "By ship."))
+
+
+@one_engine
 def test_two_who_write_at_once_lose_nothing(web: Web, memory: Memory) -> None:
     """N4: changes of other lines are put together by themselves; of the same lines, by whoever saves last."""
     _scout(memory).notes.overwrite(TEXT)

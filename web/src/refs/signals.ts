@@ -53,3 +53,9 @@ export function strongest(why: Record<string, number>, most = 3): [string, numbe
     .sort((one, other) => Math.abs(other[1]) - Math.abs(one[1]))
     .slice(0, most);
 }
+
+export const WORDLESS = "Nothing has these words in it. These come nearest by meaning.";
+
+/** Whether something was found, and nothing of it by its words. */
+export const wordless = (hits: readonly { legs: string[] }[]) =>
+  hits.length > 0 && hits.every((hit) => !hit.legs.includes("words"));

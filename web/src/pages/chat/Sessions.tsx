@@ -6,6 +6,7 @@ import { useLoad, usePages } from "../../api/load";
 import { useSettled } from "../../api/settled";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
+import { WORDLESS, wordless } from "../../refs/signals";
 import { Confirm } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
@@ -157,6 +158,7 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
       {found.loading && !found.data && <Loading />}
       {!!found.error && <Failure error={found.error} retry={found.reload} />}
       {found.data?.hits.length === 0 && <p className="quiet none">Nothing like this was said.</p>}
+      {wordless(found.data?.hits ?? []) && <p className="quiet none">{WORDLESS}</p>}
       <ul aria-label="Found by what was said">
         {found.data?.hits.map((hit) => (
           <li key={`${hit.session} ${hit.seq}`}>

@@ -70,6 +70,8 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
     );
   }
   const kept = sent.seq !== undefined;
+  const about =
+    kept && sent.seq !== talk.last ? `“${sent.text.length > 60 ? `${sent.text.slice(0, 60)}…` : sent.text}”: ` : "";
   const missing = kept ? "The server has your message, but the answer is missing." : "Not sent.";
   const again = (
     <button type="button" onClick={() => talk.retry(sent.key)}>
@@ -95,6 +97,7 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
   return (
     <div className="state failure" role="alert">
       <p>
+        {about}
         <b>{missing}</b> {sent.why}
       </p>
       <div className="toolbar">

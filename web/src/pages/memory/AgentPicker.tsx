@@ -9,7 +9,7 @@ import { Field } from "../../ui/Field";
 import { useAsked } from "./asked";
 
 const LAST = "memoryAgent_";
-const USUAL = "assistant"; // who answers where no agent was ever set up
+const USUAL = "assistant"; // who answers where no agent was chosen, set up or not
 const OTHER = "\u0000other";
 
 type Whose = {
@@ -32,7 +32,7 @@ export function useAgent(): Whose {
   useEffect(() => {
     if (agent) keep(LAST + user, agent);
   }, [agent, user]);
-  const names = bound !== null ? [bound] : [...new Set(agent ? [...known, agent] : known)];
+  const names = bound !== null ? [bound] : [...new Set([...known, USUAL, ...(agent ? [agent] : [])])];
   const choose = (name: string) => ask({ agent: name, view: undefined, v: undefined, against: undefined });
   return { agent, names, choose, error: agents.error, retry: agents.reload };
 }

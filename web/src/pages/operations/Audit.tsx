@@ -7,9 +7,9 @@ import { useSettled } from "../../api/settled";
 import { Dialog } from "../../ui/Dialog";
 import { days } from "../../ui/days";
 import { download } from "../../ui/download";
-import { Empty, Failure, Loading } from "../../ui/states";
+import { PagedList } from "../../ui/PagedList";
+import { Empty } from "../../ui/states";
 import { count, moment, Time } from "../../ui/time";
-import { VirtualList } from "../../ui/VirtualList";
 import { csv } from "./csv";
 import { Facts } from "./Facts";
 
@@ -43,42 +43,29 @@ export function Audit() {
         </label>
         {deeds.items.length > 0 && <Export deeds={deeds.items} more={deeds.hasMore} />}
       </div>
-      {deeds.error ? <Failure error={deeds.error} retry={deeds.reload} /> : null}
-      {deeds.items.length > 0 && (
-        <VirtualList
-          items={deeds.items}
-          keyOf={(deed) => deed.number}
-          size={62}
-          label="Deeds"
-          className="tall"
-          nearEnd={deeds.more}
-        >
-          {(deed) => (
-            <button type="button" className="line-button" onClick={() => setOpen(deed)}>
-              <span className="line-main">
-                <b>{deed.what}</b> <span className="quiet">{deed.who}</span>
-                {deed.secrets > 0 && <span className="chip warn">{deed.secrets} secrets</span>}
-                <span className="line-when">
-                  <Time at={deed.at} />
-                </span>
+      <PagedList
+        pages={deeds}
+        keyOf={(deed) => deed.number}
+        size={62}
+        label="Deeds"
+        className="tall"
+        empty={<Nothing filtered={filtered} />}
+      >
+        {(deed) => (
+          <button type="button" className="line-button" onClick={() => setOpen(deed)}>
+            <span className="line-main">
+              <b>{deed.what}</b> <span className="quiet">{deed.who}</span>
+              {deed.secrets > 0 && <span className="chip warn">{deed.secrets} secrets</span>}
+              <span className="line-when">
+                <Time at={deed.at} />
               </span>
-              <span className="quiet line-more">
-                {deed.number} · {deed.subject || "—"}
-              </span>
-            </button>
-          )}
-        </VirtualList>
-      )}
-      {deeds.loading && <Loading what="Loading the log" />}
-      {!deeds.items.length && !deeds.loading && !deeds.error && (
-        <Empty title={filtered ? "Nothing of that was done" : "Nothing was done yet"}>
-          <p>
-            {filtered
-              ? "Names are matched whole: try with fewer filters."
-              : "Every change is noted here, with who made it."}
-          </p>
-        </Empty>
-      )}
+            </span>
+            <span className="quiet line-more">
+              {deed.number} · {deed.subject || "—"}
+            </span>
+          </button>
+        )}
+      </PagedList>
       {last.data?.data[0] && <Chain deed={last.data.data[0]} />}
       {open && <OneDeed deed={open} close={() => setOpen(null)} />}
     </>
@@ -86,6 +73,18 @@ export function Audit() {
 }
 
 /** The end of the chain: whoever wrote it down can tell later whether a line before it was changed. */
+function Nothing({ filtered }: { filtered: boolean }) {
+  return (
+    <Empty title={filtered ? "Nothing of that was done" : "Nothing was done yet"}>
+      <p>
+        {filtered
+          ? "Names are matched whole: try with fewer filters."
+          : "Every change is noted here, with who made it."}
+      </p>
+    </Empty>
+  );
+}
+
 function Chain({ deed }: { deed: Deed }) {
   return (
     <p className="quiet chain">

@@ -6,10 +6,10 @@ import { usePages } from "../../api/load";
 import { useWho } from "../../app/who";
 import { Confirm } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
-import { Empty, Failure, Loading } from "../../ui/states";
+import { PagedList } from "../../ui/PagedList";
+import { Empty, Failure } from "../../ui/states";
 import { Time } from "../../ui/time";
 import { say } from "../../ui/toast";
-import { VirtualList } from "../../ui/VirtualList";
 import { NewKey } from "./NewKey";
 
 export function Keys() {
@@ -29,25 +29,9 @@ export function Keys() {
             : "Nobody needs a key here yet: whoever is on this machine comes in."}
         </p>
       </div>
-      {keys.error ? <Failure error={keys.error} retry={keys.reload} /> : null}
-      {keys.items.length > 0 && (
-        <VirtualList
-          items={keys.items}
-          keyOf={(key) => key.id}
-          size={72}
-          label="API keys"
-          className="tall"
-          nearEnd={keys.more}
-        >
-          {(key) => <Line one={key} revoke={() => setEnding(key)} />}
-        </VirtualList>
-      )}
-      {keys.loading && !keys.items.length && <Loading what="Loading keys" />}
-      {!keys.items.length && !keys.loading && !keys.error && (
-        <Empty title="No keys yet">
-          <p>A key lets a program or a person in from elsewhere. With the first one, everybody needs one.</p>
-        </Empty>
-      )}
+      <PagedList pages={keys} keyOf={(key) => key.id} size={72} label="API keys" className="tall" empty={<NoKeys />}>
+        {(key) => <Line one={key} revoke={() => setEnding(key)} />}
+      </PagedList>
       {making && <NewKey close={() => setMaking(false)} made={keys.reload} />}
       {ending && (
         <Revoke
@@ -59,6 +43,12 @@ export function Keys() {
     </>
   );
 }
+
+const NoKeys = () => (
+  <Empty title="No keys yet">
+    <p>A key lets a program or a person in from elsewhere. With the first one, everybody needs one.</p>
+  </Empty>
+);
 
 function Line({ one, revoke }: { one: Key; revoke: () => void }) {
   const ended = !!one.expires_at && Date.parse(one.expires_at) <= Date.now();

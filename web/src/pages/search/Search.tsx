@@ -6,6 +6,7 @@ import { useLoad } from "../../api/load";
 import { go, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import RefViewer from "../../refs/RefViewer";
+import { WORDLESS, wordless } from "../../refs/signals";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { useTitle } from "../../ui/title";
 import { useTyped } from "../../ui/typed";
@@ -77,6 +78,7 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   return (
     <div className="search-found" aria-busy={loaded.loading}>
       <Legs found={found} />
+      {wordless(found.hits) && <p className="quiet">{WORDLESS}</p>}
       {found.hits.length === 0 ? (
         <Nothing asked={asked} change={change} />
       ) : (

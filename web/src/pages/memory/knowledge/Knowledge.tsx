@@ -5,10 +5,10 @@ import type { Document } from "../../../api/index";
 import { useLoad, usePages } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
-import { Empty, Failure, Loading } from "../../../ui/states";
+import { PagedList } from "../../../ui/PagedList";
+import { Empty } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
 import { useHeld } from "../../../ui/typed";
-import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { DocumentRow, plural, Removing } from "./DocumentRow";
 import { DocumentView } from "./DocumentView";
@@ -175,31 +175,20 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
 function List({ pages, gone }: { pages: ReturnType<typeof usePages<Document>>; gone: (id: string) => void }) {
   const { may } = useWho();
   const [removed, setRemoved] = useState<Document>();
-  if (pages.error) return <Failure error={pages.error} retry={pages.reload} />;
-  if (!pages.items.length) {
-    if (pages.loading) return <Loading />;
-    return (
-      <Empty title="No documents yet">
-        <p>
-          Handbooks, minutes, web pages: agents look things up in what is here.{" "}
-          {may("write") &&
-            "Drop files anywhere on this page, or add them with the button. Text, Markdown, HTML and PDF can be read."}
-        </p>
-      </Empty>
-    );
-  }
+  const none = (
+    <Empty title="No documents yet">
+      <p>
+        Handbooks, minutes, web pages: agents look things up in what is here.{" "}
+        {may("write") &&
+          "Drop files anywhere on this page, or add them with the button. Text, Markdown, HTML and PDF can be read."}
+      </p>
+    </Empty>
+  );
   return (
     <>
-      <VirtualList
-        items={pages.items}
-        keyOf={(one) => one.id}
-        size={66}
-        label="Documents"
-        className="rows"
-        nearEnd={pages.more}
-      >
+      <PagedList pages={pages} keyOf={(one) => one.id} size={66} label="Documents" className="rows" empty={none}>
         {(one) => <DocumentRow document={one} remove={() => setRemoved(one)} />}
-      </VirtualList>
+      </PagedList>
       {removed && <Removing document={removed} gone={() => gone(removed.id)} close={() => setRemoved(undefined)} />}
     </>
   );

@@ -1,13 +1,13 @@
 // Writing the notes: the text, how it will read beside it, and what others did to it meanwhile. What is typed is kept in this
 // browser at every change.
-import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
 import { useAlive } from "../../../ui/alive";
 import { Confirm } from "../../../ui/Dialog";
 import { Markdown } from "../../../ui/Markdown";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
-import { type Draft, draftOf, keepDraft } from "./draft";
+import { type Draft, draftOf, keepDraft, placeOf } from "./draft";
 import type { Live, Text } from "./live";
 import { Merge } from "./Merge";
 import type { Whose } from "./Notes";
@@ -32,6 +32,14 @@ export function Editor({ whose, live, note, close }: Shown) {
     setDraft(next);
     keepDraft(user, agent, written === from.text ? null : next);
   };
+  useEffect(() => {
+    // Another window saved its own, and took what was kept along: what is written here is kept again.
+    const heard = (event: StorageEvent) => {
+      if (event.key === placeOf(user, agent) && !event.newValue && text !== base.text) keepDraft(user, agent, draft);
+    };
+    addEventListener("storage", heard);
+    return () => removeEventListener("storage", heard);
+  }, [draft]);
   const leave = () => {
     keepDraft(user, agent, null);
     close();

@@ -7,10 +7,10 @@ import { useWho } from "../../../app/who";
 import { Confirm } from "../../../ui/Dialog";
 import { Link } from "../../../ui/Link";
 import { Markdown } from "../../../ui/Markdown";
+import { PagedList } from "../../../ui/PagedList";
 import { Empty, Failure, Loading } from "../../../ui/states";
 import { Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
-import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { unified } from "./diff";
 import type { Live, Text } from "./live";
@@ -31,14 +31,13 @@ export function History({ whose, live, note }: Shown) {
     <div className="history">
       <div>
         <h2>Versions</h2>
-        {pages.error ? <Failure error={pages.error} retry={pages.reload} /> : null}
-        <VirtualList
-          items={pages.items}
+        <PagedList
+          pages={pages}
           keyOf={(one) => one.version}
           size={58}
           label="Versions, newest first"
           className="versions"
-          nearEnd={pages.more}
+          empty={null}
         >
           {(one) => (
             <Link
@@ -54,7 +53,7 @@ export function History({ whose, live, note }: Shown) {
               </span>
             </Link>
           )}
-        </VirtualList>
+        </PagedList>
       </div>
       <Version whose={whose} live={live} note={note} version={version} known={pages.items} />
     </div>

@@ -3,11 +3,11 @@ import { keep, kept } from "../../../app/keep";
 
 export type Draft = { text: string; base: { text: string; version: number } };
 
-const place = (user: string, agent: string) => `notesDraft_${user}_${agent}`;
+export const placeOf = (user: string, agent: string) => `notesDraft_${user}_${agent}`;
 
 export function draftOf(user: string, agent: string): Draft | null {
   try {
-    const found = JSON.parse(kept(place(user, agent)) ?? "null");
+    const found = JSON.parse(kept(placeOf(user, agent)) ?? "null");
     return typeof found?.text === "string" && typeof found.base?.version === "number" ? found : null;
   } catch {
     return null;
@@ -15,5 +15,5 @@ export function draftOf(user: string, agent: string): Draft | null {
 }
 
 export function keepDraft(user: string, agent: string, draft: Draft | null): void {
-  keep(place(user, agent), draft && JSON.stringify(draft));
+  keep(placeOf(user, agent), draft && JSON.stringify(draft));
 }

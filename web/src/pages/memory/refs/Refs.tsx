@@ -5,8 +5,8 @@ import type { Ref } from "../../../api/index";
 import { type Page, usePages } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
-import { Empty, Failure, Loading } from "../../../ui/states";
-import { VirtualList } from "../../../ui/VirtualList";
+import { PagedList } from "../../../ui/PagedList";
+import { Empty } from "../../../ui/states";
 import { useAsked } from "../asked";
 import { Filters } from "./Filters";
 import { RefAdd } from "./RefAdd";
@@ -51,29 +51,24 @@ export function Refs() {
       {may("delete") && pages.items.length > 0 && (
         <Picked items={pages.items} chosen={chosen.length} pick={setPicked} remove={() => setRemoved(chosen)} />
       )}
-      {pages.error ? <Failure error={pages.error} retry={pages.reload} /> : null}
-      {pages.loading && !pages.items.length && <Loading />}
-      {!pages.loading && !pages.error && !pages.items.length && <Nothing filtered={filtered} />}
-      {pages.items.length > 0 && (
-        <VirtualList
-          items={pages.items}
-          keyOf={(ref) => ref.key}
-          size={86}
-          label="References"
-          className="rows"
-          nearEnd={pages.more}
-        >
-          {(ref) => (
-            <RefRow
-              of={ref}
-              picked={picked.has(ref.key)}
-              pick={may("delete") ? (on) => pick(ref.key, on) : undefined}
-              edit={may("write") ? () => setEdited(ref) : undefined}
-              remove={may("delete") ? () => setRemoved([ref]) : undefined}
-            />
-          )}
-        </VirtualList>
-      )}
+      <PagedList
+        pages={pages}
+        keyOf={(ref) => ref.key}
+        size={86}
+        label="References"
+        className="rows"
+        empty={<Nothing filtered={filtered} />}
+      >
+        {(ref) => (
+          <RefRow
+            of={ref}
+            picked={picked.has(ref.key)}
+            pick={may("delete") ? (on) => pick(ref.key, on) : undefined}
+            edit={may("write") ? () => setEdited(ref) : undefined}
+            remove={may("delete") ? () => setRemoved([ref]) : undefined}
+          />
+        )}
+      </PagedList>
       {open && (
         <Suspense fallback={null}>
           <RefViewer refKey={open} close={() => ask({ ref: undefined })} changed={put} />

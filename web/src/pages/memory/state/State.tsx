@@ -5,9 +5,9 @@ import type { Item } from "../../../api/index";
 import { type Page, useLoad, usePages } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
-import { Empty, Failure, Loading } from "../../../ui/states";
+import { PagedList } from "../../../ui/PagedList";
+import { Empty } from "../../../ui/states";
 import { useTyped } from "../../../ui/typed";
-import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
 import { Removing } from "./Removing";
 import { StateForm } from "./StateForm";
@@ -47,29 +47,24 @@ export function State() {
           </button>
         )}
       </div>
-      {pages.error ? <Failure error={pages.error} retry={pages.reload} /> : null}
-      {pages.loading && !pages.items.length && <Loading />}
-      {!pages.loading && !pages.error && !pages.items.length && <Nothing prefix={prefix} area={area} />}
-      {pages.items.length > 0 && (
-        <VirtualList
-          items={pages.items}
-          keyOf={(item) => item.key}
-          size={64}
-          label="State"
-          className="rows"
-          nearEnd={pages.more}
-        >
-          {(item) => (
-            <StateRow
-              item={item}
-              skew={skew}
-              over={() => drop(item)}
-              edit={may("write") ? () => setEdited(item) : undefined}
-              remove={may("delete") ? () => setRemoved(item) : undefined}
-            />
-          )}
-        </VirtualList>
-      )}
+      <PagedList
+        pages={pages}
+        keyOf={(item) => item.key}
+        size={64}
+        label="State"
+        className="rows"
+        empty={<Nothing prefix={prefix} area={area} />}
+      >
+        {(item) => (
+          <StateRow
+            item={item}
+            skew={skew}
+            over={() => drop(item)}
+            edit={may("write") ? () => setEdited(item) : undefined}
+            remove={may("delete") ? () => setRemoved(item) : undefined}
+          />
+        )}
+      </PagedList>
       {edited && (
         <StateForm
           item={edited === "new" ? undefined : edited}

@@ -1,0 +1,22 @@
+// A list that is loaded page by page: what failed, that it is being loaded, what to do where nothing is there, and the rows.
+import type { ComponentProps, ReactNode } from "react";
+import type { Pages } from "../api/load";
+import { Failure, Loading } from "./states";
+import { VirtualList } from "./VirtualList";
+
+type Shown<T> = Omit<ComponentProps<typeof VirtualList<T>>, "items" | "nearEnd"> & {
+  pages: Pages<T>;
+  empty: ReactNode;
+};
+
+export function PagedList<T>({ pages, empty, ...rest }: Shown<T>) {
+  const { items, error, loading } = pages;
+  return (
+    <>
+      {error ? <Failure error={error} retry={pages.retry} /> : null}
+      {loading && !items.length && <Loading />}
+      {!loading && !error && !items.length && empty}
+      {items.length > 0 && <VirtualList items={items} nearEnd={pages.more} {...rest} />}
+    </>
+  );
+}
