@@ -66,7 +66,8 @@ def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memor
         expect(field).to_have_value(text)
     web.start()
     for page, (_, send, _) in forms:
-        send.click()
+        with page.expect_response(lambda answer: answer.request.method != "GET" and answer.ok):
+            send.click()  # while it is under way the button is disabled, too
         expect(send.and_(page.locator(":not(:disabled)"))).to_have_count(0)
     assert {agent.name for agent in me.agents.list()} == {"scout", "train agent"}
     assert me.agents.get("scout").prompt == "You ride trains."
