@@ -5,12 +5,30 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from retain import Memory
 from tests.conftest import one_engine
 from tests.web.browsing import Web
 
+MOST_ELEMENTS = 1_500
+WATCH = """
+    window.seen = {long: 0, longest: 0, most: 0, blank: 0, frames: 0};
+    new PerformanceObserver((list) => { for (const one of list.getEntries()) {
+        seen.long++; seen.longest = Math.max(seen.longest, one.duration); } }).observe({type: 'longtask'});
+    const look = () => {
+        const list = document.querySelector('main [aria-setsize]')?.closest('ul, ol');
+        if (list) {
+            seen.frames++;
+            seen.most = Math.max(seen.most, document.querySelectorAll('*').length);
+            const box = list.parentElement.getBoundingClientRect();
+            const rows = [...list.children].map((row) => row.getBoundingClientRect());
+            if (!rows.some((row) => row.bottom > box.top && row.top < box.bottom)) seen.blank++;
+        }
+        requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+"""
 WALK = """async (box, {rows, all}) => {
     const frame = () => new Promise(requestAnimationFrame);
     const seen = new Set(), voids = [];
@@ -69,32 +87,73 @@ def walk(box: Locator, rows: int, all: int) -> dict[str, Any]:
     return found
 
 
+def over(page: Page, name: str) -> None:
+    """The pointer over the middle of a list, on an ordinary screen; from here on it is watched."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.evaluate(WATCH)
+    box = page.get_by_label(name, exact=True).bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, 400)
+
+
+def wheel(page: Page, way: int, end: Locator) -> None:
+    """By wheel until an end is in sight."""
+    for _ in range(400):
+        page.mouse.wheel(0, way)
+        page.wait_for_timeout(20)
+        if end.is_visible():
+            break
+    expect(end).to_be_visible()
+
+
+def quick(page: Page, what: str) -> None:
+    """Only what was in sight was in the document while it scrolled, and hardly ever nothing; said, for who wants figures."""
+    found: dict[str, float] = page.evaluate("seen")
+    print(what, found)
+    assert found["frames"] > 0
+    assert found["most"] < MOST_ELEMENTS
+    assert found["blank"] <= found["frames"] / 20
+
+
 @one_engine
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
-    """J6: an agent of 5,000 entries."""
+    """J6: an agent of 5,000 entries, a hundred at a time, to the last one, and back by wheel."""
     me, now = memory.scope("default", "default", "scout"), datetime.now(UTC)
-    made = [{"content": f"Entry {n}", "created_at": (now - timedelta(minutes=n)).isoformat()} for n in range(5000)]
+    made = [{"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()} for n in range(5000)]
     for start in range(0, len(made), 1000):
         me.entries.add_many(made[start : start + 1000])
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open("/agents/scout/memory")
     expect(page.get_by_role("button", name="Journal 5,000")).to_be_visible()
-    found = walk(page.get_by_role("list", name="What scout remembers").locator(".."), 1000, len(made))
+    found = walk(page.get_by_role("list", name="What scout remembers").locator(".."), 500, len(made))
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 80  # a screen of 3,000 pixels and a few beyond it
+    over(page, "What scout remembers")
+    for way, end in ((20_000, "Entry 4999."), (-30_000, "Entry 0.")):
+        wheel(page, way, page.get_by_text(end, exact=True))
+    quick(page, "5,000 entries")
 
 
 @one_engine
 def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
-    """A conversation of 10,000 messages: read from its beginning, and anywhere between."""
+    """C3: a conversation of 10,000: it opens at its end, and is read from its beginning, anywhere between, and by wheel."""
     me = memory.scope("default", "default", "scout")
     session = me.sessions.add()
-    for start in range(0, 10_000, 500):
-        said = [{"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}"} for n in range(start, start + 500)]
+    for start in range(0, 10_000, 1000):
+        said = [
+            {"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}: " + "words " * (n % 40)}
+            for n in range(start, start + 1000)
+        ]
         me.messages.extend(session.id, said)
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open(f"/chat/scout/{session.id}")
-    expect(page.get_by_text("Message 10000", exact=True)).to_be_visible()
-    found = walk(page.get_by_role("region", name="Messages"), 1000, 10_000)
+    first, last = page.get_by_text("Message 1:"), page.get_by_text("Message 10000:")
+    expect(last).to_be_visible()
+    messages = page.get_by_role("region", name="Messages")
+    found = walk(messages, 500, 10_000)
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 120
+    over(page, "Messages")
+    wheel(page, 30_000, last)
+    wheel(page, -30_000, first)
+    quick(page, "10,000 messages")
