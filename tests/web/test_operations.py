@@ -238,4 +238,4 @@ def test_every_page_of_operations_is_for_everybody(web: Web, memory: Memory) -> 
         assert web.axe() == [], path
         page.set_viewport_size({"width": 390, "height": 844})
         assert page.evaluate("document.getElementById('main').scrollWidth") <= 390, path
-        web.screens(f"operations{path.replace('/', '-')}")
+        page.set_viewport_size({"width": 1280, "height": 800})  # pictures: test_screens.py
