@@ -1,6 +1,8 @@
 // How many calls were made, what they took and what they cost: as pictures over time, by model or by route.
+
 import { useMemo, useState } from "react";
 import { get } from "../../api/client";
+import type { Total } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { go, to, useRoute } from "../../app/route";
 import { Chart } from "../../ui/Chart";
@@ -10,7 +12,7 @@ import { count } from "../../ui/time";
 import { ByName } from "./ByName";
 import { Figures } from "./Figures";
 import { before, CHOICES, called, length, type Period, period, starts } from "./period";
-import { grouped, OTHERS, percentile, sum, summed, type Total } from "./totals";
+import { grouped, OTHERS, percentile, sum, summed } from "./totals";
 
 type Split = "model" | "route" | "";
 const SPLITS: [Split, string][] = [

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import type { Total } from "../../api/index";
 import type { Period } from "./period";
-import { change, grouped, OTHERS, percentile, sum, summed, type Total } from "./totals";
+import { change, grouped, OTHERS, percentile, sum, summed } from "./totals";
 
 const three: Period = { unit: "day", from: Date.parse("2026-03-01"), until: Date.parse("2026-03-04") };
 const total = (name: string, split: string, calls: number, more: Partial<Total> = {}): Total => ({

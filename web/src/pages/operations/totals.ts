@@ -1,20 +1,8 @@
 // The server's totals, one for each hour or day and model or route, as what a chart shows: every place, largest series first.
+import type { Total } from "../../api/index";
 import type { Series } from "../../ui/chart";
 import { type Period, startOf, starts } from "./period";
 
-/** One hour or day, perhaps of one model or route alone. */
-export type Total = {
-  name: string;
-  split: string;
-  calls: number;
-  errors: number;
-  tokens_in: number;
-  tokens_out: number;
-  cost: number | null;
-  p50: number;
-  p95: number;
-  p99: number;
-};
 export type Sum = Pick<Total, "calls" | "errors" | "tokens_in" | "tokens_out" | "cost">;
 
 /** So many series a chart can tell apart; what is beyond is the others together. */
