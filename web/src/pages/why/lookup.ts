@@ -25,9 +25,15 @@ export async function lookUp(source: Source, where: Where, signal: AbortSignal):
   }
 }
 
+/** Whether a moment of the server is after another, to its microsecond: a Date has milliseconds. */
+export function isLater(at: string, than: string): boolean {
+  const apart = Date.parse(at) - Date.parse(than);
+  return apart > 0 || (apart === 0 && at.replace("Z", "") > than.replace("Z", ""));
+}
+
 async function found(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
   const query = { user: where.user, agent: where.agent };
-  const since = (at: string) => (new Date(at) > new Date(where.at) ? "It was changed since." : undefined);
+  const since = (at: string) => (isLater(at, where.at) ? "It was changed since." : undefined);
   switch (source.kind) {
     case "message": {
       const path = { session: source.session ?? where.session, seq: source.seq };

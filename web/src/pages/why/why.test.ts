@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { isLater } from "./lookup";
 import { reasonOf } from "./reason";
 import { changes, grouped, type Item, percent } from "./report";
 import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
@@ -63,4 +64,11 @@ test("the slider goes from end to end, in even factors, and back to the same pla
 
 test("a part in percent", () => {
   expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "< 1 %", "33 %", "0 %"]);
+});
+
+test("which moment is later, also within one millisecond", () => {
+  expect(isLater("2026-01-01T00:00:00.000200Z", "2026-01-01T00:00:00.000100Z")).toBe(true);
+  expect(isLater("2026-01-01T00:00:00.000100Z", "2026-01-01T00:00:00Z")).toBe(true);
+  expect(isLater("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000100Z")).toBe(false);
+  expect(isLater("2026-01-01T00:00:00.500100Z", "2026-01-01T00:00:00.500100Z")).toBe(false);
 });
