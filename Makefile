@@ -2,13 +2,13 @@
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
-RUN = $(UV) run --frozen --quiet
+RUN = $(UV) run --no-sync --quiet
 DATABASE ?= sqlite:///retain.db
 HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
 
-.PHONY: serve site test check generate screens chaos attack test-llm bench soak bench-recall learn setup test-tools clean help
+.PHONY: serve site test check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -20,11 +20,11 @@ serve: setup ## The web app and the server on the embedded database: HOST, PORT 
 site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.12 or newer
 	@.venv/bin/python scripts/build_site.py
 
-test: setup test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
+test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
 	$(RUN) python scripts/build_site.py run test
 	$(RUN) pytest -n 3 $(ARGS)
 
-check: setup test-tools site ## Lint, format, strict types, generated files
+check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
@@ -33,44 +33,51 @@ check: setup test-tools site ## Lint, format, strict types, generated files
 	$(RUN) python scripts/generate_web.py --check
 	$(RUN) python scripts/build_site.py run check
 
-generate: setup site ## Write the generated files again
+generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
 
-screens: setup test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
+screens: test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -n 2 tests/web/test_screens.py $(ARGS)
 
-chaos: setup test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
+chaos: test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
 
-attack: setup test-tools ## Every malicious input at every place, then sqlmap and bandit (about half an hour)
+attack: test-tools ## Every malicious input at every place, then sqlmap and bandit (about half an hour)
 	ATTACK=full $(RUN) pytest -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
 
-test-llm: setup ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)
+test-llm: tests ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)
 
-bench: setup test-tools ## Measure side by side, print ratios
-	$(RUN) --group bench python -m bench $(ARGS)
+bench: test-tools ## Measure side by side, print ratios
+	@$(UV) sync --frozen --quiet --inexact --group bench
+	$(RUN) python -m bench $(ARGS)
 
-soak: setup ## A server under mixed load: five minutes, or ARGS=3600 seconds; is what it holds flat?
+soak: tests ## A server under mixed load: five minutes, or ARGS=3600 seconds; is what it holds flat?
 	$(RUN) python -m bench.soak $(ARGS)
 
-learn: setup ## Learn the weights of search again: DATA=a folder with the development files
+learn: tests ## Learn the weights of search again: DATA=a folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)
 
-bench-recall: setup ## What search finds, for every profile: DATA=a folder with conversations and score.py
+bench-recall: tests ## What search finds, for every profile: DATA=a folder with conversations and score.py
 	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)
 
 setup: .cache/ready
 
 .cache/ready: pyproject.toml uv.lock
 	@command -v uv >/dev/null || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet 'uv>=0.9'; }
-	@$(UV) sync --frozen --quiet --all-extras
+	@$(UV) sync --frozen --quiet --inexact --no-dev --extra all
 	@mkdir -p .cache && touch .cache/ready
 
-test-tools: ## What the tests need besides Python packages
+tests: .cache/ready-tests
+
+.cache/ready-tests: .cache/ready
+	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
+	@touch .cache/ready-tests
+
+test-tools: tests ## What the tests need besides Python packages
 	@UV=$(UV) bash scripts/test_tools.sh
 
 clean: ## Forget everything that was set up or built
