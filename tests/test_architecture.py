@@ -40,7 +40,21 @@ FLOORS = (
     {"context", "work", "access"},
     {"memory"},
     {"aio", "capture", "chat"},
-    {"faces", "gate", "rest", "streams", "mcp", "watch", "server", "web", "client", "adapters", "__init__"},
+    {
+        "faces",
+        "gate",
+        "rest",
+        "streams",
+        "mcp",
+        "watch",
+        "server",
+        "web",
+        "client",
+        "adapters",
+        "wires",
+        "importers",
+        "__init__",
+    },
 )
 GENERATED = {"aio.py"}
 PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from fastapi import FastAPI
 
+from retain import wires
 from retain.faces.command import version
 from retain.gate import guard, problem
 from retain.gate.door import Door
@@ -57,6 +58,7 @@ def create_app(memory: Memory) -> FastAPI:
     admin.add(app, door)
     chat.add(app, door)
     conversations.add(app, door)
+    wires.add(app, door)
     if mount:
         mount.add(app, door)
     signin.add(app, door)
