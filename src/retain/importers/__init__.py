@@ -1,1 +1,1 @@
-"""Moving in: what other people's memories have written, read into our kinds. What has no place here is listed, not dropped."""
+"""Moving in: what other memories have written, read into our kinds. What has no place here is listed, not dropped."""
