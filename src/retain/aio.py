@@ -34,7 +34,7 @@ from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
 from retain.kinds.summaries import Summaries, Summary
 from retain.kinds.turns import Turn, Turns
-from retain.memory import Memory, Scope
+from retain.memory import Done, Memory, Scope
 from retain.models import Models
 from retain.search.embed import Embedder
 from retain.search.rerank import Reranker
@@ -165,7 +165,7 @@ class AsyncSessions:
 
 
 class AsyncMessages:
-    """The messages of the scope's sessions: append-only, numbered from 1 without a gap."""
+    """The messages of the scope's sessions: added at the end alone, numbered from 1 without a gap."""
 
     def __init__(self, kind: Messages, hop: Hop) -> None:
         self._kind = kind
@@ -229,6 +229,18 @@ class AsyncMessages:
     async def get(self, session: str, seq: int) -> Message:
         """One message by its number."""
         return await self._hop(self._kind.get, session, seq)
+
+    async def remove(self, session: str, seq: int) -> None:
+        """Remove one message; its number stays taken, and what a summary already says of it stays said."""
+        await self._hop(self._kind.remove, session, seq)
+
+    async def pop(self, session: str) -> Message:
+        """Remove the newest message, and return it; of two that pop at once, each gets another."""
+        return await self._hop(self._kind.pop, session)
+
+    async def clear(self, session: str) -> int:
+        """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
+        return await self._hop(self._kind.clear, session)
 
     async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
         """Messages from the start of the session, page by page."""
@@ -742,6 +754,10 @@ class AsyncScope:
     ) -> Turn:
         """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
         return await self._hop(self._scope.save_turn, session, messages, usage=usage, key=key, context=context)
+
+    async def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
+        """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it."""
+        return await self._hop(self._scope.together, work, alone=alone)
 
     def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]:
         """What a model can do with its memory; only the tools that are named, where names are given."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar, cast
 
 from retain import canonical
 from retain.access import audit, once
@@ -39,8 +39,9 @@ from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
-from retain.storage.database import EVERY_TENANT, Finding
+from retain.storage.database import EVERY_TENANT, Database, Finding, Transaction
 from retain.storage.erase import Receipt, erase
+from retain.storage.joined import Joined, NoBlobs
 from retain.storage.verify import count, verify
 from retain.talk.content import Content
 from retain.talk.message import NewMessage
@@ -50,6 +51,7 @@ from retain.work.reindex import Reindexed, catch_up, reindex
 from retain.work.retention import Purged, purge
 from retain.work.watch import record
 
+Done = TypeVar("Done")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
 CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS, *audit.CHECKS)
 
@@ -116,6 +118,23 @@ class Scope:
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save(self._home, self.who, session, messages, usage, key, None if context is None else context.report)
+
+    def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
+        """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it.
+
+        It reads its own writes, and an error that leaves it undoes them. Whoever says the same name in `alone` waits for it,
+        so that what it reads is still so when it writes; without that, compare versions. It may be run more than once, so it
+        must do nothing else; it must not call a model, and cannot use references.
+        """
+
+        def run(tx: Transaction) -> Done:
+            if alone is not None:
+                tx.alone(alone)
+            database = cast(Database, Joined(self._home.database, tx))
+            home = replace(self._home, database=database, blobs=cast(Blobs, NoBlobs()), embedder=None, reranker=None)
+            return work(Scope(home, self.who))
+
+        return self._home.database.write(self.who.tenant, run)
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""

@@ -1,0 +1,86 @@
+"""Several verbs as one write: all of it or nothing, on every engine, with everybody else at work."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from retain import AsyncMemory, Memory, Scope
+from retain.errors import Invalid, NotFound, WrongVersion
+
+
+@pytest.fixture
+def me(memory: Memory) -> Scope:
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("trip")
+    return me
+
+
+def test_it_is_one_write(me: Scope) -> None:
+    def work(inner: Scope) -> int:
+        inner.messages.append("trip", "user", "hello")
+        inner.state.set("said", len(inner.messages.window("trip")))
+        return int(inner.state.get("said").value)
+
+    assert me.together(work) == 1
+    assert (me.state.get("said").value, [one.content["text"] for one in me.messages.window("trip")]) == (1, ["hello"])
+
+
+def test_an_error_undoes_everything(me: Scope) -> None:
+    me.state.set("turn", "first")
+
+    def work(inner: Scope) -> None:
+        inner.messages.append("trip", "user", "hello")
+        inner.notes.append("a note")
+        inner.state.set("turn", "second", if_version=7)
+
+    with pytest.raises(WrongVersion):
+        me.together(work)
+    assert me.messages.window("trip") == []
+    assert me.notes.read().text == ""
+    assert len(me.search("hello note")) == 0
+    assert me.state.get("turn").value == "first"
+
+
+def test_writers_at_once_lose_nothing(me: Scope) -> None:
+    """What was read in it is still so when it is written: a counter under eight threads."""
+    me.state.set("count", 0)
+
+    def add(inner: Scope) -> None:
+        before = inner.state.get("count")
+        inner.state.set("count", before.value + 1)
+
+    def run() -> None:
+        for _ in range(10):
+            me.together(add, alone="count")
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert me.state.get("count").value == 80
+
+
+def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> None:
+    memory.scope("acme", "bob", "scout").sessions.add("his")
+
+    with pytest.raises(NotFound):
+        me.together(lambda inner: inner.messages.append("his", "user", "hello"))
+
+
+def test_references_are_refused_and_not_waited_for(me: Scope) -> None:
+    with pytest.raises(Invalid, match="cannot use references"):
+        me.together(lambda inner: inner.refs.add("x" * 100_000, session="trip"))
+    assert len(me.refs.list()) == 0
+
+
+def test_for_asyncio(url: str) -> None:
+    async def run() -> int:
+        async with await AsyncMemory.open(url) as memory:
+            me = memory.scope("acme", "ada", "scout")
+            return await me.together(lambda inner: inner.state.set("a", 1).version + inner.state.set("a", 2).version)
+
+    assert asyncio.run(run()) == 3
