@@ -170,6 +170,7 @@ class Settings:
     context_tokens: int = _setting(8000, "The budget of a context, where a call does not say.", 100)
     max_message_bytes: int = _setting(1 << 20, "The largest content of one message, as JSON.", 1024)
     max_state_bytes: int = _setting(1 << 20, "The largest value of one state key, as JSON.", 1024)
+    max_item_bytes: int = _setting(4 << 20, "The largest value of one item, as JSON.", 1024)
     max_attributes_bytes: int = _setting(64 << 10, "The largest attributes, parameters or prompt of one record.", 1024)
     max_batch: int = _setting(1000, "The most messages in one `extend`.", 1)
     max_page: int = _setting(1000, "The most records in one page.", 1)

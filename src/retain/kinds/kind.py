@@ -157,12 +157,14 @@ def pack(values: list[Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def unpack(cursor: str, types: list[type]) -> list[Any]:
-    """The values of a cursor that `pack` made, or an error for one that it did not."""
+def unpack(cursor: str, types: list[Any]) -> list[Any]:
+    """The values of a cursor that `pack` made, or an error for one that it did not; `[str, ...]` are any number of texts."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, RecursionError, binascii.Error):
         values = None
+    if types[1:] == [...] and isinstance(values, list) and values:
+        types = types[:1] * len(values)
     if isinstance(values, list) and [type(value) for value in values] == types:
         for value in values:
             canonical.key(value, "after") if isinstance(value, str) else canonical.whole(value, "after", 0, 2**62)
