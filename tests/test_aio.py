@@ -100,6 +100,9 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("messages.list", ("s",), {"limit": 2}),
     ("messages.get", ("s", 2), {}),
     ("messages.get", ("s", 99), {}),
+    ("messages.remove", ("s", 1), {}),
+    ("messages.remove", ("s", 1), {}),
+    ("messages.pop", ("s",), {}),
     ("notes.read", (), {}),
     ("notes.overwrite", ("# A",), {"if_version": 0}),
     ("notes.overwrite", ("# A",), {"if_version": 0}),
@@ -178,6 +181,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("interactions.totals", ("model",), {"route": "r"}),
     ("interactions.totals", ("nonsense",), {}),
     ("interactions.totals", ("hour",), {"split": "agent"}),
+    ("messages.clear", ("s",), {}),
     ("sessions.remove", ("t",), {}),
     ("agents.remove", ("cook",), {}),
 ]

@@ -57,7 +57,7 @@ FLOORS = (
     },
 )
 GENERATED = {"aio.py"}
-PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools"}
+PARTS = {"kinds.document", "kinds.draft", "kinds.entry", "kinds.reference", "kinds.reference_tools", "kinds.saying"}
 LATE = {
     "storage/connect.py": {"storage.postgres"},
     "faces/mcp.py": {"mcp.server"},

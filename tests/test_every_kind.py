@@ -56,6 +56,8 @@ def make_messages(me: Scope, mark: str) -> None:
         ],
         key=mark,
     )
+    me.messages.append(id, "user", f"{mark} said and taken back")
+    me.messages.pop(id)
 
 
 def make_summaries(me: Scope, mark: str) -> None:
@@ -299,7 +301,7 @@ def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str)
         away.import_(io.BytesIO(whole))
         me = away.scope("acme", "ada", "scout")
         session = WORDS["session"]
-        assert me.messages.append(session, "user", "next").seq == 4
+        assert me.messages.append(session, "user", "next").seq == 5
         retried = {
             "role": "user",
             "content": f"{KEEP} \\u0000 \x00",

@@ -164,6 +164,10 @@ STORY = (
     step("turns_get", id="$turn"),
     step("turns_list", session="a/trip"),
     step("turns_list", session="a/trip", seq=18),
+    step("messages_remove", session="a/trip", seq=3),
+    step("messages_pop", session="a/trip"),
+    step("messages_list", session="a/trip", limit=4),
+    step("messages_clear", session="a/trip"),
     step("sessions_remove", id="other"),
     step("agents_remove", name="scout"),
 )

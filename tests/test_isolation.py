@@ -109,6 +109,8 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.messages.append("s1", "user", "more"),
     ],
     "messages.extend": [lambda me: me.messages.extend("s1", [{"role": "user", "content": "x"}] * 3, key="k")],
+    "messages.remove": [lambda me: me.messages.remove("s1", 2)],
+    "messages.pop": [lambda me: me.messages.pop("s1")],
     "summaries.fold": [lambda me: me.summaries.fold("s1", force=True)],
     "notes.overwrite": [lambda me: me.notes.overwrite("mine", if_version=2)],
     "notes.append": [lambda me: me.notes.append("# One\nmine\n# Two\nmine")],
@@ -149,6 +151,7 @@ WRITES: dict[str, list[Verb]] = {
     ],
     "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
+    "messages.clear": [lambda me: me.messages.clear("s1")],
     "sessions.remove": [lambda me: me.sessions.remove("s1")],
 }
 
@@ -340,6 +343,9 @@ BY_ID: dict[str, Callable[[Scope, str], Any]] = {
     "messages.window last": lambda me, id: me.messages.window(id, last=3),
     "messages.list": lambda me, id: me.messages.list(id),
     "messages.get": lambda me, id: me.messages.get(id, 1),
+    "messages.remove": lambda me, id: me.messages.remove(id, 1),
+    "messages.pop": lambda me, id: me.messages.pop(id),
+    "messages.clear": lambda me, id: me.messages.clear(id),
     "state.get": lambda me, id: me.state.get(id),
     "state.get tenant": lambda me, id: me.state.get(id, area="tenant"),
     "state.get session": lambda me, id: me.state.get("k", area=f"session:{id}"),

@@ -23,7 +23,9 @@ from retain.kinds.document import Document, Passage
 from retain.kinds.entries import Entries
 from retain.kinds.entry import Entry, EntryKind, Review
 from retain.kinds.finding import Found
+from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
 from retain.kinds.interactions import By, Interaction, Interactions, Split, Total, Usage
+from retain.kinds.items import Drop, Item, Items, Place, Put, Some
 from retain.kinds.kind import Page, Source
 from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
@@ -571,6 +573,67 @@ class AsyncState:
         await self._hop(self._kind.remove, key, area=area, if_version=if_version)
 
 
+class AsyncItems:
+    """The documents of the scope's user, or the tenant's own where the scope has no user."""
+
+    def __init__(self, kind: Items, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+    async def put(
+        self,
+        place: Sequence[str],
+        key: str,
+        value: Json,
+        *,
+        ttl: float | None = None,
+        fields: Sequence[str] | None = None,
+        if_version: int | None = None,
+    ) -> Item:
+        """Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new)."""
+        return await self._hop(self._kind.put, place, key, value, ttl=ttl, fields=fields, if_version=if_version)
+
+    async def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> Item:
+        """The document under a key; with `refresh`, it lives for its whole ttl again."""
+        return await self._hop(self._kind.get, place, key, refresh=refresh)
+
+    async def read(self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False) -> Some:
+        """The documents at several places and keys, at one moment; None for each that is not there."""
+        return await self._hop(self._kind.read, asks, refresh=refresh)
+
+    async def remove(self, place: Sequence[str], key: str, *, if_version: int | None = None) -> None:
+        """Remove a document; with `if_version`, only that version of it."""
+        await self._hop(self._kind.remove, place, key, if_version=if_version)
+
+    async def write(self, changes: Sequence[Put | Drop]) -> Some:
+        """Put and remove several documents, all or none of them; what each put left, and None for each that is removed."""
+        return await self._hop(self._kind.write, changes)
+
+    async def list(
+        self,
+        place: Sequence[str] = (),
+        *,
+        where: Mapping[str, Any] | None = None,
+        exact: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Item]:
+        """The documents at a place and below it, or `exact`ly there, in the order of place and key."""
+        return await self._hop(self._kind.list, place, where=where, exact=exact, limit=limit, after=after)
+
+    async def places(
+        self,
+        under: Sequence[str] = (),
+        *,
+        ending: Sequence[str] = (),
+        depth: int | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Place]:
+        """The places where there is something, in order, that begin and end so; `*` is any one name."""
+        return await self._hop(self._kind.places, under, ending=ending, depth=depth, limit=limit, after=after)
+
+
 class AsyncKnowledge:
     """The documents of the scope: its user's, and those of the whole tenant."""
 
@@ -613,6 +676,50 @@ class AsyncKnowledge:
     ) -> Found:
         """The passages that answer a question, by words and by meaning, best first."""
         return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
+
+
+class AsyncGraphs:
+    """The graph of the scope's user, or that of the tenant where the scope has no user."""
+
+    def __init__(self, kind: Graphs, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+    async def add(self, entities: Sequence[Entity]) -> list[Entity]:
+        """Add entities, and say which were new: one whose name is there stays as it is."""
+        return await self._hop(self._kind.add, entities)
+
+    async def observe(self, observations: Sequence[Observations]) -> list[Observations]:
+        """Add observations to entities that are there, and say which were new."""
+        return await self._hop(self._kind.observe, observations)
+
+    async def relate(self, relations: Sequence[Relation]) -> list[Relation]:
+        """Add relations, and say which were new."""
+        return await self._hop(self._kind.relate, relations)
+
+    async def remove(self, names: Sequence[str]) -> int:
+        """Remove entities, and every relation of these names; how many entities there were."""
+        return await self._hop(self._kind.remove, names)
+
+    async def forget(self, observations: Sequence[Observations]) -> int:
+        """Remove observations of entities, and say how many there were; what is not there is no error."""
+        return await self._hop(self._kind.forget, observations)
+
+    async def unrelate(self, relations: Sequence[Relation]) -> int:
+        """Remove relations, and say how many there were; one that is not there is no error."""
+        return await self._hop(self._kind.unrelate, relations)
+
+    async def read(self) -> Graph:
+        """The whole graph."""
+        return await self._hop(self._kind.read)
+
+    async def search(self, query: str) -> Graph:
+        """The entities in whose name, type or observations these letters are, and every relation of them."""
+        return await self._hop(self._kind.search, query)
+
+    async def get(self, names: Sequence[str]) -> Graph:
+        """The entities with these names, and every relation of them; a name that is not there is no error."""
+        return await self._hop(self._kind.get, names)
 
 
 class AsyncInteractions:
@@ -708,7 +815,9 @@ class AsyncScope:
         self.consolidations = AsyncConsolidations(scope.consolidations, hop)
         self.refs = AsyncRefs(scope.refs, hop)
         self.state = AsyncState(scope.state, hop)
+        self.items = AsyncItems(scope.items, hop)
         self.knowledge = AsyncKnowledge(scope.knowledge, hop)
+        self.graph = AsyncGraphs(scope.graph, hop)
         self.interactions = AsyncInteractions(scope.interactions, hop)
         self.turns = AsyncTurns(scope.turns, hop)
 

@@ -290,8 +290,9 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
         call = scope._home.database.read(scope.who.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction))
-        page = scope.messages.list(turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1)
-        last, called = page[-1], [call.name for message in page for call in pairing.calls(message.content)]
+        said = scope.messages.list(turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1)
+        last = scope.messages.get(turn.session, turn.last_seq)  # not found where it was removed since
+        called = [one.name for each in said if each.seq <= last.seq for one in pairing.calls(each.content)]
         spent: dict[str, Any] = {"tokens_in": last.tokens_in or 0, "tokens_out": last.tokens_out or 0, "cost": last.cost}
         if call is not None:
             spent |= {"model": call.model, "latency_ms": call.parameters.get(_LATENCY, call.latency_ms)}

@@ -14,8 +14,9 @@ from retain.context.explain import Report
 from retain.errors import InDoubt, Invalid
 from retain.kinds.interactions import Interactions, Usage, checked
 from retain.kinds.kind import Home, Who
-from retain.kinds.messages import Messages, Seen, new_rows
+from retain.kinds.messages import Messages, Seen
 from retain.kinds.refs import Prepared, Refs
+from retain.kinds.saying import new_rows
 from retain.kinds.turns import Turn, Turns
 from retain.storage.database import Transaction
 from retain.talk import pairing
@@ -54,7 +55,7 @@ def save(
 
     def again(tx: Transaction) -> Turn:
         assert once is not None
-        return turns.of_messages(tx, session, kept.first_answer(tx, session, *once)[-1].seq)
+        return turns.of_messages(tx, session, kept.numbers(tx, session, *once)[1])
 
     settled = True
     try:

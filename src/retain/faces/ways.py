@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from retain.access.principal import Permission
 
-_REMOVES = ("remove", "remove_many", "clear", "delete_section")
+_REMOVES = ("remove", "remove_many", "pop", "clear", "delete_section")
 _READS = ("search", "context")
 FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse", "entries_queue"})
 """What only a person may do: over MCP, where agents call, there are no such tools, and no entry that waits is shown."""
@@ -89,6 +89,9 @@ WAYS = (
     Way("messages", "window", "GET /messages/{session:path}/window", "retain messages window trip --last 20 --turns-only"),
     Way("messages", "list", "GET /messages/{session:path}", "retain messages list trip --limit 50 --json"),
     Way("messages", "get", "GET /messages/{session:path}/{seq:int}", "retain messages get trip 1"),
+    Way("messages", "remove", "DELETE /messages/{session:path}/{seq:int}", "retain messages remove trip 1"),
+    Way("messages", "pop", "POST /messages/{session:path}/pop", "retain messages pop trip"),
+    Way("messages", "clear", "DELETE /messages/{session:path}", "retain messages clear trip"),
     Way("summaries", "get", "GET /summaries/{session:path}", "retain summaries get trip"),
     Way("summaries", "list", "GET /summaries/{session:path}/all", "retain summaries list trip --limit 5"),
     Way("summaries", "fold", "POST /summaries/{session:path}/fold", "retain summaries fold trip --force"),

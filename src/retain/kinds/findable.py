@@ -20,6 +20,8 @@ from retain.talk import content
 
 BEGINNING = 2_000
 """Characters of a stored content that can be found."""
+AFTER_A_NAME = "\x1f"
+"""What follows each name of a place: no name has it, and it comes before all that a name can have."""
 INACTIVE = "inactive"
 """The role of a reference that is in no prompt."""
 
@@ -28,14 +30,14 @@ INACTIVE = "inactive"
 # Each row is looked up by its key: as a join, a server that has no statistics, as after an import, read all for each.
 _MESSAGES = """select session_id, seq, (select user_id from sessions where tenant = :tenant and id = session_id),
         (select agent from sessions where tenant = :tenant and id = session_id), role, author, content, created_at
-    from messages where tenant = :tenant and (session_id, seq) > (:session, :seq) and 0 = (
+    from messages where tenant = :tenant and (session_id, seq) > (:session, :seq) and chatter < 2 and 0 = (
         select count(*) from search_items found where found.tenant = :tenant and found.kind = 'messages'
         and found.id = messages.session_id and found.seq = messages.seq)
     order by session_id, seq limit :size"""
 _NO_MESSAGE = """select number, 'message ' || cast(seq as {text}) || ' of session ' || id from search_items
     where tenant = :tenant and kind = 'messages' and not exists (
         select 1 from messages where messages.tenant = :tenant and messages.session_id = search_items.id
-        and messages.seq = search_items.seq)
+        and messages.seq = search_items.seq and messages.chatter < 2)
     limit :size"""
 
 
@@ -251,6 +253,6 @@ STATE = Findable(
 )
 
 
-def pair(user: str, agent: str) -> str:
-    """Two keys, such as a user and an agent, as the one id of a thing: a JSON array, as a statement can write it too."""
-    return '["' + '","'.join(key.replace("\\", "\\\\").replace('"', '\\"') for key in (user, agent)) + '"]'
+def pair(*names: str) -> str:
+    """Several keys, such as a user and an agent, as the one id of a thing: a JSON array, as a statement can write it too."""
+    return '["' + '","'.join([key.replace("\\", "\\\\").replace('"', '\\"') for key in names]) + '"]'

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock, placeholder
+from retain import canonical, clock
 from retain.errors import Invalid, KeyReused, NotFound, OutOfOrder
 from retain.kinds import findable as index
-from retain.kinds.kind import Check, Kind, Page, Table, Who, cut, own_session, unpack
-from retain.settings import Settings
+from retain.kinds import saying
+from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
 from retain.storage.database import Row, Transaction
-from retain.talk import pairing
 from retain.talk.content import Content
-from retain.talk.content import read as read_content
-from retain.talk.message import COLUMNS, ROLES, Message, NewMessage, Role, fields, records, whole
+from retain.talk.message import COLUMNS, Message, NewMessage, Role, records, whole
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
@@ -26,7 +22,7 @@ _INSERT = """insert into messages (tenant, session_id, seq, role, content, autho
                      :cost, :created_at)"""
 _UP = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
          where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
-         order by seq"""
+         order by seq limit :size"""
 _BACK = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
            where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter """
 _DOWN = _BACK + "order by seq desc limit :size"
@@ -37,11 +33,33 @@ _LAST = (
            order by seq desc limit :size"""
 )
 _SIZES = """select seq, role, tokens from messages
-            where tenant = :tenant and session_id = :session and seq between :first and :upto
+            where tenant = :tenant and session_id = :session and seq between :first and :upto and chatter < 2
             order by seq desc limit :size"""
 _REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
+_USED = """select digest, first_seq, last_seq from message_keys
+           where tenant = :tenant and session_id = :session and key = :key"""
 _MENTION = "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
+_REMOVE = """update messages set content = :content, chatter = 2, author = null, tokens = 0, tokens_in = null,
+                    tokens_out = null, cost = null
+             where tenant = :tenant and session_id = :session and seq = :seq and chatter < 2"""
+_REMOVED = '{"removed":true}'
+"""What is left of a message that was removed, so that its number is no gap; `chatter` is 2, and nobody reads it."""
+_NOT_MENTIONED = "delete from mentions where tenant = :tenant and session_id = :session and seq = :seq"
+_CLEAR = "delete from messages where tenant = :tenant and session_id = :session returning chatter"
+_WITH_THEM = (
+    "delete from mentions where tenant = :tenant and session_id = :session",
+    "delete from turns where tenant = :tenant and session_id = :session",
+    "delete from summaries where tenant = :tenant and session_id = :session",
+)
+"""What tells of messages elsewhere, and goes with all of them; keys stay, so that a retry brings none of them back."""
+_TOUCH = (
+    "update sessions set touched_at = :now where tenant = :tenant and id = :session",
+    "update active_sessions set last_active_at = :now where tenant = :tenant and active_session_id = :session",
+)
+_EMPTY = """update sessions set first_seq = :next, first_at = :now, summary = '', summarized_count = 0
+            where tenant = :tenant and id = :session"""
+_REACH_BACK = "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _MEAN_TOKENS = 40
@@ -55,7 +73,7 @@ class Seen(Exception):
 
 
 class Messages(Kind):
-    """The messages of the scope's sessions: append-only, numbered from 1 without a gap."""
+    """The messages of the scope's sessions: added at the end alone, numbered from 1 without a gap."""
 
     name = "messages"
     tables = (
@@ -85,7 +103,9 @@ class Messages(Kind):
             """select 'key ' || key || ' of session ' || session_id from message_keys
                where tenant = :tenant and not exists (
                    select 1 from messages where messages.tenant = :tenant
-                   and messages.session_id = message_keys.session_id and messages.seq = message_keys.last_seq)""",
+                   and messages.session_id = message_keys.session_id and messages.seq = message_keys.last_seq)
+               and last_seq >= coalesce((select sessions.first_seq from sessions
+                                         where sessions.tenant = :tenant and sessions.id = message_keys.session_id), 0)""",
         ),
         Check(
             "what mentions a reference is a message",
@@ -114,8 +134,10 @@ class Messages(Kind):
     ) -> Message:
         """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
         said = whole(content, "content", role)
-        new = row(self._who, self._settings, "", role, said, author, tokens_in, tokens_out, cost, created_at)
-        return self._add(session, [new], key, expected_last_seq)[0]
+        new = saying.row(self._who, self._settings, "", role, said, author, tokens_in, tokens_out, cost, created_at)
+        if added := self._add(session, [new], key, expected_last_seq):
+            return added[0]
+        raise NotFound(what="message of key", id=key, hint="It was removed since; a new one needs a new key.")
 
     def extend(
         self,
@@ -126,7 +148,7 @@ class Messages(Kind):
         expected_last_seq: int | None = None,
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
-        return self._add(session, new_rows(self._who, self._settings, messages), key, expected_last_seq)
+        return self._add(session, saying.new_rows(self._who, self._settings, messages), key, expected_last_seq)
 
     def window(
         self,
@@ -179,6 +201,52 @@ class Messages(Kind):
 
         return self._read(work)
 
+    def remove(self, session: str, seq: int) -> None:
+        """Remove one message; its number stays taken, and what a summary already says of it stays said."""
+        canonical.key(session, "session")
+        canonical.whole(seq, "seq", 1)
+
+        def work(tx: Transaction) -> None:
+            self._lock(tx, session)
+            if not self._remove(tx, session, seq):
+                raise NotFound(what="message", id=seq)
+
+        self._write(work)
+
+    def pop(self, session: str) -> Message:
+        """Remove the newest message, and return it; of two that pop at once, each gets another."""
+        canonical.key(session, "session")
+
+        def work(tx: Transaction) -> Message:
+            last, _, _ = self._lock(tx, session)
+            rows = tx.all(_DOWN, session=session, upto=last, chatter=1, size=1)
+            if not rows:
+                raise NotFound(what="message", id=last)
+            self._remove(tx, session, rows[0][0])
+            return records(session, rows)[0]
+
+        return self._write(work)
+
+    def clear(self, session: str) -> int:
+        """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
+        canonical.key(session, "session")
+
+        def work(tx: Transaction) -> int:
+            last, _, _ = self._lock(tx, session)
+            gone = tx.all(_CLEAR, session=session)
+            for statement in _WITH_THEM:
+                tx.run(statement, session=session)
+            self._home.index.remove(tx, self.name, session)
+            tx.run(_EMPTY, session=session, next=last + 1)
+            return sum(chatter < 2 for (chatter,) in gone)
+
+        return self._database.write(self._who.tenant, work, slow=True)
+
+    def _remove(self, tx: Transaction, session: str, seq: int) -> int:
+        tx.run(_NOT_MENTIONED, session=session, seq=seq)
+        self._home.index.remove_seq(tx, self.name, session, seq)
+        return tx.run(_REMOVE, session=session, seq=seq, content=_REMOVED)
+
     def _last(self, tx: Transaction, session: str, last: int, upto: int, chatter: int) -> list[Message]:
         rows = tx.all(_LAST, session=session, user=self._who.user, upto=upto, chatter=chatter, size=last)
         if not rows:
@@ -195,7 +263,7 @@ class Messages(Kind):
         if key is None:
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
         canonical.key(key, "key", self._settings.secrets)
-        hashed = digest(rows)
+        hashed = saying.digest(rows)
         with suppress(Seen):
             return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)), safe=True)
         return self._read(lambda tx: self.first_answer(tx, session, key, hashed))
@@ -227,22 +295,8 @@ class Messages(Kind):
             tx.run(_INSERT, **values[0])
         else:
             tx.many(_INSERT, values)
-        self._home.index.add(
-            tx,
-            [
-                item
-                for value in values
-                for item in index.message(
-                    session, value["seq"], user, agent, value["role"], value["author"], value["said"], value["created_at"]
-                )
-            ],
-        )
-        mentions = [
-            {"session": session, "seq": value["seq"], "key": key}
-            for value in values
-            if placeholder.MARK in value["content"]
-            for key in placeholder.keys(value["content"])
-        ]
+        self._home.index.add(tx, saying.items(session, user, agent, values))
+        mentions = saying.mentioned(session, values)
         if mentions:
             tx.many(_MENTION, mentions)
         return records(session, [[value[name] for name in COLUMNS] for value in values])
@@ -271,11 +325,7 @@ class Messages(Kind):
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
         """Note that a session has history from before it was made, for retention to find."""
-        tx.run(
-            "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at",
-            session=session,
-            at=at,
-        )
+        tx.run(_REACH_BACK, session=session, at=at)
 
     def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
         """Keep other writers out of the session until the commit; the number of its last message (0 before the first), its
@@ -292,35 +342,29 @@ class Messages(Kind):
         if found is None:
             raise NotFound(what="session", id=session, hint="`sessions add` or `sessions resume` makes one.")
         if tx.now - found[0] > clock.MINUTE:
-            tx.run("update sessions set touched_at = :now where tenant = :tenant and id = :session", session=session)
-            tx.run(
-                "update active_sessions set last_active_at = :now where tenant = :tenant and active_session_id = :session",
-                session=session,
-            )
+            for statement in _TOUCH:
+                tx.run(statement, session=session)
         return int(found[1]), found[2], found[3]
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
-        """The messages that were added when the key was used for the first time."""
-        own_session(tx, self._who, session)
-        row = tx.one(
-            """select digest, first_seq, last_seq from message_keys
-               where tenant = :tenant and session_id = :session and key = :key""",
-            session=session,
-            key=key,
-        )
-        if row is None or row[0] != hashed:
+        """The messages that were added when the key was used for the first time, but for those that were removed."""
+        return _between(tx, session, *self.numbers(tx, session, key, hashed), 1)
+
+    def numbers(self, tx: Transaction, session: str, key: str, hashed: str) -> tuple[int, int]:
+        """The first and the last number that were given when the key was used for the first time."""
+        found = self._used(tx, session, key)
+        if found is None or found[0] != hashed:
             raise KeyReused(key=key)
-        return _between(tx, session, row[1], row[2], 1)
+        return found[1], found[2]
 
     def of_key(self, tx: Transaction, session: str, key: str) -> int | None:
         """The number of the first message that was added with a key; None where nobody used it."""
+        found = self._used(tx, session, key)
+        return None if found is None else int(found[1])
+
+    def _used(self, tx: Transaction, session: str, key: str) -> Row | None:
         own_session(tx, self._who, session)
-        row = tx.one(
-            "select first_seq from message_keys where tenant = :tenant and session_id = :session and key = :key",
-            session=session,
-            key=key,
-        )
-        return None if row is None else int(row[0])
+        return tx.one(_USED, session=session, key=key)
 
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
         """Messages from the start of the session, page by page."""
@@ -330,56 +374,13 @@ class Messages(Kind):
 
         def work(tx: Transaction) -> list[Message]:
             begin = max(own_session(tx, self._who, session), start + 1)
-            return _between(tx, session, begin, begin + size, 1)
+            return _between(tx, session, begin, _FAR, 1, size + 1)
 
         return cut(self._read(work), size, lambda message: [message.seq])
 
 
-def row(
-    who: Who, settings: Settings, where: str, role: str, content: Content, author: str | None = None,
-    tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None,
-    created_at: datetime | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """A new message, checked, as the values of its row."""
-    if role not in ROLES:
-        raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes, settings.secrets)
-    if author is None and role == "assistant":
-        author = who.agent
-    return {
-        "role": role,
-        "content": raw,
-        "author": None if author is None else canonical.key(author, where + "author", settings.secrets),
-        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
-        "tokens": size,
-        "said": index.said(role, value),
-        "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
-        "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
-        "cost": None if cost is None else canonical.amount(cost, where + "cost"),
-        "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
-    }
-
-
-def _only_answers(role: str, content: Content) -> bool:
-    """Whether a user's message is nothing but what tools answered, as one provider has it."""
-    parts = content.get("parts") if role == "user" and isinstance(content, Mapping) and not content.get("text") else None
-    return isinstance(parts, list) and bool(parts) and all(pairing.is_result(part) for part in parts)
-
-
-def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """New messages, checked, as the values of their rows."""
-    given = enumerate(canonical.several(messages, "messages", settings.max_batch))
-    return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
-
-
-def digest(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
-    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")} for row in rows]
-    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
-
-
-def _between(tx: Transaction, session: str, first: int, last: int, chatter: int) -> list[Message]:
-    rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter)
+def _between(tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _FAR) -> list[Message]:
+    rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter, size=size)
     return records(session, rows)
 
 

@@ -322,7 +322,7 @@ _NAMED = [f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range
 _SOME = _FIELDS + _SEEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
-                   and role = 'user' and seq < first_seq + 20 order by seq limit 1)
+                   and role = 'user' and chatter < 2 and seq < first_seq + 20 order by seq limit 1)
        from sessions where tenant = :tenant and id in (:"""
     + ", :".join(_NAMED)
     + ")"

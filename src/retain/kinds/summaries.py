@@ -31,10 +31,13 @@ ROUTE = "summary"
 HEADING = "Summary of the conversation so far:"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _MESSAGES = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
-               where tenant = :tenant and session_id = :session and seq between :first and :last order by seq limit :size"""
+               where tenant = :tenant and session_id = :session and seq between :first and :last and chatter < 2
+               order by seq limit :size"""
 _NEWEST = """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at from summaries
              where tenant = :tenant and session_id = :session order by number desc limit 1"""
 _LAST = "select seq from messages where tenant = :tenant and session_id = :session order by seq desc limit 1"
+_COUNT = """select count(*) from messages
+            where tenant = :tenant and session_id = :session and seq >= :begin and chatter < 2"""
 _VOICE = """select number, covers_to, text from summaries where tenant = :tenant and session_id = :session and exists (
                 select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
             order by number desc limit 1"""
@@ -75,9 +78,10 @@ class _Goal:
 
 @dataclass(frozen=True)
 class _Step:
-    """Messages to fold next, with a hash of them as they were read, and the summary that they come after."""
+    """Messages to fold next, from a number on, with a hash of them as they were read, and the summary before them."""
 
     before: Summary
+    first: int
     messages: list[Message]
     digest: str
 
@@ -225,9 +229,11 @@ class Summaries(Kind):
         """The first message to fold, 0 where nothing is due."""
         begin = _begin(tx, session, own_session(tx, self._who, session))
         last = tx.one(_LAST, session=session) or (0,)
-        waiting = last[0] - begin + 1
-        due = force or (self._settings.summary_enabled and waiting > self._settings.summary_threshold)
-        return begin if due and waiting > self._settings.summary_keep_last else 0
+        least = 0 if force else self._settings.summary_threshold
+        least = max(least, self._settings.summary_keep_last)
+        if not (force or self._settings.summary_enabled) or last[0] - begin + 1 <= least:
+            return 0
+        return begin if there(tx, session, begin) > least else 0
 
     def _goal(self, session: str, force: bool) -> _Goal:
         """Where the messages that are to be folded may be cut, up to the last place; nothing where nothing is due."""
@@ -255,7 +261,7 @@ class Summaries(Kind):
                     break
                 upto = place.seq
             messages = _messages(tx, session, begin, upto, _FAR)
-            return _Step(before, messages, _digest(messages)) if messages else None
+            return _Step(before, begin, messages, _digest(messages)) if messages else None
 
         return self._read(work)
 
@@ -281,6 +287,12 @@ class Summaries(Kind):
 
 class _Lost(Exception):
     """Somebody else has the lease, or was faster: what is there is theirs."""
+
+
+def there(tx: Transaction, session: str, begin: int) -> int:
+    """How many messages there are from a number on; those that were removed have numbers, too."""
+    found = tx.one(_COUNT, session=session, begin=begin)
+    return int((found or (0,))[0])
 
 
 def _begin(tx: Transaction, session: str, first_seq: int) -> int:
@@ -311,7 +323,7 @@ def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: le
         return True  # this very commit, whose answer got lost
     if newest != before or not leases.held(tx, lease):
         raise _Lost
-    first, last = step.messages[0].seq, step.messages[-1].seq
+    first, last = step.first, step.messages[-1].seq
     if _digest(_messages(tx, session, first, last, _FAR)) != step.digest:
         return False
     tx.run(

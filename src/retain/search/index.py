@@ -14,8 +14,10 @@ _REMOVE = "delete from search_items where tenant = :tenant and kind = :kind and 
 _SAID = "select seq, part, title, text from search_items where tenant = :tenant and kind = :kind and id = :id"
 _REMOVE_PART = """delete from search_items
                   where tenant = :tenant and kind = :kind and id = :id and seq = :seq and part = :part"""
+_REMOVE_SEQ = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = :seq"
 _REMOVE_BEFORE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq < :seq"
 _REMOVE_OF_SESSION = "delete from search_items where tenant = :tenant and session_id = :session and kind <> 'messages'"
+_PUT_OFF = "update search_items set expires_at = :expires where tenant = :tenant and kind = :kind and id = :id"
 LONGEST = 8_000
 """Characters of a text that is found as one; a longer one is found in parts."""
 
@@ -41,6 +43,7 @@ class Index:
                 "kind": item.kind, "id": item.id, "seq": item.seq, "part": item.part, "user_id": item.user,
                 "agent": item.agent, "board": item.board, "session_id": item.session, "author": item.author,
                 "role": item.role, "title": item.title, "text": item.text, "at": item.at, "expires_at": item.expires_at,
+                "place": item.place,
             }
             for item in items
             if item.text or item.title
@@ -65,9 +68,17 @@ class Index:
         """Forget a thing with all its parts."""
         tx.run(_REMOVE, kind=kind, id=id)
 
+    def put_off(self, tx: Transaction, kind: str, id: str, expires: int) -> None:
+        """Let a thing be found for longer; what it says stays as it is."""
+        tx.run(_PUT_OFF, kind=kind, id=id, expires=expires)
+
     def remove_all(self, tx: Transaction, kind: str, ids: Sequence[str]) -> None:
         """Forget several things of a kind."""
         tx.many(_REMOVE, [{"kind": kind, "id": id} for id in ids])
+
+    def remove_seq(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
+        """Forget one number of a thing, such as a message of a session."""
+        tx.run(_REMOVE_SEQ, kind=kind, id=id, seq=seq)
 
     def remove_before(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
         """Forget the beginning of a thing, such as old messages of a session."""

@@ -28,7 +28,7 @@ _BY_VERB = {
     "create_memory": ("add", "add_many", "append", "extend", "capture", "save_turn", "fold", "propose"),
     "upsert_memory": ("set", "resume", "overwrite"),
     "search_memory": ("search", "context"),
-    "delete_memory": ("remove", "remove_many", "clear", "delete_section"),
+    "delete_memory": ("remove", "remove_many", "pop", "clear", "delete_section"),
 }
 _BY_KIND = {
     ("sessions", "add"): "create_memory_store",

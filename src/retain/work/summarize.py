@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from retain.errors import NoModel, NotFound, RetainError, StorageError
 from retain.kinds.kind import Home, Who
-from retain.kinds.summaries import Summaries
+from retain.kinds.summaries import Summaries, there
 from retain.work.job import Done, Progress
 
 _IN_ONE_READ = 500
@@ -56,11 +56,18 @@ def due(home: Home, tenant: str, since: int) -> Iterator[_Due]:
             tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=_IN_ONE_READ)  # type: ignore[misc]
         )  # fmt: skip
         for session, user, agent, _, covered, first, last in rows:
-            if last - max(covered, first - 1) > home.settings.summary_threshold:
+            if last - max(covered, first - 1) > home.settings.summary_threshold and _many(
+                home, tenant, session, max(covered + 1, first)
+            ):
                 yield _Due(session, user, agent)
         if len(rows) < _IN_ONE_READ:
             return
         at, id = rows[-1][3], rows[-1][0]
+
+
+def _many(home: Home, tenant: str, session: str, begin: int) -> bool:
+    """Whether so many messages from a number on are still there."""
+    return home.database.read(tenant, lambda tx: there(tx, session, begin)) > home.settings.summary_threshold
 
 
 def _fold(home: Home, tenant: str, one: _Due) -> Done:

@@ -1,0 +1,84 @@
+"""New messages: checked, and as the values of their rows; what a retry must repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from retain import canonical, clock, placeholder
+from retain.errors import Invalid
+from retain.kinds import findable as index
+from retain.kinds.kind import Who
+from retain.search.engine import Item
+from retain.settings import Settings
+from retain.talk import pairing
+from retain.talk.content import Content
+from retain.talk.content import read as read_content
+from retain.talk.message import ROLES, NewMessage, fields
+
+
+def row(
+    who: Who, settings: Settings, where: str, role: str, content: Content, author: str | None = None,
+    tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None,
+    created_at: datetime | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A new message, checked, as the values of its row."""
+    if role not in ROLES:
+        raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
+    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes, settings.secrets)
+    if author is None and role == "assistant":
+        author = who.agent
+    return {
+        "role": role,
+        "content": raw,
+        "author": None if author is None else canonical.key(author, where + "author", settings.secrets),
+        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
+        "tokens": size,
+        "said": index.said(role, value),
+        "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
+        "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
+        "cost": None if cost is None else canonical.amount(cost, where + "cost"),
+        "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
+    }
+
+
+def _only_answers(role: str, content: Content) -> bool:
+    """Whether a user's message is nothing but what tools answered, as one provider has it."""
+    parts = content.get("parts") if role == "user" and isinstance(content, Mapping) and not content.get("text") else None
+    return isinstance(parts, list) and bool(parts) and all(pairing.is_result(part) for part in parts)
+
+
+def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """New messages, checked, as the values of their rows."""
+    given = enumerate(canonical.several(messages, "messages", settings.max_batch))
+    return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
+
+
+def digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
+    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")} for row in rows]
+    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+
+
+def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """What the index has of messages of a session."""
+    names = ("seq", "role", "author", "said", "created_at")
+    found = [[value[name] for name in names] for value in values]
+    return [
+        item
+        for seq, role, author, said, at in found
+        for item in index.message(session, seq, user, agent, role, author, said, at)
+    ]
+
+
+def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The references that messages of a session name."""
+    return [
+        {"session": session, "seq": value["seq"], "key": key}
+        for value in values
+        if placeholder.MARK in value["content"]
+        for key in placeholder.keys(value["content"])
+    ]
