@@ -16,10 +16,13 @@ from retain.context.turn import save
 from retain.errors import Invalid, NotFound
 from retain.kinds import KINDS, finding
 from retain.kinds.agents import Agents
+from retain.kinds.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
 from retain.kinds.finding import Found
+from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
+from retain.kinds.items import Items
 from retain.kinds.kind import Home, Source, Who
 from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
@@ -71,9 +74,12 @@ class Scope:
         self.consolidations = Consolidations(home, who)
         self.refs = Refs(home, who)
         self.state = State(home, who)
+        self.items = Items(home, who)
         self.knowledge = Knowledge(home, who)
+        self.graph = Graphs(home, who)
         self.interactions = Interactions(home, who)
         self.turns = Turns(home, who)
+        self.checkpoints = Checkpoints(home, who)
         if home.observe is not None:
             home.observe(self)
 

@@ -7,20 +7,25 @@ is to say goes to standard error. Any number of such processes may have one file
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import sys
 from typing import Any
 
 from retain.access.principal import PERMISSIONS, Permission, Principal
 from retain.errors import SettingsError
 from retain.faces.command import Arguments, open_memory, whose
+from retain.kinds.kind import Who
+from retain.memory import Memory
 
 ABOUT = "Serve the memory to an MCP client that starts this command."
 EXAMPLE = "retain mcp --user ada --agent scout --database sqlite:///agent.db"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--profile": {
-        "choices": ("agent", "all"),
+        "choices": ("agent", "all", "graph"),
         "default": "agent",
-        "help": "agent: the tools of an agent (the default); all: every verb of every kind as a tool",
+        "help": "agent: the tools of an agent (the default); all: every verb of every kind as a tool; "
+        "graph: the tools of the official memory server",
     },
     "--read-only": {"action": "store_true", "help": "offer only what changes nothing"},
 }
@@ -38,10 +43,24 @@ def mcp(arguments: Arguments) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     with open_memory(arguments, create=True) as memory:
         who = memory.scope(*whose(arguments, memory.settings)).who
-        for name, value in (("user", who.user), ("agent", who.agent)):
+        graph = arguments.profile == "graph"  # a graph is a user's or the tenant's, and no agent's
+        for name, value in () if graph else (("user", who.user), ("agent", who.agent)):
             if value is None:
                 print(f"retain mcp: without --{name}, what belongs to one {name} cannot be kept", file=sys.stderr)
+        note = _unread(memory, arguments, who) if graph else ""
+        if note:
+            print(f"retain mcp: {note}", file=sys.stderr)
         allowed: frozenset[Permission] = frozenset({"read"}) if arguments.read_only else PERMISSIONS
-        principal = Principal(who.tenant, allowed, "local", who.user, who.agent)
-        anyio.run(over_stdio, Guest(memory, principal, who.user, who.agent), arguments.profile)
+        principal = Principal(who.tenant, allowed, "local", who.user, None if graph else who.agent)
+        anyio.run(over_stdio, Guest(memory, principal, who.user, who.agent), arguments.profile, note)
     return 0
+
+
+def _unread(memory: Memory, arguments: Arguments, who: Who) -> str:
+    """How to bring in the file of the official memory server, where its setting is here and the graph is empty yet."""
+    path = os.environ.get("MEMORY_FILE_PATH", "")
+    if not path or not os.path.exists(path) or memory.scope(who.tenant, who.user).graph.read().entities:
+        return ""
+    flags = [("--database", arguments.database), ("--tenant", arguments.tenant), ("--user", who.user)]
+    words = ["retain", "import", path, "--from", "mcp-memory", *(word for flag in flags if flag[1] for word in flag)]
+    return f"This memory is empty, and {path} has not been imported: {shlex.join(words)}"

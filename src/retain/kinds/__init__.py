@@ -1,9 +1,12 @@
 """What is remembered: one file for each kind. The order here is the order in which an import can insert them."""
 
 from retain.kinds.agents import Agents
+from retain.kinds.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
+from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions
+from retain.kinds.items import Items
 from retain.kinds.kind import Kind
 from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
@@ -24,7 +27,10 @@ KINDS: tuple[type[Kind], ...] = (
     Consolidations,
     Refs,
     State,
+    Items,
     Knowledge,
+    Graphs,
     Interactions,
     Turns,
+    Checkpoints,
 )

@@ -15,7 +15,7 @@ from retain.search.find import Begun, Hit, Sought
 from retain.search.rerank import LOOKED_AT, reranked
 from retain.storage.database import Transaction
 
-SEARCHED = ("messages", "notes", "entries", "refs", "state", "knowledge")
+SEARCHED = ("messages", "notes", "entries", "refs", "state", "items", "knowledge", "graph")
 MOST_HITS = 200
 LIKELY = 0.001
 """Less likely than this is no answer: a person or a model is not shown it unless they ask for it."""
@@ -24,6 +24,7 @@ FOREIGN = frozenset({"tool", "import"})
 _SOURCE = {
     "refs": "select source from refs where tenant = :tenant and key = :id",
     "knowledge": "select source from documents where tenant = :tenant and id = :id",
+    "graph": "select source from graph_entities where tenant = :tenant and id = :id",
     "entries": "select source from entries where tenant = :tenant and id = :id",
 }
 _LONGEST = 8_000
@@ -62,7 +63,7 @@ def search(
     """What the scope remembers that answers a question."""
     canonical.whole(limit, "limit", 1, MOST_HITS)
     canonical.amount(least, "least")
-    text = canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
+    text = question(home, query)
     now = None if at is None else clock.from_datetime(at, "at")
     asked = Asked(
         who.user,
@@ -80,6 +81,11 @@ def search(
         hits, said = reranked(home.reranker, sought.question.for_embedding, hits)
         legs = {**legs, "reranker": said}
     return Found([hit for hit in hits if hit.score >= least][:limit], legs)
+
+
+def question(home: Home, query: str) -> str:
+    """A question, as much of it as is looked at."""
+    return canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
 
 
 def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH) -> Sought:

@@ -20,13 +20,13 @@ from retain.mcp.guest import Guest
 from retain.mcp.server import Context, Profile, make
 from retain.server.life import during
 
-PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all"}
+PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
 METADATA = "/.well-known/oauth-protected-resource"
 _GUEST = "mcp_guest"
 
 
 def add(app: FastAPI, door: Door) -> None:
-    """Give an app its MCP servers: an agent's tools, and with `/all` every verb there is."""
+    """Give an app its MCP servers: an agent's tools, with `/all` every verb there is, with `/graph` the graph's."""
     for path, profile in PATHS.items():
         endpoint = Endpoint(door, profile)
         app.router.routes.append(Route(path, endpoint))

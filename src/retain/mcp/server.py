@@ -5,7 +5,6 @@ A face: what is asked is done by the memory in a worker thread; who asks is said
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -39,15 +38,16 @@ from mcp import MCPError
 from retain.errors import Forbidden, Invalid, NotFound, RetainError
 from retain.faces.command import version
 from retain.gate import problem
-from retain.mcp import prompts, resources
+from retain.mcp import graph, prompts, resources
 from retain.mcp import stdio as mcp_stdio
+from retain.mcp.graph import Nodes
 from retain.mcp.guest import Guest
-from retain.mcp.tools import Tools, result, unknown
+from retain.mcp.tools import Tools
 from retain.mcp.ways import Verbs
 from retain.memory import Memory
 
 __all__ = ["Context", "Guest", "Profile", "make", "over_stdio"]
-Profile = Literal["agent", "all"]
+Profile = Literal["agent", "all", "graph"]
 INSTRUCTIONS = """This is your memory: it outlives the conversation. Before you answer something that may have come up \
 earlier, call search_memory. What is worth keeping about the person goes into the notes (manage_long_term_memory), what you \
 learn for yourself into save_to_journal or, for good, save_to_core; small facts under a key into set_state; long texts into \
@@ -63,8 +63,9 @@ Context = ServerRequestContext[Any, Any]
 class Answers:
     """What the server answers, each request for the guest that the transport says."""
 
-    def __init__(self, tools: Tools | Verbs, guest: Callable[[Context], Guest]) -> None:
+    def __init__(self, tools: Tools | Verbs | Nodes, guest: Callable[[Context], Guest]) -> None:
         self._tools, self._guest = tools, guest
+        self._rooms = graph if isinstance(tools, Nodes) else resources
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """The tools that the guest may use."""
@@ -72,22 +73,19 @@ class Answers:
 
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         """What a tool answers, or why it does not."""
-        if self._tools.schema(params.name) is None:
-            raise unknown(params.name)
-        call = functools.partial(self._tools.call, self._guest(ctx), params.name, params.arguments or {})
-        return await anyio.to_thread.run_sync(result, call, params.name)
+        return await anyio.to_thread.run_sync(self._tools.result, self._guest(ctx), params.name, params.arguments or {})
 
     async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """A page of what can be read."""
         guest = self._guest(ctx)
         if "read" not in guest.principal.permissions:
             return ListResourcesResult(resources=[])
-        found, after = await _ask(ctx, resources.listed, guest, params.cursor if params else None)
+        found, after = await _ask(ctx, self._rooms.listed, guest, params.cursor if params else None)
         return ListResourcesResult(resources=found, next_cursor=after)
 
     async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         """How the addresses are made."""
-        return ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+        return ListResourceTemplatesResult(resource_templates=list(self._rooms.TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """What is under an address."""
@@ -95,7 +93,7 @@ class Answers:
 
         def read() -> ReadResourceResult:
             guest.principal.require("read")
-            return ReadResourceResult(contents=[resources.read(guest, uri)])
+            return ReadResourceResult(contents=[self._rooms.read(guest, uri)])
 
         return await _ask(ctx, read, uri=uri)
 
@@ -112,20 +110,21 @@ class Answers:
         guest, asked = self._guest(ctx), params.argument
         found: list[str] = []
         if isinstance(params.ref, ResourceTemplateReference) and "read" in guest.principal.permissions:
-            found = await _ask(ctx, resources.completed, guest, asked.name, asked.value)
+            found = await _ask(ctx, self._rooms.completed, guest, asked.name, asked.value)
         return CompleteResult(completion=Completion(values=found, has_more=False))
 
 
-def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest]) -> Server[Any]:
-    """A server over a memory that is open."""
-    tools = Tools(memory) if profile == "agent" else Verbs()
+def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest], note: str = "") -> Server[Any]:
+    """A server over a memory that is open; a note is said with its instructions."""
+    tools = Tools(memory) if profile == "agent" else Verbs() if profile == "all" else Nodes()
     answers = Answers(tools, guest)
+    about = graph.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
     return Server(
         "retain",
         version=version().removeprefix("retain "),
         title="retain",
         description="Memory for AI agents",
-        instructions=INSTRUCTIONS,
+        instructions=f"{about}\n\n{note}".rstrip(),
         get_tool_input_schema=tools.schema,
         cache_hints={"tools/list": CacheHint(_FRESH), "prompts/list": CacheHint(_FRESH)},
         on_list_tools=answers.list_tools,
@@ -133,15 +132,15 @@ def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest]) ->
         on_list_resources=answers.list_resources,
         on_list_resource_templates=answers.list_templates,
         on_read_resource=answers.read_resource,
-        on_list_prompts=answers.list_prompts,
-        on_get_prompt=answers.get_prompt,
-        on_completion=answers.complete,
+        on_list_prompts=None if profile == "graph" else answers.list_prompts,
+        on_get_prompt=None if profile == "graph" else answers.get_prompt,
+        on_completion=None if profile == "graph" else answers.complete,
     )
 
 
-async def over_stdio(guest: Guest, profile: Profile) -> None:
+async def over_stdio(guest: Guest, profile: Profile, note: str = "") -> None:
     """Serve one guest over standard input and output, until the input ends."""
-    await mcp_stdio.serve(make(guest.memory, profile, lambda _: guest))
+    await mcp_stdio.serve(make(guest.memory, profile, lambda _: guest, note))
 
 
 async def _ask(ctx: Context, ask: Callable[..., T], *given: Any, uri: str | None = None) -> T:

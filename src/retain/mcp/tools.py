@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from retain.mcp.guest import Guest
 from retain.memory import Memory
 from retain.tool import Answer, Tool
 
-_UNEXPECTED = "Something failed that should not have: the log of the server has more. It may work when it is tried again."
+UNEXPECTED = "Something failed that should not have: the log of the server has more. It may work when it is tried again."
 _log = logging.getLogger("retain.mcp")
 
 
@@ -51,6 +51,10 @@ class Tools:
             scope = guest.acting(scope, Act(deed, arguments, request_id=guest.request_id))
         (tool,) = scope.tools([name])
         return tool.call(arguments)
+
+    def result(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """What a call gives, or why it gives nothing."""
+        return result(lambda: self.call(guest, name, arguments), name, self._all)
 
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
         limited = (tool.limited(permissions) for tool in self._all.values())
@@ -82,24 +86,21 @@ def hints(title: str, *, reads: bool, removes: bool, replaces: bool) -> ToolAnno
     )
 
 
-def result(call: Any, name: str) -> CallToolResult:
+def result(call: Callable[[], Answer], name: str, known: Container[str]) -> CallToolResult:
     """What a call gives, or why it gives nothing, as a client takes it: as JSON, and the same as text."""
+    if name not in known:
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]!r}")
     try:
-        answer: Answer = call()
+        answer = call()
     except RetainError as error:
         return _failed(problem.told(error))
     except Exception:
         _log.exception("the tool %s failed", name)
-        return _failed(_UNEXPECTED)
+        return _failed(UNEXPECTED)
     if set(answer) == {"error"}:
         return _failed(answer["error"])
     text = json.dumps(answer, ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
-
-
-def unknown(name: str) -> MCPError:
-    """The answer to a call of a tool that does not exist."""
-    return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]!r}")
 
 
 def _failed(text: str) -> CallToolResult:

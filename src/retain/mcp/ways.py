@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from types import NoneType
 from typing import Any, get_type_hints
 
+from mcp_types import CallToolResult
 from mcp_types import Tool as Offered
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
@@ -21,7 +22,7 @@ from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
 from retain.kinds.entry import Entry
 from retain.mcp.guest import Guest
-from retain.mcp.tools import hints
+from retain.mcp.tools import hints, result
 from retain.memory import Scope
 from retain.rest.shapes import Used, asked, messages, method_of, shape, whose
 from retain.tool import Answer
@@ -150,6 +151,10 @@ class Verbs:
             scope = guest.acting(scope, Act(way.name, named, request_id=guest.request_id))
         found = _called(scope, way, named | {"review": "accepted"} if way.name == _LISTS else named)
         return verb.answer(_counting(found) if way.needs == "read" else found)
+
+    def result(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """What a call gives, or why it gives nothing."""
+        return result(lambda: self.call(guest, name, arguments), name, self._all)
 
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
         return [verb.offered for verb in self._all.values() if verb.way.needs in permissions]
