@@ -26,7 +26,7 @@ from retain.kinds.checkpoint import (
     namespace,
     needed,
 )
-from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
+from retain.kinds.kind import Check, Kind, Page, Table, pack, unpack
 from retain.storage.database import Row, Transaction
 
 _AT_ONCE = 16
@@ -72,7 +72,7 @@ class Checkpoints(Kind):
         said = {} if metadata is None else metadata
         if not isinstance(said, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
-        raw = canonical.dump(said, "metadata", self._settings.max_attributes_bytes, self._settings.secrets)
+        raw = canonical.dump(said, "metadata", self._settings.max_message_bytes, self._settings.secrets)
         run = json.loads(raw).get("run_id")
         step = {
             "id": canonical.key(id, "id"),
@@ -154,17 +154,19 @@ class Checkpoints(Kind):
             tuple(unpack(after, [str, str])) if after else (_END if before is None else canonical.key(before, "before"), "")
         )
 
-        def work(tx: Transaction) -> list[Checkpoint]:
+        scanned = _SCANNED if where else size + 1
+
+        def work(tx: Transaction) -> Page[Checkpoint]:
             found: list[Row] = []
             at, more = start, True
             while more and len(found) <= size:
-                values = {**asked, "at": at[0], "past": at[1], "size": _SCANNED}
+                values = {**asked, "at": at[0], "past": at[1], "size": scanned}
                 rows = tx.all(_OF_LINE, **values) if one_line else tx.all(_OF_ALL, **values)
                 found += [row for row in rows if matches(row[7], where)]
-                at, more = (rows[-1][3], rows[-1][0]) if rows else at, len(rows) == _SCANNED
-            return _filled(tx, found[: size + 1])
+                at, more = (rows[-1][3], rows[-1][0]) if rows else at, len(rows) == scanned
+            return Page(_filled(tx, found[:size]), pack([found[size - 1][3], found[size - 1][0]]) if found[size:] else None)
 
-        return cut(self._read(work), size, lambda step: [step.id, self._line(step.thread, step.ns)])
+        return self._read(work)
 
     def trace(self, thread: str, id: str, channels: Sequence[str], *, ns: str = "") -> dict[str, Traced]:
         """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
