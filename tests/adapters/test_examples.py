@@ -1,0 +1,35 @@
+"""Every example runs without a key and without a network, and in its second run knows what it was told in the first."""
+
+from __future__ import annotations
+
+import runpy
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_it_remembers_in_the_next_run(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run opens the database, works and closes it: in one process, because a framework takes seconds to import."""
+    connect = socket.socket.connect
+
+    def near(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            pytest.fail(f"{example.name} calls {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", near)
+    monkeypatch.setenv("RETAIN_DATABASE", f"sqlite:///{tmp_path / 'example.db'}")
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    runpy.run_path(str(example), run_name="__main__")
+    assert "remembered: nothing" in (first := capsys.readouterr().out), first
+    runpy.run_path(str(example), run_name="__main__")
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("remembered: ")]
+    assert any("Ada" in line for line in told), told
