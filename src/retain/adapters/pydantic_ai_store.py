@@ -1,0 +1,304 @@
+"""Pydantic AI's conversations, kept as our sessions.
+
+A conversation is a session, and the live messages of that session are the history of the conversation, from its first
+entry to its head. What a branch leaves behind moves to a session of its own, and comes back from there; a fork is a session
+that begins with a copy. The record of a conversation stands in the attributes of its session, so it lives as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+from pydantic import TypeAdapter
+from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+
+from retain.errors import AlreadyExists, NotFound
+from retain.kinds.sessions import Session
+from retain.memory import Scope
+from retain.talk import pydantic_ai as talk
+from retain.talk.message import Message, NewMessage
+
+_RECORD = TypeAdapter(ConversationRecord)
+_IN_ONE_WRITE = 100
+_IN_ONE_READ = 200
+
+
+class Place(str):
+    """An entry's id that says where the entry was read: a store is asked for entries by their ids alone."""
+
+    conversation: str = ""
+    revision: str = ""
+
+    @classmethod
+    def of(cls, id: str, conversation: str, revision: str) -> Self:
+        """An id, read in a conversation while it had this revision."""
+        made = cls(id)
+        made.conversation, made.revision = conversation, revision
+        return made
+
+
+class _Kept(NamedTuple):
+    """What the attributes of a session say of its conversation: the record, and where its branches are."""
+
+    record: ConversationRecord
+    branches: str | None
+
+
+class _Step(NamedTuple):
+    """A stored entry."""
+
+    id: str
+    parent: str | None
+    message: Message
+
+
+class RetainConversationStore(ConversationStore):
+    """Conversations in the scope's sessions, with a history that only grows where nobody branches it.
+
+    Deleting a conversation deletes its messages, and those of the branches that it left.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """The record of a conversation, None where there is no such conversation of this scope."""
+        return await asyncio.to_thread(self._record, conversation_id)
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        """The records of all conversations, or of those with a scope, the one that was saved last first."""
+        return await asyncio.to_thread(self._records, scope, limit)
+
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        """The entries up to `head_id`, in order, or the last `limit` of them, in one read."""
+        return await asyncio.to_thread(self._history, head_id, limit)
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """One entry. An id that was not read here is looked for in every conversation: prefer `load_entries`."""
+        return (await asyncio.to_thread(self._history, entry_id, 1))[-1]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Keep a record and its new entries, both or neither, if the conversation has the expected revision."""
+        await asyncio.to_thread(self._write, record, new_entries, expected_revision)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete a conversation with its messages and branches; what was forked from it has its own."""
+        await asyncio.to_thread(self._delete, conversation_id, expected_revision)
+
+    def _record(self, conversation: str) -> ConversationRecord | None:
+        with suppress(NotFound):
+            kept = _kept(self.scope.sessions.get(conversation))
+            return kept and kept.record
+        return None
+
+    def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
+        found = [kept.record for _, kept in self._all() if scope is None or kept.record.scope == scope]
+        return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
+
+    def _all(self) -> Iterator[tuple[Session, _Kept]]:
+        after = None
+        while True:
+            page = self.scope.sessions.list(limit=_IN_ONE_READ, after=after)
+            for session in page:
+                if kept := _kept(session):
+                    yield session, kept
+            after = page.next
+            if after is None:
+                return
+
+    def _history(self, head: str | None, limit: int | None) -> list[ConversationEntry]:
+        if head is None or limit == 0:
+            return []
+        place = head if isinstance(head, Place) and head.conversation else self._find(head)
+        try:
+            steps = self._line(place, limit)
+        except NotFound:
+            raise KeyError(head) from None
+        written = json.dumps([talk.unpacked(step.message) for step in steps]).encode()
+        said = ModelMessagesTypeAdapter.validate_json(written)
+        return [
+            ConversationEntry(
+                id=Place.of(step.id, place.conversation, place.revision), parent_id=step.parent, message=message
+            )
+            for step, message in zip(steps, said, strict=True)
+        ]
+
+    def _find(self, entry: str) -> Place:
+        for session, kept in self._all():
+            line, left = _lines(self.scope, session.id, kept.branches)
+            if entry in left or any(step.id == entry for step in line):
+                return Place.of(entry, session.id, kept.record.revision)
+        raise KeyError(entry)
+
+    def _line(self, head: Place, limit: int | None) -> list[_Step]:
+        """The history up to an entry. The live messages of the session are it, unless something changed meanwhile."""
+        recent = self.scope.messages.window(head.conversation, last=limit)
+        line = _entries(recent)
+        enough = limit is None or len(line) == limit or len(recent) < limit
+        if enough and line and line[-1].id == head:
+            return line
+        kept = _kept(self.scope.sessions.get(head.conversation))
+        line, left = _lines(self.scope, head.conversation, kept.branches if kept else None)
+        changed = kept is None or kept.record.revision != head.revision
+        if head in left or any(step.id == head for step in line):
+            line = _way(line, left, head)
+            if line[0].parent is not None and changed:  # it moved while it was read
+                raise KeyError(head)
+        elif changed or kept is None or kept.record.head_id != head:
+            raise KeyError(head)
+        return line if limit is None else line[-limit:]  # whatever is missing was removed by somebody
+
+    def _write(
+        self, record: ConversationRecord, new_entries: Sequence[ConversationEntry], expected_revision: str | None
+    ) -> None:
+        id, said = record.conversation_id, written([entry.message for entry in new_entries])
+        marks = [{"id": entry.id, "parent": entry.parent_id} for entry in new_entries]
+        new = [talk.packed(message, entry=mark) for message, mark in zip(said, marks, strict=True)]
+        after = new_entries[0].parent_id if new_entries else record.head_id
+
+        def begin(inner: Scope) -> None:
+            inner.sessions.add(id)
+            _extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
+            inner.sessions.edit(id, attributes=_attributes({}, record, None))
+
+        def go_on(inner: Scope) -> None:
+            session = inner.sessions.get(id)
+            kept = _kept(session)
+            if (kept.record.revision if kept else None) != expected_revision:
+                raise ConversationConflict(id)
+            branches = kept.branches if kept else None
+            if kept is None:
+                _extend(inner, id, [_again(step) for step in _source(inner, record, after)])
+            elif after != kept.record.head_id:
+                branches = _turn(inner, id, branches, after)
+            _extend(inner, id, new)
+            inner.sessions.edit(id, attributes=_attributes(session.attributes, record, branches))
+
+        try:
+            if expected_revision is None:
+                with suppress(AlreadyExists):
+                    return self.scope.together(begin, alone=_name(id))
+            self.scope.together(go_on, alone=_name(id))
+        except (NotFound, LookupError) as error:
+            raise ConversationConflict(id) from error
+
+    def _delete(self, conversation: str, expected_revision: str) -> None:
+        try:
+            kept = _kept(self.scope.sessions.get(conversation))
+            if kept is None or kept.record.revision != expected_revision:
+                raise ConversationConflict(conversation)
+            if kept.branches:  # first: if this is interrupted, it can be done again
+                with suppress(NotFound):
+                    self.scope.sessions.remove(kept.branches)
+            self.scope.sessions.remove(conversation)
+        except NotFound as error:
+            raise ConversationConflict(conversation) from error
+
+
+def _name(conversation: str) -> str:
+    return f"conversation {conversation}"
+
+
+def _kept(session: Session) -> _Kept | None:
+    found = session.attributes.get(talk.MARK)
+    if not isinstance(found, dict) or "record" not in found:
+        return None
+    written = found["record"].get("exact") or json.dumps(found["record"])
+    record = _RECORD.validate_json(written)
+    places = [Place.of(id, session.id, record.revision) for id in (record.head_id or "", *record.branches)]
+    return _Kept(replace(record, head_id=record.head_id and places[0], branches=[*places[1:]]), found.get("branches"))
+
+
+def _attributes(others: Mapping[str, Any], record: ConversationRecord, branches: str | None) -> dict[str, Any]:
+    value = _RECORD.dump_python(record, mode="json")
+    return {**others, talk.MARK: {"record": talk.exact(value) or value, **({"branches": branches} if branches else {})}}
+
+
+def _entries(messages: Sequence[Message]) -> list[_Step]:
+    """The entries among messages; others may have said something in the session, too."""
+    found = []
+    for message in messages:
+        mark = message.content.get("entry")
+        if isinstance(mark, dict) and isinstance(mark.get("id"), str) and talk.unpacked(message) is not None:
+            found.append(_Step(mark["id"], mark.get("parent"), message))
+    return found
+
+
+def _lines(scope: Scope, conversation: str, branches: str | None) -> tuple[list[_Step], dict[str, _Step]]:
+    """The live entries of a conversation in order, and those that it left; these first: what moves while it is read is
+    then missing, and not there twice.
+    """
+    left: list[Message] = []
+    if branches:
+        with suppress(NotFound):
+            left = scope.messages.window(branches)
+    steps = {step.id: step for step in _entries(left)}
+    return _entries(scope.messages.window(conversation)), steps
+
+
+def _way(line: Sequence[_Step], left: Mapping[str, _Step], head: str) -> list[_Step]:
+    """The entries up to one of them, in order: from where it parted from the line, what was left. Entries that somebody
+    removed are not on it.
+    """
+    places = {step.id: place for place, step in enumerate(line)}
+    back, id = [], head if head in places else left[head].id
+    while id not in places and id in left:
+        back.append(left[id])
+        id = left[id].parent or ""
+    return [*line[: places.get(id, -1) + 1], *back[::-1]]
+
+
+def _source(inner: Scope, record: ConversationRecord, after: str | None) -> list[_Step]:
+    """What a new conversation begins with: nothing, or the history that a fork keeps."""
+    if after is None:
+        return []
+    origin = record.forked_from or record.conversation_id
+    kept = _kept(inner.sessions.get(origin))
+    return _way(*_lines(inner, origin, kept.branches if kept else None), after)
+
+
+def _turn(inner: Scope, conversation: str, branches: str | None, after: str | None) -> str | None:
+    """Let the session's live messages end with `after`: what is not on the way there leaves, what is comes back."""
+    line, left = _lines(inner, conversation, branches)
+    way = [] if after is None else _way(line, left, after)
+    shared = 0
+    while shared < min(len(line), len(way)) and line[shared].id == way[shared].id:
+        shared += 1
+    leaving, coming = line[shared:], way[shared:]
+    if leaving and branches is None:
+        branches = inner.sessions.add(label=f"Branches that {conversation} left"[:1000]).id
+        inner.sessions.activate(conversation)
+    if leaving:
+        _extend(inner, branches or "", [_again(step) for step in leaving])
+    _extend(inner, conversation, [_again(step) for step in coming])
+    for step in (*leaving, *coming):
+        inner.messages.remove(step.message.session, step.message.seq)
+    return branches
+
+
+def _again(step: _Step) -> NewMessage:
+    old = step.message
+    return NewMessage(old.role, old.content, old.author, old.tokens_in, old.tokens_out, old.cost, old.created_at)
+
+
+def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
+    for start in range(0, len(new), _IN_ONE_WRITE):
+        scope.messages.extend(session, new[start : start + _IN_ONE_WRITE])
+
+
+def written(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """Messages as Pydantic AI writes them."""
+    found: list[dict[str, Any]] = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+    return found
