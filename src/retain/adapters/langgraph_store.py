@@ -10,19 +10,15 @@ graph = builder.compile(store=store)
 from __future__ import annotations
 
 import asyncio
-import heapq
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import quote, unquote
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph.store.base import (
     BaseStore,
     GetOp,
     IndexConfig,
+    Item,
     ListNamespacesOp,
-    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -32,26 +28,17 @@ from langgraph.store.base import (
     ensure_embeddings,
     validate_op_namespace,
 )
-from langgraph.store.base import Item as LangGraphItem
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
-from retain.kinds.finding import MOST_HITS
-from retain.kinds.items import Drop, Item, Put
-from retain.kinds.kind import Page
+from retain.adapters import namespaces
+from retain.adapters.namespaces import Namespace
+from retain.kinds.items import Drop, Put
 from retain.memory import Scope
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from retain.search.embed import Matrix
-
-Record = TypeVar("Record")
-Namespace = tuple[str, ...]
-_PAGE = 500
-# What a key of ours must not have, and what would be read as one of these when it comes back.
-_REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\U0010ffff]|%(?=[0-9A-F]{2})")
-_WHOLLY = re.compile(r"\s+|\.\.?")
-_QUOTED = re.compile("(?:%[0-9A-F]{2})+")
 
 
 class RetainStore(BaseStore):
@@ -66,16 +53,17 @@ class RetainStore(BaseStore):
         self.scope = scope
         self.index_config, self.ttl_config = index, ttl
         self.embeddings: Embeddings | None = None
-        if index and index.get("embed") is not None:
-            self.embeddings = ensure_embeddings(index["embed"])
+        given: Mapping[str, Any] = index or {}
+        if given.get("embed") is not None:
+            self.embeddings = ensure_embeddings(given["embed"])
             embedder = scope._home.embedder
             if not isinstance(embedder, LangChainEmbedder) or embedder.embeddings != self.embeddings:
                 raise ValueError(
                     "what embeds is one for the whole memory: Memory.open(…, embedder=LangChainEmbedder(index)), or leave "
                     "`embed` out to search with the embedder that the memory has"
                 )
-        fields = (index or {}).get("fields") or (index or {}).get("text_fields")
-        self._fields: list[str] | None = [fields] if isinstance(fields, str) else fields
+        fields = given.get("fields") or given.get("text_fields")
+        self._fields: Sequence[str] | None = [fields] if isinstance(fields, str) else fields
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations: what is read is as it was before any of them, then all is written at once, or nothing."""
@@ -87,9 +75,10 @@ class RetainStore(BaseStore):
         changes: dict[tuple[Namespace, str], Put | Drop] = {}
         for number, op in enumerate(asked):
             if isinstance(op, GetOp):
-                gets.setdefault(bool(op.refresh_ttl), {}).setdefault((op.namespace, op.key), []).append(number)
+                gets.setdefault(bool(op.refresh_ttl), {}).setdefault((tuple(op.namespace), op.key), []).append(number)
             elif isinstance(op, PutOp):
-                changes[(op.namespace, op.key)] = self._change(op)
+                fields = self._fields if op.index is None else op.index or []
+                changes[tuple(op.namespace), op.key] = namespaces.change(op.namespace, op.key, op.value, op.ttl, fields)
             elif isinstance(op, SearchOp):
                 results[number] = self._search(op)
             elif isinstance(op, ListNamespacesOp):
@@ -97,65 +86,35 @@ class RetainStore(BaseStore):
             else:
                 raise ValueError(f"Unknown operation type: {type(op)}")
         for refresh, wanted in gets.items():
-            found = self.scope.items.read([(_place(names), _stored(key)) for names, key in wanted], refresh=refresh)
+            found = namespaces.read(self.scope, list(wanted), refresh=refresh)
             for numbers, item in zip(wanted.values(), found, strict=True):
                 for number in numbers:
-                    results[number] = None if item is None else LangGraphItem(**_fields(item))
+                    results[number] = None if item is None else Item(**namespaces.record(item))
         if changes:
-            self._write([changes[which] for which in sorted(changes)])
+            namespaces.write(self.scope, list(changes.values()))
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The same, in one hop to a worker thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
-    # -- inside ----------------------------------------------------------------------------------------------------------
-
-    def _change(self, op: PutOp) -> Put | Drop:
-        place, key = _place(op.namespace), _stored(op.key)
-        if op.value is None:
-            return Drop(place, key)
-        index = self._fields if op.index is None else [] if op.index is False else op.index
-        fields = None if index in (None, ["$"]) else index
-        return Put(place, key, dict(op.value), None if op.ttl is None else op.ttl * 60, fields)
-
-    def _write(self, changes: Sequence[Put | Drop]) -> None:
-        most = self.scope._home.settings.max_batch
-        parts = [changes[start : start + most] for start in range(0, len(changes), most)]
-        if len(parts) == 1:
-            self.scope.items.write(changes)
-        else:
-            self.scope.together(lambda inner: [inner.items.write(part) for part in parts])
-
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        place, until = _place(op.namespace_prefix), op.offset + op.limit
-        found: list[tuple[Item, float | None]] = []
-        if op.query and until:
-            found = list(self.scope.items.search(op.query, place, where=op.filter, limit=min(until, MOST_HITS)))
-        if len(found) < until:  # a query puts in order, and leaves nothing out
-            known = {(item.place, item.key) for item, _ in found}
-            every = _each(lambda after: self.scope.items.list(place, where=op.filter, limit=_PAGE, after=after))
-            rest = (item for item in every if (item.place, item.key) not in known)
-            found += [(item, None) for item in heapq.nlargest(until - len(found), rest, key=lambda item: item.updated_at)]
-        kept = found[op.offset : until]
-        mortal = [(item.place, item.key) for item, _ in kept if item.expires_at is not None]
-        if op.refresh_ttl and mortal:
-            self.scope.items.read(mortal, refresh=True)
-        return [SearchItem(**_fields(item), score=score) for item, score in kept]
+        found = namespaces.search(
+            self.scope,
+            op.namespace_prefix,
+            query=op.query,
+            where=op.filter,
+            limit=op.limit,
+            offset=op.offset,
+            refresh=op.refresh_ttl,
+        )
+        return [SearchItem(**namespaces.record(item), score=score) for item, score in found]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        conditions = [one for one in op.match_conditions or () if one.path]
-        begins, ends = ([_place(one.path) for one in conditions if one.match_type == way] for way in ("prefix", "suffix"))
-        several = len(begins) > 1 or len(ends) > 1
-        under, ending = (some[0] if some else () for some in (begins, ends))
-        depth = None if several else op.max_depth
-        every = _each(lambda after: self.scope.items.places(under, ending=ending, depth=depth, limit=_PAGE, after=after))
-        found: Iterator[Namespace] = every
-        if several:
-            found = iter(
-                dict.fromkeys(names[: op.max_depth] for names in every if all(_has(names, one) for one in conditions))
-            )
-        return [_shown(names) for names in islice(found, op.offset, op.offset + op.limit)]
+        prefixes, suffixes = (
+            [one.path for one in op.match_conditions or () if one.match_type == way] for way in ("prefix", "suffix")
+        )
+        return namespaces.namespaces(self.scope, prefixes, suffixes, depth=op.max_depth, limit=op.limit, offset=op.offset)
 
 
 class AsyncRetainStore(AsyncBatchedBaseStore):
@@ -163,10 +122,10 @@ class AsyncRetainStore(AsyncBatchedBaseStore):
 
     supports_ttl = True
 
-    def __init__(self, store: RetainStore) -> None:
+    def __init__(self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
         super().__init__()
-        self.store = store
-        self.index_config, self.ttl_config, self.embeddings = store.index_config, store.ttl_config, store.embeddings
+        self.store = RetainStore(scope, index=index, ttl=ttl)
+        self.index_config, self.ttl_config, self.embeddings = index, ttl, self.store.embeddings
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, in a worker thread."""
@@ -196,47 +155,3 @@ class LangChainEmbedder:
         found = np.asarray(self.embeddings.embed_documents(list(texts)), np.float32)
         found /= np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12)
         return found
-
-
-def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
-    """Everything, page by page."""
-    page = fetch(None)
-    yield from page
-    while page.next is not None:
-        page = fetch(page.next)
-        yield from page
-
-
-def _fields(item: Item) -> dict[str, Any]:
-    return {
-        "namespace": _shown(item.place),
-        "key": _read(item.key),
-        "value": item.value,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-    }
-
-
-def _has(names: Namespace, condition: MatchCondition) -> bool:
-    path = _place(condition.path)
-    part = names[: len(path)] if condition.match_type == "prefix" else names[-len(path) :]
-    return len(part) == len(path) and all(wanted in ("*", name) for name, wanted in zip(part, path, strict=True))
-
-
-def _place(namespace: Iterable[str]) -> Namespace:
-    return tuple([_stored(label) for label in namespace])
-
-
-def _shown(place: Namespace) -> Namespace:
-    return tuple([_read(name) for name in place])
-
-
-def _stored(name: str) -> str:
-    """A label or key as ours may be: what a name of ours may not have is written as in an address."""
-    if _WHOLLY.fullmatch(name):
-        return "".join([f"%{byte:02X}" for byte in name.encode()])
-    return _REFUSED.sub(lambda found: quote(found.group(), safe=""), name)
-
-
-def _read(name: str) -> str:
-    return _QUOTED.sub(lambda found: unquote(found.group()), name) if "%" in name else name

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import langgraph.store.sqlite
 import langgraph.store.sqlite.aio
@@ -66,15 +66,17 @@ class AsyncStore(AsyncRetainStore):
     @asynccontextmanager
     async def from_conn_string(cls, _: str, *, index: Any = None, ttl: Any = None) -> AsyncIterator[AsyncStore]:
         """A store that is empty."""
-        yield cls(Store(scope(index), index=index, ttl=ttl))
+        made = cls(scope(index), index=index, ttl=ttl)
+        made.store = Store(made.store.scope, index=index, ttl=ttl)
+        yield made
 
     async def setup(self) -> None:
         """A memory that is open is set up."""
 
 
-langgraph.store.sqlite.SqliteStore = cast(Any, Store)
-langgraph.store.sqlite.AsyncSqliteStore = cast(Any, AsyncStore)
-langgraph.store.sqlite.aio.AsyncSqliteStore = cast(Any, AsyncStore)
+for module in (langgraph.store.sqlite, langgraph.store.sqlite.aio):
+    setattr(module, "AsyncSqliteStore", AsyncStore)  # noqa: B010 - a type is not to be assigned to, says mypy
+setattr(langgraph.store.sqlite, "SqliteStore", Store)  # noqa: B010
 
 
 @pytest.fixture(autouse=True)
