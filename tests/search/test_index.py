@@ -30,9 +30,9 @@ from tests.conftest import START, Now
 from tests.storage.behind import raw
 from tests.test_every_kind import exported, populate
 
-COLUMNS = ("kind", "id", "seq", "part", "user_id", "agent", "board", "session_id", "author", "role", "title", "text", "at", "expires_at")  # fmt: skip  # noqa: E501
-_ROWS = """select kind, id, seq, part, user_id, agent, board, session_id, author, role, title, text, at, expires_at, number
-           from search_items where tenant = :tenant order by kind, id, seq, part"""
+COLUMNS = ("kind", "id", "seq", "part", "user_id", "agent", "board", "session_id", "author", "role", "title", "text", "at", "expires_at", "place")  # fmt: skip  # noqa: E501
+_ROWS = """select kind, id, seq, part, user_id, agent, board, session_id, author, role, title, text, at, expires_at, place,
+                  number from search_items where tenant = :tenant order by kind, id, seq, part"""
 _LOSE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = coalesce(:seq, seq)"
 _BEHIND = "insert into search_behind (tenant, round) values (:tenant, 1) on conflict do nothing"
 _OUTDATED = """insert into search_behind (tenant, round, old)
@@ -53,7 +53,7 @@ def texts(memory: Memory, kind: str) -> list[str]:
 
 def numbers(memory: Memory, kind: str) -> dict[int, int]:
     """The number of each row, by its place in a thing."""
-    return {row[2]: row[14] for row in memory.database.read("acme", lambda tx: tx.all(_ROWS)) if row[0] == kind}
+    return {row[2]: row[15] for row in memory.database.read("acme", lambda tx: tx.all(_ROWS)) if row[0] == kind}
 
 
 def row(kind: str, id: str, text: str, **named: Any) -> dict[str, Any]:

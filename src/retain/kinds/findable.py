@@ -7,21 +7,21 @@ writers before its rows are added, and removed before they are: so neither leave
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retain import canonical
 from retain.search import chunk
 from retain.search.engine import Item
 from retain.search.index import parts
+from retain.search.legs import AFTER_A_NAME
 from retain.search.rebuild import Findable, Place
 from retain.storage.database import Row, Transaction
 from retain.talk import content
+from retain.texts import fields
 
 BEGINNING = 2_000
 """Characters of a stored content that can be found."""
-AFTER_A_NAME = "\x1f"
-"""What follows each name of a place: no name has it, and it comes before all that a name can have."""
 INACTIVE = "inactive"
 """The role of a reference that is in no prompt."""
 
@@ -252,7 +252,71 @@ STATE = Findable(
     lambda row, _: state(row[0], row[1], row[2], row[3], value(row[4]), row[5], row[6]),
 )
 
+# -- items: id names the area, the place and the key ------------------------------------------------------------------------
 
-def pair(*names: str) -> str:
-    """Several keys, such as a user and an agent, as the one id of a thing: a JSON array, as a statement can write it too."""
+_ITEMS_ID = """'["' || replace(replace(replace(items.area || ' ' || items.place || items.key, '\\', '\\\\'),
+    '"', '\\"'), ' ', '","') || '"]'""".replace("' '", f"'{AFTER_A_NAME}'")
+_ITEMS = """select area, place, key, fields, value, updated_at, expires_at from items
+    where tenant = :tenant and (area, place, key) > (:area, :place, :key) and (expires_at is null or expires_at > :now)
+    and not exists (
+        select 1 from search_items found where found.tenant = :tenant and found.kind = 'items'
+        and found.id = """ + _ITEMS_ID + """)
+    order by area, place, key limit :size"""  # fmt: skip
+_NO_ITEM = """select number, 'item ' || id from search_items where tenant = :tenant and kind = 'items' and not exists (
+        select 1 from items where items.tenant = :tenant and items.key = search_items.title
+        and items.area = coalesce('user:' || search_items.user_id, 'tenant')
+        and items.place = substr(search_items.place, length(coalesce('user:' || search_items.user_id, 'tenant')) + 2))
+    limit :size"""
+
+
+def items(area: str, place: str, key: str, said: Sequence[str], at: int, expires: int | None) -> list[Item]:
+    """The rows of a document; `said` are the texts that it is found by."""
+    id = path(area, *place.split(AFTER_A_NAME)[:-1], key)
+    user = None if area == "tenant" else area.removeprefix("user:")
+    where = f"{area}{AFTER_A_NAME}{place}"
+    return [
+        Item("items", id, text, at, 0, part, user, title=key, expires_at=expires, place=where)
+        for part, text in enumerate(said)
+    ]
+
+
+def document(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
+    """The texts that a document is found by: what it says at some paths, or all of it; with an empty list, none."""
+    if paths is not None and not paths:
+        return []
+    return [part for text in fields.texts(value, paths) for part in parts(text)] or [""]
+
+
+def _hold_items(tx: Transaction, keys: Sequence[Place]) -> None:
+    for area, place, key in sorted(keys):
+        tx.lock(
+            "select 1 from items where tenant = :tenant and area = :area and place = :place and key = :key",
+            area=area,
+            place=place,
+            key=key,
+        )
+
+
+def _items(row: Row, _: str) -> list[Item]:
+    area, place, key, paths, raw, at, expires = row
+    return items(area, place, key, document(json.loads(raw), paths and json.loads(paths)), at, expires)
+
+
+ITEMS = Findable(
+    "items",
+    ("", "", ""),
+    lambda tx, after, size: tx.all(_ITEMS, area=after[0], place=after[1], key=after[2], size=size),
+    lambda tx, size: tx.all(_NO_ITEM, size=size),
+    _hold_items,
+    _items,
+)
+
+
+def pair(user: str, agent: str) -> str:
+    """Two keys, such as a user and an agent, as the one id of a thing."""
+    return path(user, agent)
+
+
+def path(*names: str) -> str:
+    """Several keys as the one id of a thing: a JSON array, as a statement can write it too."""
     return '["' + '","'.join([key.replace("\\", "\\\\").replace('"', '\\"') for key in names]) + '"]'

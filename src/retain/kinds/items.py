@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from retain import canonical, clock
 from retain.canonical import Json, JsonText
 from retain.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import findable as index
-from retain.kinds.findable import AFTER_A_NAME
-from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.kinds import finding
+from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
+from retain.search import find
+from retain.search.engine import Asked
+from retain.search.engine import Item as Indexed
+from retain.search.find import Hit
+from retain.search.legs import AFTER_A_NAME
 from retain.storage.database import Row, Transaction
 from retain.texts import fields as said
 
@@ -111,6 +117,17 @@ class Items(Kind):
             live="(expires_at is null or expires_at > :now)",
         ),
     )
+    checks = (
+        Check(
+            "items have an owner, a place and a JSON object",
+            """select area || ' ' || place || key from items where tenant = :tenant and not (
+                   (area = 'tenant' or area like 'user:_%') and place like '_%' || ' ' and value like '{%')""".replace(
+                "' '", f"'{AFTER_A_NAME}'"
+            ),
+        ),
+        *index.ITEMS.checks,
+    )
+    findable = index.ITEMS
 
     def put(
         self,
@@ -127,7 +144,13 @@ class Items(Kind):
         `fields` are the paths of the value that a search finds: all of it where None, nothing of it where empty.
         """
         change = self._checked(Put(place, key, value, ttl, fields, if_version))
-        return self._write(lambda tx: self._put(tx, change))
+
+        def work(tx: Transaction) -> Item:
+            item, rows = self._put(tx, change)
+            self._home.index.replace(tx, self.name, change.id, rows)
+            return item
+
+        return self._write(work)
 
     def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> Item:
         """The document under a key; with `refresh`, it lives for its whole ttl again."""
@@ -152,6 +175,7 @@ class Items(Kind):
             if if_version is None and self._find(tx, change.place, key) is None:
                 raise NotFound(what="item", id=key)
             self._drop(tx, change)
+            self._home.index.remove(tx, self.name, change.id)
 
         self._write(work)
 
@@ -165,11 +189,15 @@ class Items(Kind):
 
         def work(tx: Transaction) -> Some:
             done: Some = [None] * len(ready)
+            rows: dict[str, Sequence[Indexed]] = {}
             for n in order:
                 if ready[n].raw:
-                    done[n] = self._put(tx, ready[n])
+                    done[n], rows[ready[n].id] = self._put(tx, ready[n])
                 else:
                     self._drop(tx, ready[n])
+                    rows[ready[n].id] = ()
+            self._home.index.remove_all(tx, self.name, list(rows))
+            self._home.index.add(tx, [row for each in rows.values() for row in each])
             return done
 
         return self._write(work)
@@ -201,6 +229,33 @@ class Items(Kind):
             return found
 
         return cut(self._read(work), size, lambda item: [*item.place, item.key])
+
+    def search(
+        self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
+    ) -> Matches:
+        """The documents at a place and below it that answer a question, by words and by meaning, the best first.
+
+        `where` says what fields must be, as in `list`.
+        """
+        size, wanted = self._limit(limit), _where(where)
+        below = f"{self._area}{AFTER_A_NAME}{_text(self._place(place, least=0))}"
+        text = finding.question(self._home, query)
+        depth = max(find.DEPTH, 2 * size)
+        sought = finding.seek(
+            self._home, self._who, text, Asked(self._who.user, kinds=(self.name,), place=below), None, depth
+        )
+
+        def work(tx: Transaction) -> Matches:
+            now, known = sought, -1
+            while True:  # look deeper until there is enough of what is as it must be, or no more
+                hits = finding.finish(tx, self._home, self._who, now, now.begun.depth)
+                found = list(islice(self._kept(tx, hits, wanted), size))
+                if wanted is None or len(found) == size or len(hits) == known:
+                    return found
+                known, deeper = len(hits), 4 * now.begun.depth
+                now = replace(now, begun=find.begin(tx, self._home.index, text, now.asked, deeper))
+
+        return self._read(work)
 
     def places(
         self,
@@ -261,10 +316,10 @@ class Items(Kind):
         if change.if_version is not None:
             canonical.whole(change.if_version, "if_version")
         place = self._place(change.place, secrets=isinstance(change, Put))
+        key, id = canonical.key(change.key, "key"), index.path(self._area, *place, change.key)
         if isinstance(change, Drop):
-            return _Change(_text(place), canonical.key(change.key, "key"), change.if_version)
-        key = canonical.name(change.key, "key", self._settings.secrets)
-        id = index.pair(self._area, *place, key)
+            return _Change(_text(place), key, id, change.if_version)
+        canonical.name(key, "key", self._settings.secrets)
         if len(id) * 4 > MOST_BYTES and (size := len(id.encode())) > MOST_BYTES:
             raise TooLarge(field="place", size=size, unit="bytes", limit=MOST_BYTES)
         raw = canonical.dump(change.value, "value", self._settings.max_item_bytes, self._settings.secrets)
@@ -274,9 +329,12 @@ class Items(Kind):
         # Not so long that it could pass the end of the calendar when it is refreshed, in any century soon.
         ttl = None if change.ttl is None else clock.after(_LATEST, change.ttl, "ttl") - _LATEST
         fields = None if change.fields is None else _fields(change.fields)
-        return _Change(_text(place), key, change.if_version, raw, ttl, fields, id)
+        found = index.document(value, change.fields)
+        return _Change(_text(place), key, id, change.if_version, raw, ttl, fields, found)
 
-    def _put(self, tx: Transaction, change: _Change) -> Item:
+    def _put(self, tx: Transaction, change: _Change) -> tuple[Item, Sequence[Indexed]]:
+        """Write a document; as it is now, and the rows that it is found by."""
+        expires = None if change.ttl is None else tx.now + change.ttl
         row = tx.one(
             _PUT[None if change.if_version is None else min(change.if_version, 1)],
             area=self._area,
@@ -284,13 +342,13 @@ class Items(Kind):
             key=change.key,
             value=change.raw,
             ttl=change.ttl,
-            expires=None if change.ttl is None else tx.now + change.ttl,
+            expires=expires,
             fields=change.fields,
             version=change.if_version,
         )
         if row is None:
             raise self._wrong(tx, change)
-        return _item(row)
+        return _item(row), index.items(self._area, change.place, change.key, change.found, tx.now, expires)
 
     def _drop(self, tx: Transaction, change: _Change) -> None:
         dropped = tx.run(_DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
@@ -308,9 +366,19 @@ class Items(Kind):
         row = tx.one(_GET, area=self._area, place=place, key=key)
         return _item(row) if row else None
 
+    def _kept(self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None) -> Iterator[Match]:
+        for hit in hits:
+            _, *names, key = json.loads(hit.id)
+            item = self._find(tx, _text(tuple(names)), key)
+            if item is not None and (wanted is None or said.match(item.value, wanted)):
+                yield Match(item, hit.score)
+
     def _refreshed(self, tx: Transaction, place: str, key: str) -> Item | None:
         row = tx.one(_REFRESH, area=self._area, place=place, key=key)
-        return _item(row) if row else self._find(tx, place, key)
+        if row is None:
+            return self._find(tx, place, key)
+        self._home.index.put_off(tx, self.name, index.path(self._area, *_names(place), key), row[4])
+        return _item(row)
 
     def _each(self, tx: Transaction, span: Mapping[str, str], place: str, key: str, size: int) -> Iterator[Item]:
         """The documents of a span after one of them, in order, some at a time."""
@@ -327,11 +395,12 @@ class _Change(NamedTuple):
 
     place: str
     key: str
+    id: str
     if_version: int | None
     raw: str = ""
     ttl: int | None = None
     fields: str | None = None
-    id: str = ""
+    found: Sequence[str] = ()
 
 
 def _span(under: str, exact: bool = False) -> dict[str, str]:

@@ -34,11 +34,15 @@ class Item(NamedTuple):
     title: str = ""
     expires_at: int | None = None
     number: int = 0
+    place: str | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which rows a search may find; None asks for any. What is nobody's, or no agent's, is everybody's."""
+    """Which rows a search may find; None asks for any. What is nobody's, or no agent's, is everybody's.
+
+    `place` is one as rows have it: it asks for what is there or below it.
+    """
 
     user: str | None = None
     agent: str | None = None
@@ -47,6 +51,7 @@ class Asked:
     session: str | None = None
     since: int | None = None
     until: int | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True)

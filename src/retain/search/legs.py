@@ -1,7 +1,8 @@
 """How both legs look for rows, whatever the engine: which rows have a word, which are near, and which of those may be seen.
 
-Every row has some marks beside its words: one that all rows have, one for its kind, one for its session. So which rows there
-are, and which a narrow filter leaves, is asked the same way as which rows have a word, and needs no index of its own.
+Every row has some marks beside its words: one that all rows have, one for its kind, one for its session, one for each place
+that it is below. So which rows there are, and which a narrow filter leaves, is asked the same way as which rows have a word,
+and needs no index of its own.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ CAP = 4000
 """A common word brings only its newest rows: older ones are found by the rarer words of the question."""
 ANY = "_"
 NARROW = 4
-"""A kind or a session with less than this part of the scope's rows is looked up first, and not filtered afterwards."""
+"""A kind, session or place with less than this part of the scope's rows is looked up first, and not filtered afterwards."""
 _MOST_COUNTS = 20_000
 SECONDS_OF_A_COUNT = 30.0
 """The newest number does not tell of removals: a count is made again after so long, or a hundred times what it took."""
 _LARGEST_LOOK = 20_000
-COLUMNS = "number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text"
+COLUMNS = "number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, place"
+AFTER_A_NAME = "\x1f"
+"""What follows each name of a place: no name has it, and it comes before all that a name can have."""
 
 
 class Posting(NamedTuple):
@@ -51,9 +54,12 @@ class _Count(NamedTuple):
     until: float
 
 
-def marks(kind: str, session: str | None) -> list[str]:
+def marks(kind: str, session: str | None, place: str | None = None) -> list[str]:
     """What is indexed of a row beside its words; no word begins like these."""
-    return [ANY, of_kind(kind), of_session(session)] if session else [ANY, of_kind(kind)]
+    found = [ANY, of_kind(kind), of_session(session)] if session else [ANY, of_kind(kind)]
+    if place:
+        found += [of_place(place[: at + 1]) for at, letter in enumerate(place) if letter == AFTER_A_NAME]
+    return found
 
 
 def of_kind(kind: str) -> str:
@@ -66,21 +72,33 @@ def of_session(session: str) -> str:
     return f"_s{digest(session)}"
 
 
+def of_place(place: str) -> str:
+    """The mark of the rows at a place and below it."""
+    return f"_p{digest(place)}"
+
+
+def span(place: str | None) -> tuple[str | None, str | None]:
+    """From where to where the places are that begin with one."""
+    return (place, place[:-1] + " ") if place else (None, None)
+
+
 @lru_cache(1 << 14)
 def digest(name: str) -> str:
     """A name as a few letters that an index word can be made of."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
-def indexed(kind: str, session: str | None, author: str, title: str, text: str, at: int) -> set[str]:
+def indexed(
+    kind: str, session: str | None, author: str, title: str, text: str, at: int, place: str | None = None
+) -> set[str]:
     """Everything that a row is found by."""
-    return {*analysis.of_item(author, title, text, at), *marks(kind, session)}
+    return {*analysis.of_item(author, title, text, at), *marks(kind, session, place)}
 
 
 def item(row: Row) -> Item:
     """A record from a row of COLUMNS."""
-    number, kind, id, seq, part, user, agent, board, session, at, expires_at, role, author, title, text = row
-    return Item(kind, id, text, at, seq, part, user, agent, board, session, author, role, title, expires_at, number)
+    number, kind, id, seq, part, user, agent, board, session, at, expires_at, role, author, title, text, place = row
+    return Item(kind, id, text, at, seq, part, user, agent, board, session, author, role, title, expires_at, number, place)
 
 
 class Legs:
@@ -127,7 +145,11 @@ class Legs:
         import numpy as np
 
         extent, among = self.extent(tx, asked), None
-        for names in ([of_kind(kind) for kind in asked.kinds or ()], [of_session(asked.session)] if asked.session else []):
+        for names in (
+            [of_kind(kind) for kind in asked.kinds or ()],
+            [of_session(asked.session)] if asked.session else [],
+            [of_place(asked.place)] if asked.place else [],
+        ):
             if names and sum(self._count(tx, name, asked.user) for name in names) * NARROW <= extent:
                 rows = np.concatenate([posting.numbers for posting in self._postings(tx, names, asked.user, None)])
                 among = rows if among is None else np.intersect1d(among, rows)

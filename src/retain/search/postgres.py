@@ -13,7 +13,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from retain.search.engine import Asked, Item
-from retain.search.legs import COLUMNS, Legs, Posting, indexed, item
+from retain.search.legs import COLUMNS, Legs, Posting, indexed, item, span
 from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -27,23 +27,23 @@ _IN_ONE_STATEMENT = 500
 _NO_OWNER = 0
 _ADD = """with added as (
               insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                        author, title, text, owner, words)
+                                        author, title, text, place, owner, words)
               values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role,
-                      :author, :title, :text, :owner, :words::int[]) returning number, owner, words)
+                      :author, :title, :text, :place, :owner, :words::int[]) returning number, owner, words)
           insert into search_words (tenant, word, owner, number)
           select :tenant, word, owner, number from added, unnest(words) word"""
 # Many rows at once: their words come as one list, and each row takes its part of it.
 _ADD_MANY = """with added as (
         insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                  author, title, text, owner, words)
+                                  author, title, text, place, owner, words)
         select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text,
-               owner, (:words::int[])[past + 1 : until]
+               place, owner, (:words::int[])[past + 1 : until]
         from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[], :user_id::text[], :agent::text[],
             :board::text[], :session_id::text[], :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
-            :title::text[], :text::text[], :owner::int[], :past::int[], :until::int[]) with ordinality
-        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, owner,
-               past, until, place)
-        order by place returning number, owner, words)
+            :title::text[], :text::text[], :place::text[], :owner::int[], :past::int[], :until::int[]) with ordinality
+        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, place,
+               owner, past, until, nth)
+        order by nth returning number, owner, words)
     insert into search_words (tenant, word, owner, number)
     select :tenant, word, owner, number from added, unnest(words) word"""
 _NEWEST = "select coalesce(max(number), 0) from search_items where tenant = :tenant"
@@ -66,7 +66,8 @@ _VISIBLE = """select number from search_items where tenant = :tenant and number 
     and (board is null or board = any(coalesce(:boards, array[board])))
     and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
-    and (expires_at is null or expires_at > :now)"""
+    and (expires_at is null or expires_at > :now)
+    and (:under::text is null or (place >= :under and place < :beyond))"""
 _ITEMS = f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)"
 _AUTHORS = """select distinct author from search_items
               where tenant = :tenant and number = any(:numbers) and author <> ''"""
@@ -108,6 +109,7 @@ _NEAR = """select v.number from search_vectors v join search_items i on i.tenant
     and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
     and (expires_at is null or expires_at > :now)
+    and (:under::text is null or (place >= :under and place < :beyond))
     order by v.near::halfvec(SIZE) <=> :vector::halfvec(SIZE) limit :most"""
 _NEAREST = {
     256: _NEAR.replace("SIZE", "256"),
@@ -304,10 +306,11 @@ class PostgresEngine(Legs):
 
 
 def _filters(asked: Asked) -> dict[str, Any]:
+    under, beyond = span(asked.place)
     boards, kinds = (None if names is None else list(names) for names in (asked.boards, asked.kinds))
     return {
         "user": asked.user, "agent": asked.agent, "boards": boards, "kinds": kinds, "session": asked.session,
-        "since": asked.since, "until": asked.until,
+        "since": asked.since, "until": asked.until, "under": under, "beyond": beyond,
     }  # fmt: skip
 
 
@@ -318,7 +321,7 @@ def _hash(word: str) -> int:
 
 
 def _hashes(row: Mapping[str, Any]) -> list[int]:
-    found = indexed(row["kind"], row["session_id"], row["author"], row["title"], row["text"], row["at"])
+    found = indexed(row["kind"], row["session_id"], row["author"], row["title"], row["text"], row["at"], row["place"])
     return list({_hash(word) for word in found})
 
 

@@ -143,7 +143,7 @@ class Filling:
     def _reword(self, numbers: Sequence[int], left: int | None = None) -> int:
         """Analyse rows outside of any write, and write their words where they are still there."""
         items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
-        words = {n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at) for n, i in items.items()}
+        words = {n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at, i.place) for n, i in items.items()}
 
         def work(tx: Transaction) -> int:
             if left is not None:

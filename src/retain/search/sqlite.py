@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.search.engine import Asked, Item
-from retain.search.legs import ANY, COLUMNS, Legs, Posting, digest, indexed, item
+from retain.search.legs import ANY, COLUMNS, Legs, Posting, digest, indexed, item, span
 from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -26,19 +26,20 @@ TAIL = 128
 """How many rows are absorbed at once."""
 _AT_ONCE = 8192
 _MOST_KNOWN = 200_000  # words of the tail that are kept in memory: about 20 MB
-_VALUES = """(tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text)
+_VALUES = """(tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text,
+           place)
           values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role, :author,
-                  :title, :text)"""
+                  :title, :text, :place)"""
 _ADD = f"insert into search_items {_VALUES}"
 _ADD_ONE = f"insert into search_items {_VALUES} returning number"
 _NEWEST = "select coalesce(max(number), 0), :tenant from search_items"
 _ABSORBED = "select number, :tenant from search_absorbed"
 _MARK = "update search_absorbed set number = :number where :tenant <> ''"
-_WAITING = """select number, tenant, user_id, kind, session_id, author, title, text, at from search_items
+_WAITING = """select number, tenant, user_id, kind, session_id, author, title, text, at, place from search_items
               where number > :after and number <= :last and :tenant <> '' order by number limit :size"""
 _INDEX = "insert into search_words (rowid, words) select :number, :words where :tenant <> ''"
 # The plus keeps the planner from the index by tenant, which would read all of a tenant's rows.
-_TAIL = """select number, kind, session_id, author, title, text, at from search_items
+_TAIL = """select number, kind, session_id, author, title, text, at, place from search_items
            where number > (select number from search_absorbed) and +tenant = :tenant
            and (user_id is null or user_id = coalesce(:user, user_id)) order by number desc"""
 _POSTING = """select group_concat(rowid), :tenant from (
@@ -49,7 +50,7 @@ _FILTERS = """ and (user_id is null or user_id = coalesce(:user, user_id))
     and (board is null or :boards is null or board in (select value from json_each(:boards)))
     and (:kinds is null or kind in (select value from json_each(:kinds)))
     and (:session is null or session_id = :session) and at >= coalesce(:since, at) and (:until is null or at < :until)
-    and (expires_at is null or expires_at > :now)"""
+    and (expires_at is null or expires_at > :now) and (:under is null or (place >= :under and place < :beyond))"""
 _THESE = "(select value as this from json_each(:numbers)) cross join search_items on number = this"
 _VISIBLE = f"select number from {_THESE} where tenant = :tenant {_FILTERS}"
 _ITEMS = f"select {COLUMNS} from {_THESE} where tenant = :tenant"
@@ -170,6 +171,7 @@ class SqliteEngine(Legs):
         return [item(row) for row in tx.all(_AROUND, spans=json.dumps(spans)) if row[0] not in known]
 
     def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
+        under, beyond = span(asked.place)
         found = tx.all(
             _VISIBLE,
             numbers=json.dumps(numbers),
@@ -180,6 +182,8 @@ class SqliteEngine(Legs):
             session=asked.session,
             since=asked.since,
             until=asked.until,
+            under=under,
+            beyond=beyond,
         )
         return {number for (number,) in found}
 
@@ -212,15 +216,15 @@ class SqliteEngine(Legs):
     def _tail(self, tx: Transaction, user: str | None) -> dict[int, set[str]]:
         """What each row of the tail is found by, the newest first."""
         tail, new = {}, {}
-        for number, kind, session, author, title, text, at in tx.all(_TAIL, user=user):
-            place = (number, at, len(text))  # a number alone could come back, after a schema went down and up
-            words = self._known.get(place)
+        for number, kind, session, author, title, text, at, place in tx.all(_TAIL, user=user):
+            which = (number, at, len(text))  # a number alone could come back, after a schema went down and up
+            words = self._known.get(which)
             if words is None:
-                words = new[place] = indexed(kind, session, author, title, text, at)
+                words = new[which] = indexed(kind, session, author, title, text, at, place)
             tail[number] = words
         if new:
             absorbed, _ = tx.one(_ABSORBED) or (0, "")
-            kept = {place: words for place, words in (self._known | new).items() if place[0] > absorbed}
+            kept = {which: words for which, words in (self._known | new).items() if which[0] > absorbed}
             self._known = kept if sum(map(len, kept.values())) <= _MOST_KNOWN else {}
         return tail
 
