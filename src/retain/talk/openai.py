@@ -1,0 +1,102 @@
+"""OpenAI's items as our messages, and back to the last field: for its Agents SDK, its Conversations, and its session files.
+
+An item is one message. What a prompt, a search or a page shows of it is where every message of ours has it: `text` and
+`parts`; a tool call, its result or a piece of reasoning is a part as it is. What is left over is under `openai`.
+Nothing here needs OpenAI's libraries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from retain.errors import Invalid
+from retain.talk import pairing
+from retain.talk.message import Message, NewMessage
+
+_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
+_ANSWERS = ("_output", "_response", "_result")
+_WHOLE = "item"
+"""What stands under `openai` where the one part is the item."""
+_SAYS = {
+    "input_text",
+    "output_text",
+    "input_image",
+    "input_file",
+    "input_audio",
+    "refusal",
+    "reasoning_text",
+    "summary_text",
+}
+
+
+def packed(item: Any, field: str = "items") -> NewMessage:
+    """An item as a message to be appended."""
+    if not isinstance(item, Mapping):
+        raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
+    role, said = _role(item), item.get("content")
+    if not _is_message(item):
+        return NewMessage(role, {"parts": [dict(item)], "openai": _WHOLE})
+    rest = {name: value for name, value in item.items() if name != "content" and (name, value) != ("role", role)}
+    content: dict[str, Any] = {"text": said} if isinstance(said, str) else {"parts": said}
+    return NewMessage(role, {**content, "openai": rest} if rest or _ambiguous(role, content) else content)
+
+
+def unpacked(message: Message) -> list[dict[str, Any]]:
+    """The items that a message is: the one that it was, or those that come nearest where it came from elsewhere.
+
+    What is stored says no other role than it was stored with.
+    """
+    content = message.content
+    kept, parts = content.get("openai"), content.get("parts")
+    if kept == _WHOLE and isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict):
+        found = parts[0]
+    elif content.keys() == {"text"} and not _ambiguous(message.role, content):
+        return [{"role": message.role, "content": content["text"]}]
+    elif isinstance(kept, dict) and content.keys() in ({"text", "openai"}, {"parts", "openai"}):
+        found = {"role": message.role, **kept, "content": content.get("text", parts)}
+    else:
+        return _translated(message)
+    same = _role(found) == message.role and _is_message(found) == (kept != _WHOLE)
+    return [found] if same else _translated(message)
+
+
+def _ambiguous(role: str, content: Mapping[str, Any]) -> bool:
+    """Whether the same could be said in another provider's words."""
+    return role == "tool" or not isinstance(content.get("text"), str)
+
+
+def _is_message(item: Mapping[str, Any]) -> bool:
+    """Whether an item is somebody's words, and not something that a model or a tool did."""
+    said = item.get("content")
+    is_content = isinstance(said, str) or (isinstance(said, list) and all(isinstance(part, dict) for part in said))
+    return item.get("type", "message") == "message" and isinstance(item.get("role"), str) and is_content
+
+
+def _role(item: Mapping[str, Any]) -> str:
+    role, kind = item.get("role"), item.get("type")
+    if isinstance(role, str):
+        return _ROLES.get(role, "user")
+    return "tool" if isinstance(kind, str) and kind.endswith(_ANSWERS) else "assistant"
+
+
+def _translated(message: Message) -> list[dict[str, Any]]:
+    """A message of another's as items: its words, the tools that it calls, what tools answered."""
+    content = message.content
+    answers = pairing.results(message.role, content)
+    items: list[dict[str, Any]] = [
+        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output)} for one in answers
+    ]
+    calls = pairing.calls(content)
+    parts = content.get("parts")
+    if isinstance(parts, list) and parts and all(isinstance(part, dict) and part.get("type") in _SAYS for part in parts):
+        items.append({"role": message.role, "content": parts})
+    elif message.role != "tool" and (message.text or not (answers or calls)):
+        items.append({"role": message.role, "content": message.text})
+    named = [{"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls]
+    return [*items, *({"type": "function_call", **one} for one in named)]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
