@@ -36,6 +36,7 @@ CONFIGURED = (
     "/etc/xdg/pip/pip.conf",
     "/etc/pip.conf",
 )
+NEEDED = ("pytest_asyncio.plugin", "pytest_retry.retry_plugin", "anyio.pytest_plugin")
 LIMIT = 280  # seconds, less than one test may take
 
 
@@ -86,13 +87,17 @@ def run(
     tests: Iterable[str] = ("tests",),
     arguments: Iterable[str] = (),
 ) -> Outcome:
-    """Run tests in a vendor's folder with one of our plugins, in a process of its own."""
+    """Run tests in a vendor's folder with one of our plugins, in a process of its own.
+
+    No plugin of pytest is there but NEEDED: importing all that is installed takes longer than most suites.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "RETAIN_"))}
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider", "-p", "no:randomly"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider"]
+        command += [word for name in NEEDED for word in ("-p", name)]
         command += [f"--rootdir={folder}", f"--junitxml={report}", f"--basetemp={place}/tmp", *arguments, *tests]
-        environment = {**inherited, **environment, "PYTHONPATH": str(PLUGINS), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**inherited, **environment, "PYTHONPATH": str(PLUGINS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
         output = ended.stdout + ended.stderr
         if ended.returncode not in (0, 1) or not report.exists():
