@@ -23,6 +23,8 @@ import retain.aio
 from retain import AsyncMemory, AsyncScope, Memory, NewMessage, Scope
 from retain.errors import KeyReused, NotFound, Unreachable
 from retain.kinds import KINDS
+from retain.kinds.checkpoint import Write
+from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.kind import Kind
 from tests.conftest import SETTINGS
 
@@ -181,6 +183,34 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("interactions.totals", ("model",), {"route": "r"}),
     ("interactions.totals", ("nonsense",), {}),
     ("interactions.totals", ("hour",), {"split": "agent"}),
+    ("graph.add", ([Entity("Ada", "person", ["likes maps"])],), {}),
+    ("graph.add", ([Entity("Ada", "person", ["likes tea"])],), {}),
+    ("graph.observe", ([Observations("Ada", ["likes tea"])],), {}),
+    ("graph.observe", ([Observations("nobody", ["likes tea"])],), {}),
+    ("graph.relate", ([Relation("Ada", "Bob", "knows")],), {}),
+    ("graph.read", (), {}),
+    ("graph.search", ("TEA",), {}),
+    ("graph.get", (["Ada"],), {}),
+    ("graph.forget", ([Observations("Ada", ["likes tea"])],), {}),
+    ("graph.unrelate", ([Relation("Ada", "Bob", "knows")],), {}),
+    ("graph.remove", (["Ada"],), {}),
+    ("checkpoints.add", ("t", "1", ("null", b"")), {"metadata": {"run_id": "r"}, "versions": {"a": "1"}}),
+    (
+        "checkpoints.add",
+        ("t", "2", ("bytes", b"s")),
+        {"parent": "1", "ns": "inner", "values": {("a", "1"): ("bytes", b"v")}},
+    ),
+    ("checkpoints.write", ("t", "1", [Write("task", 0, "a", ("bytes", b"w"), "path")]), {"ns": ""}),
+    ("checkpoints.get", ("t",), {}),
+    ("checkpoints.get", ("t",), {"ns": "inner", "id": "3"}),
+    ("checkpoints.list", ("t",), {"ns": "", "before": "9", "where": {"run_id": "r"}, "limit": 1}),
+    ("checkpoints.list", (), {"id": "2"}),
+    ("checkpoints.trace", ("t", "1", ["a"]), {}),
+    ("checkpoints.duplicate", ("t", "u"), {}),
+    ("checkpoints.prune", ("t",), {}),
+    ("checkpoints.remove_runs", (["r"],), {}),
+    ("checkpoints.remove", ("t",), {}),
+    ("checkpoints.remove", ("t",), {}),
     ("messages.clear", ("s",), {}),
     ("sessions.remove", ("t",), {}),
     ("agents.remove", ("cook",), {}),

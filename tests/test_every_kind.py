@@ -23,6 +23,8 @@ import pytest
 from retain import JsonText, Memory, NewMessage, Scope
 from retain.errors import Conflict, Invalid, NotFound
 from retain.kinds import KINDS
+from retain.kinds.checkpoint import Write
+from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.kind import Kind
 from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
@@ -122,6 +124,23 @@ def make_consolidations(me: Scope, mark: str) -> None:
         me.consolidations.refuse(one.id)
 
 
+def make_checkpoints(me: Scope, mark: str) -> None:
+    thread, written = f"thread of {mark}", Write("task", 0, "said", ("bytes", mark.encode()), "path")
+    values = {("said", "1.5"): ("bytes", b"\xff" + mark.encode())}
+    said = {"run_id": f"run of {mark}", "n": 1.5}
+    me.checkpoints.add(thread, "1", ("bytes", mark.encode()), metadata=said, versions={"said": "1.5"}, values=values)
+    me.checkpoints.add(thread, "2", ("null", b""), parent="1", versions={"said": "1.5"})
+    me.checkpoints.write(thread, "1", [written], ns=f"inner:{mark}|é")
+    me.checkpoints.write(thread, "2", [written])
+
+
+def make_graph(me: Scope, mark: str) -> None:
+    me.graph.add([Entity(f"entity of {mark}", f"{mark} é\x00😀", [mark, "", mark]), Entity(f"entity of {mark}", "twin")])
+    me.graph.observe([Observations(f"entity of {mark}", [f"{mark} again", "gone"])])
+    me.graph.relate([Relation(f"entity of {mark}", "\u2028", mark)])
+    me.graph.forget([Observations(f"entity of {mark}", ["gone"])])
+
+
 EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "agents": make_agents,
     "sessions": make_session,
@@ -135,6 +154,8 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "knowledge": make_knowledge,
     "interactions": make_interactions,
     "turns": make_turns,
+    "checkpoints": make_checkpoints,
+    "graph": make_graph,
 }
 WORDS: dict[str, Any] = {
     "id": f"session of {KEEP} talking",
@@ -160,8 +181,19 @@ WORDS: dict[str, Any] = {
     "output": "foreign",
     "query": KEEP,
     "title": f"guide of {KEEP}",
+    "thread": f"thread of {KEEP}",
+    "state": ("bytes", b"foreign"),
+    "writes": [Write("task", 0, "said", ("bytes", b"foreign"))],
+    "channels": ["said"],
+    "runs": [f"run of {KEEP}"],
+    "target": "foreign",
+    "entities": [Entity("foreign", "foreign", ["foreign"])],
+    "observations": [Observations(f"entity of {KEEP}", ["foreign"])],
+    "relations": [Relation(f"entity of {KEEP}", "\u2028", KEEP)],
+    "names": [f"entity of {KEEP}"],
 }
 OWN_WORDS: dict[str, dict[str, Any]] = {
+    "checkpoints": {"id": "2"},
     "turns": {"session": f"session of {KEEP} taking turns"},
     "summaries": {"session": f"session of {KEEP} folding"},
 }
@@ -422,5 +454,8 @@ def test_every_table_says_whose_a_row_is() -> None:
     for table in TABLES:
         definition = re.search(rf"create table {table.name} \((.*?)\n\) ", schema, re.DOTALL)
         assert definition, table.name
-        personal = any(column in definition[1] for column in ("user_id", "session_id", "consolidation_id", "document_id"))
+        personal = any(
+            column in definition[1]
+            for column in ("user_id", "session_id", "consolidation_id", "document_id", "references threads")
+        )
         assert personal == bool(table.owned), table.name

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ import pytest
 from retain import Memory, Scope
 from retain.errors import NotFound, RetainError
 from retain.kinds import KINDS
+from retain.kinds.checkpoint import Write
+from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.kind import Kind
 from retain.storage import postgres
 from tests.conftest import SERVERS
@@ -94,6 +97,15 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.interactions.totals("route"),
         lambda me: me.interactions.totals("hour", split="agent"),
     ],
+    "checkpoints.get": [lambda me: me.checkpoints.get("t1"), lambda me: me.checkpoints.get("t1", id="c1")],
+    "checkpoints.list": [
+        lambda me: me.checkpoints.list("t1", ns="").items,
+        lambda me: me.checkpoints.list(where={"run_id": "r"}, limit=1).items,
+    ],
+    "graph.read": [lambda me: me.graph.read()],
+    "graph.search": [lambda me: me.graph.search("e")],
+    "graph.get": [lambda me: me.graph.get(["g1", "mine", "theirs"])],
+    "checkpoints.trace": [lambda me: me.checkpoints.trace("t1", "c2", ["said"])],
 }
 WRITES: dict[str, list[Verb]] = {
     "agents.add": [lambda me: me.agents.add("new")],
@@ -151,6 +163,18 @@ WRITES: dict[str, list[Verb]] = {
     ],
     "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
+    "graph.add": [lambda me: me.graph.add([Entity("g1", "edited"), Entity("fresh", "edited", ["edited"])])],
+    "graph.observe": [lambda me: me.graph.observe([Observations("g1", ["edited"])])],
+    "graph.relate": [lambda me: me.graph.relate([Relation("g1", "g2", "edits")])],
+    "graph.forget": [lambda me: me.graph.forget([Observations("g1", ["edited", "mine", "theirs"])])],
+    "graph.unrelate": [lambda me: me.graph.unrelate([Relation("g1", "g2", "edits")])],
+    "graph.remove": [lambda me: me.graph.remove(["g1"])],
+    "checkpoints.add": [lambda me: me.checkpoints.add("t1", "c1", ("bytes", b"new"), values={("said", "1"): ("null", b"")})],
+    "checkpoints.write": [lambda me: me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", b"new"))])],
+    "checkpoints.duplicate": [lambda me: me.checkpoints.duplicate("t1", "t2")],
+    "checkpoints.prune": [lambda me: me.checkpoints.prune("t2")],
+    "checkpoints.remove_runs": [lambda me: me.checkpoints.remove_runs(["r"])],
+    "checkpoints.remove": [lambda me: me.checkpoints.remove("t1")],
     "messages.clear": [lambda me: me.messages.clear("s1")],
     "sessions.remove": [lambda me: me.sessions.remove("s1")],
 }
@@ -189,6 +213,12 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     me.state.set("k", word, area="session:s1")
     me.state.set("k", word, area="tenant")
     me.state.set("gone", word, ttl=1e-6)
+    me.graph.add([Entity("g1", word, [word, f"all of {word}"])])
+    me.graph.relate([Relation("g1", word, word)])
+    keep = partial(me.checkpoints.add, "t1", versions={"said": "1"}, metadata={"run_id": "r"})
+    keep("c1", ("bytes", word.encode()), values={("said", "1"): ("bytes", word.encode())})
+    keep("c2", ("bytes", word.encode()), parent="c1")
+    me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", word.encode()))])
     me.interactions.add("r", "m", latency_ms=5, tokens_in=len(word), parameters={"w": word}, session="s1")
     return me
 

@@ -107,7 +107,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its whole history."""
-        self._steps.copy(str(source_thread_id), str(target_thread_id))
+        self._steps.duplicate(str(source_thread_id), str(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the newest step of each namespace, and what it is made from; or, with `delete`, nothing."""

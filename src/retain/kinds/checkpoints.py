@@ -236,7 +236,7 @@ class Checkpoints(Kind):
 
         return self._write(work)
 
-    def copy(self, thread: str, target: str) -> int:
+    def duplicate(self, thread: str, target: str) -> int:
         """Copy a thread with everything in it to another, where what is there already stays; how many steps it has."""
         canonical.key(thread, "thread")
 
