@@ -8,101 +8,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from retain import canonical, clock
-from retain.canonical import Json, JsonText
+from retain.canonical import Json
 from retain.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import findable as index
 from retain.kinds import finding
+from retain.kinds import item as one
+from retain.kinds.item import MOST_NAMES, Change, Drop, Match, Place, PlacedItem, Put
 from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
 from retain.search import find
 from retain.search.engine import Asked
 from retain.search.engine import Item as Indexed
 from retain.search.find import Hit
 from retain.search.legs import AFTER_A_NAME
-from retain.storage.database import Row, Transaction
+from retain.storage.database import Transaction
 from retain.texts import fields as said
 
-MOST_NAMES = 20
+__all__ = ["Drop", "Item", "Items", "Match", "Matches", "Place", "PlacedItem", "Put", "Some"]
 MOST_BYTES = 2000
 """The most bytes of an owner, a place and a key together: an index keeps them in one entry."""
 _AT_ONCE = 500
 _LATEST = 1000 * 365 * clock.DAY
-
-Place = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Item:
-    """A document; `raw` is its value as JSON text. `version` counts how often it was put since it was new."""
-
-    place: Place
-    key: str
-    raw: str
-    version: int
-    expires_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def value(self) -> dict[str, Any]:
-        """The value."""
-        kept = self.__dict__
-        if "value" not in kept:
-            kept["value"] = json.loads(self.raw)
-        found: dict[str, Any] = kept["value"]
-        return found
-
-
-class Match(NamedTuple):
-    """What a search found, and how likely it is wanted, from 0 to 1."""
-
-    item: Item
-    score: float
-
-
-@dataclass(frozen=True)
-class Put:
-    """A document to put: see `Items.put`."""
-
-    place: Sequence[str]
-    key: str
-    value: Json
-    ttl: float | None = None
-    fields: Sequence[str] | None = None
-    if_version: int | None = None
-
-
-@dataclass(frozen=True)
-class Drop:
-    """A document to remove, if it is there; with `if_version`, only that version (0: it must not be there)."""
-
-    place: Sequence[str]
-    key: str
-    if_version: int | None = None
-
-
-Items_ = list[Item]
-Some = list[Item | None]
+Item = PlacedItem
+Some = list[PlacedItem | None]
 Matches = list[Match]
-
-
-def _item(row: Row) -> Item:
-    place, key, raw, version, expires, created, updated = row
-    moment = clock.to_datetime
-    return Item(_names(place), key, raw, version, clock.to_datetime_or_none(expires), moment(created), moment(updated))
-
-
-def _names(place: str) -> Place:
-    return tuple(place.split(AFTER_A_NAME)[:-1])
-
-
-def _text(place: Place) -> str:
-    return "".join([name + AFTER_A_NAME for name in place])
+_Found = list[PlacedItem]
 
 
 class Items(Kind):
@@ -138,21 +72,21 @@ class Items(Kind):
         ttl: float | None = None,
         fields: Sequence[str] | None = None,
         if_version: int | None = None,
-    ) -> Item:
+    ) -> PlacedItem:
         """Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new).
 
         `fields` are the paths of the value that a search finds: all of it where None, nothing of it where empty.
         """
         change = self._checked(Put(place, key, value, ttl, fields, if_version))
 
-        def work(tx: Transaction) -> Item:
+        def work(tx: Transaction) -> PlacedItem:
             item, rows = self._put(tx, change)
             self._home.index.replace(tx, self.name, change.id, rows)
             return item
 
         return self._write(work)
 
-    def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> Item:
+    def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> PlacedItem:
         """The document under a key; with `refresh`, it lives for its whole ttl again."""
         found = self.read([(place, key)], refresh=refresh)[0]
         if found is None:
@@ -161,7 +95,7 @@ class Items(Kind):
 
     def read(self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False) -> Some:
         """The documents at several places and keys, at one moment; None for each that is not there."""
-        wanted = [(_text(self._place(place)), canonical.key(key, "key")) for place, key in asks]
+        wanted = [(one.text(self._place(place)), canonical.key(key, "key")) for place, key in asks]
         found = self._read(lambda tx: [self._find(tx, place, key) for place, key in wanted])
         if refresh and any(item is not None and item.expires_at is not None for item in found):
             return self._write(lambda tx: [self._refreshed(tx, place, key) for place, key in wanted])
@@ -208,27 +142,22 @@ class Items(Kind):
         *,
         where: Mapping[str, Any] | None = None,
         exact: bool = False,
+        newest: bool = False,
         limit: int = 100,
         after: str | None = None,
-    ) -> Page[Item]:
-        """The documents at a place and below it, or `exact`ly there, in the order of place and key.
+    ) -> Page[PlacedItem]:
+        """The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first.
 
         `where` says what fields must be: {"kind": "fact"}, or {"price": {"$lt": 20}} with $eq, $ne, $gt, $gte, $lt or $lte.
         """
-        span, size = _span(_text(self._place(place, least=0)), exact), self._limit(limit)
-        wanted = _where(where)
-        *names, key = unpack(after, [str, ...]) if after else ("",)
+        span, size = one.span(one.text(self._place(place, least=0)), exact), self._limit(limit)
+        wanted, start = one.filtered(where), _start(after, newest)
 
-        def work(tx: Transaction) -> Items_:
-            found: Items_ = []
-            for item in self._each(tx, span, _text(tuple(names)), key, size + 1):
-                if wanted is None or said.match(item.value, wanted):
-                    found.append(item)
-                    if len(found) > size:
-                        break
-            return found
+        def work(tx: Transaction) -> _Found:
+            every = self._each(tx, one.NEWEST if newest else one.LIST, span, start, size + 1)
+            return list(islice((item for item in every if wanted is None or said.match(item.value, wanted)), size + 1))
 
-        return cut(self._read(work), size, lambda item: [*item.place, item.key])
+        return cut(self._read(work), size, _newest if newest else _ordered)
 
     def search(
         self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
@@ -237,8 +166,8 @@ class Items(Kind):
 
         `where` says what fields must be, as in `list`.
         """
-        size, wanted = self._limit(limit), _where(where)
-        below = f"{self._area}{AFTER_A_NAME}{_text(self._place(place, least=0))}"
+        size, wanted = self._limit(limit), one.filtered(where)
+        below = f"{self._area}{AFTER_A_NAME}{one.text(self._place(place, least=0))}"
         text = finding.question(self._home, query)
         depth = max(find.DEPTH, 2 * size)
         sought = finding.seek(
@@ -275,18 +204,18 @@ class Items(Kind):
         size = self._limit(limit)
         if depth is not None:
             canonical.whole(depth, "depth", 1, MOST_NAMES)
-        passed = _text(tuple(unpack(after, [str, ...]))) if after else ""
+        passed = one.text(tuple(unpack(after, [str, ...]))) if after else ""
         if passed and passed.count(AFTER_A_NAME) == depth:
-            passed = _span(passed)["beyond"]
+            passed = one.span(passed)["beyond"]
 
         def work(tx: Transaction) -> Sequence[Place]:
             found: dict[Place, None] = {}
             start = passed
             while len(found) <= size:
-                rows = tx.all(_PLACES, area=self._area, **_span(_text(known)), start=start, size=_AT_ONCE)
+                rows = tx.all(one.PLACES, area=self._area, **one.span(one.text(known)), start=start, size=_AT_ONCE)
                 for (place,) in rows:
-                    names = _names(place)
-                    if _like(names, begins) and _like(names[::-1], ends[::-1]):
+                    names = one.names(place)
+                    if one.like(names, begins) and one.like(names[::-1], ends[::-1]):
                         found[names[:depth]] = None
                 if len(rows) < _AT_ONCE:
                     break
@@ -309,7 +238,7 @@ class Items(Kind):
         mode = self._settings.secrets if secrets else "off"
         return tuple([canonical.key(name, "place", mode) for name in place])
 
-    def _checked(self, change: Put | Drop) -> _Change:
+    def _checked(self, change: Put | Drop) -> Change:
         """A change as it can be written; everything that can be wrong with it is said here, before any is written."""
         if not isinstance(change, Put | Drop):
             raise Invalid(field="changes", problem=f"must be Put and Drop, not {type(change).__name__}")
@@ -318,7 +247,7 @@ class Items(Kind):
         place = self._place(change.place, secrets=isinstance(change, Put))
         key, id = canonical.key(change.key, "key"), index.path(self._area, *place, change.key)
         if isinstance(change, Drop):
-            return _Change(_text(place), key, id, change.if_version)
+            return Change(one.text(place), key, id, change.if_version)
         canonical.name(key, "key", self._settings.secrets)
         if len(id) * 4 > MOST_BYTES and (size := len(id.encode())) > MOST_BYTES:
             raise TooLarge(field="place", size=size, unit="bytes", limit=MOST_BYTES)
@@ -328,15 +257,15 @@ class Items(Kind):
             raise Invalid(field="value", problem=f"must be a JSON object, not {type(value).__name__}")
         # Not so long that it could pass the end of the calendar when it is refreshed, in any century soon.
         ttl = None if change.ttl is None else clock.after(_LATEST, change.ttl, "ttl") - _LATEST
-        fields = None if change.fields is None else _fields(change.fields)
+        fields = None if change.fields is None else one.paths(change.fields)
         found = index.document(value, change.fields)
-        return _Change(_text(place), key, id, change.if_version, raw, ttl, fields, found)
+        return Change(one.text(place), key, id, change.if_version, raw, ttl, fields, found)
 
-    def _put(self, tx: Transaction, change: _Change) -> tuple[Item, Sequence[Indexed]]:
+    def _put(self, tx: Transaction, change: Change) -> tuple[PlacedItem, Sequence[Indexed]]:
         """Write a document; as it is now, and the rows that it is found by."""
         expires = None if change.ttl is None else tx.now + change.ttl
         row = tx.one(
-            _PUT[None if change.if_version is None else min(change.if_version, 1)],
+            one.PUT[None if change.if_version is None else min(change.if_version, 1)],
             area=self._area,
             place=change.place,
             key=change.key,
@@ -348,116 +277,64 @@ class Items(Kind):
         )
         if row is None:
             raise self._wrong(tx, change)
-        return _item(row), index.items(self._area, change.place, change.key, change.found, tx.now, expires)
+        return one.item(row), index.items(self._area, change.place, change.key, change.found, tx.now, expires)
 
-    def _drop(self, tx: Transaction, change: _Change) -> None:
-        dropped = tx.run(_DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
+    def _drop(self, tx: Transaction, change: Change) -> None:
+        dropped = tx.run(one.DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
         if not dropped and change.if_version is not None:
             wrong = self._wrong(tx, change)
             if wrong.actual != change.if_version:
                 raise wrong
 
-    def _wrong(self, tx: Transaction, change: _Change) -> WrongVersion:
+    def _wrong(self, tx: Transaction, change: Change) -> WrongVersion:
         found = self._find(tx, change.place, change.key)
         actual = 0 if found is None else found.version
         return WrongVersion(what="item", id=change.key, actual=actual, expected=change.if_version)
 
-    def _find(self, tx: Transaction, place: str, key: str) -> Item | None:
-        row = tx.one(_GET, area=self._area, place=place, key=key)
-        return _item(row) if row else None
+    def _find(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
+        row = tx.one(one.GET, area=self._area, place=place, key=key)
+        return one.item(row) if row else None
 
     def _kept(self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None) -> Iterator[Match]:
         for hit in hits:
             _, *names, key = json.loads(hit.id)
-            item = self._find(tx, _text(tuple(names)), key)
+            item = self._find(tx, one.text(names), key)
             if item is not None and (wanted is None or said.match(item.value, wanted)):
                 yield Match(item, hit.score)
 
-    def _refreshed(self, tx: Transaction, place: str, key: str) -> Item | None:
-        row = tx.one(_REFRESH, area=self._area, place=place, key=key)
+    def _refreshed(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
+        row = tx.one(one.REFRESH, area=self._area, place=place, key=key)
         if row is None:
             return self._find(tx, place, key)
-        self._home.index.put_off(tx, self.name, index.path(self._area, *_names(place), key), row[4])
-        return _item(row)
+        self._home.index.put_off(tx, self.name, index.path(self._area, *one.names(place), key), row[4])
+        return one.item(row)
 
-    def _each(self, tx: Transaction, span: Mapping[str, str], place: str, key: str, size: int) -> Iterator[Item]:
+    def _each(
+        self, tx: Transaction, sql: str, span: Mapping[str, str], start: Mapping[str, Any], size: int
+    ) -> Iterator[PlacedItem]:
         """The documents of a span after one of them, in order, some at a time."""
         while True:
-            rows = tx.all(_LIST, area=self._area, **span, place=place, key=key, size=size)
-            yield from map(_item, rows)
+            rows = tx.all(sql, area=self._area, **span, **start, size=size)
+            yield from map(one.item, rows)
             if len(rows) < size:
                 return
-            place, key = rows[-1][:2]
+            start = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}
 
 
-class _Change(NamedTuple):
-    """A Put, or a Drop where `raw` is empty, as it is written."""
-
-    place: str
-    key: str
-    id: str
-    if_version: int | None
-    raw: str = ""
-    ttl: int | None = None
-    fields: str | None = None
-    found: Sequence[str] = ()
+def _ordered(item: PlacedItem) -> list[Any]:
+    return [*item.place, item.key]
 
 
-def _span(under: str, exact: bool = False) -> dict[str, str]:
-    """From where to where places are that begin so; no name begins or goes on with the characters that end it here."""
-    if exact:
-        return {"under": under, "beyond": under + "\x01"}
-    return {"under": under, "beyond": under[:-1] + " " if under else "\U0010ffff"}
+def _newest(item: PlacedItem) -> list[Any]:
+    return [str(clock.from_datetime(item.updated_at, "updated_at")), *_ordered(item)]
 
 
-def _like(names: Place, pattern: Place) -> bool:
-    return len(names) >= len(pattern) and all(wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False))
-
-
-def _fields(fields: Sequence[str]) -> str:
-    if isinstance(fields, str | bytes) or not isinstance(fields, Sequence) or len(fields) > MOST_NAMES:
-        raise Invalid(field="fields", problem=f'must be a list of at most {MOST_NAMES} paths, such as ["text", "tags[*]"]')
-    return json.dumps([canonical.key(path, "fields") for path in fields], ensure_ascii=False)
-
-
-def _where(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A filter that was checked; over HTTP it may come as text."""
-    given = canonical.parse(where, "where") if isinstance(where, JsonText) else where
-    if given is not None and not isinstance(given, Mapping):
-        raise Invalid(field="where", problem='must be an object of fields, such as {"kind": "fact"}')
-    return said.checked(given) if given else None
-
-
-_COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
-_LIVE = "(expires_at is null or expires_at > :now)"
-_GET = f"select {_COLUMNS} from items where tenant = :tenant and area = :area and place = :place and key = :key and {_LIVE}"
-_LIST = f"""select {_COLUMNS} from items where tenant = :tenant and area = :area and place >= :under and place < :beyond
-            and (place, key) > (:place, :key) and {_LIVE} order by place, key limit :size"""
-# From one place to the next, however much there is at each.
-_NEXT = f"""select place from items where tenant = :tenant and area = :area and place >= :under and place < :beyond
-            and {_LIVE} and place > """
-_PLACES = f"""with recursive places (place) as (
-        select * from ({_NEXT} :start order by place limit 1) first
-        union all
-        select (select items.{_NEXT.removeprefix("select ")} places.place order by items.place limit 1)
-        from places where places.place is not null)
-    select place from places where place is not null limit :size"""
-_REFRESH = f"""update items set expires_at = :now + ttl
-               where tenant = :tenant and area = :area and place = :place and key = :key and ttl is not null and {_LIVE}
-               returning {_COLUMNS}"""
-_DROP = f"""delete from items where tenant = :tenant and area = :area and place = :place and key = :key
-            and version = coalesce(:version, version) and {_LIVE}"""
-# Constants, joined at import: how to put over anything, over nothing (if_version=0), or over one version.
-_INSERT = """insert into items (tenant, area, place, key, version, ttl, expires_at, created_at, updated_at, fields, value)
-             values (:tenant, :area, :place, :key, 1, :ttl, :expires, :now, :now, :fields, :value)
-             on conflict (tenant, area, place, key) do update
-             set value = excluded.value, version = items.version + 1, ttl = excluded.ttl, fields = excluded.fields,
-                 expires_at = excluded.expires_at, updated_at = :now,
-                 created_at = case when items.expires_at <= :now then :now else items.created_at end """
-_PUT = {
-    None: f"{_INSERT} returning {_COLUMNS}",
-    0: f"{_INSERT} where items.expires_at <= :now returning {_COLUMNS}",
-    1: f"""update items set value = :value, version = version + 1, ttl = :ttl, fields = :fields, expires_at = :expires,
-           updated_at = :now where tenant = :tenant and area = :area and place = :place and key = :key
-           and version = :version and {_LIVE} returning {_COLUMNS}""",
-}
+def _start(after: str | None, newest: bool) -> dict[str, Any]:
+    """Where a list goes on, by the cursor of the page before."""
+    if after is None:
+        return {"place": "", "key": "", "at": 2**62}
+    *place, key = unpack(after, [str, ...])
+    at = place.pop(0) if newest and place else "0"
+    if not at.isdecimal() or len(at) > 18:
+        raise Invalid(field="after", problem="is not a cursor from the page before")
+    return {"place": one.text(place), "key": key, "at": int(at)}
