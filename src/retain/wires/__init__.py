@@ -8,7 +8,9 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from retain.gate.door import Door
+from retain.wires import langgraph
 
 
 def add(app: FastAPI, door: Door) -> None:
     """The routes of every protocol."""
+    langgraph.add(app, door)

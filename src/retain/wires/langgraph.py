@@ -1,0 +1,188 @@
+"""LangGraph's store over HTTP: its own client works with nothing but its `url` changed, with one of our keys as its key.
+
+from langgraph_sdk import get_client
+
+client = get_client(url="http://127.0.0.1:7700", api_key=KEY, headers={"X-Retain-User": "ada"})
+await client.store.put_item(["memories"], "name", {"text": "The user is called Ada."})
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import FastAPI
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retain.access.attended import Act, attended
+from retain.access.principal import Permission, Principal
+from retain.adapters import namespaces
+from retain.adapters.namespaces import Namespace, checked
+from retain.errors import Invalid
+from retain.gate import problem
+from retain.gate.door import Door
+from retain.kinds.items import Item
+from retain.memory import Scope
+from retain.rest.answers import Written, encoded
+from retain.rest.operation import parameters, parsed, read
+from retain.rest.shapes import STRICT
+from retain.rest.threads import in_thread, patient
+
+Said = TypeVar("Said", bound=BaseModel)
+Labels = list[str]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class _Key(BaseModel):
+    model_config = STRICT
+    namespace: Labels
+    key: str
+
+
+class _Put(_Key):
+    value: dict[str, Any]
+    index: Literal[False] | list[str] | None = None
+    ttl: float | None = None
+
+
+class _Search(BaseModel):
+    model_config = STRICT
+    namespace_prefix: Labels = []
+    filter: dict[str, Any] | None = None
+    limit: _Count = 10
+    offset: _Count = 0
+    query: str | None = None
+    refresh_ttl: bool | None = None
+
+
+class _Namespaces(BaseModel):
+    model_config = STRICT
+    prefix: Labels | None = None
+    suffix: Labels | None = None
+    max_depth: Annotated[int, Field(ge=1)] | None = None
+    limit: _Count = 100
+    offset: _Count = 0
+
+
+def add(app: FastAPI, door: Door) -> None:
+    """The five routes."""
+    store = _Store(door)
+    for method, path, does in (
+        ("PUT", "/store/items", store.put),
+        ("GET", "/store/items", store.get),
+        ("DELETE", "/store/items", store.delete),
+        ("POST", "/store/items/search", store.search),
+        ("POST", "/store/namespaces", store.namespaces),
+    ):
+        app.router.add_route(path, does, methods=[method], include_in_schema=False)
+
+
+class _Store:
+    """What the routes do."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        settings = door.memory.settings
+        slow = settings.embedder == "service"  # a search waits for it
+        self._search_thread = patient(max(1, settings.max_in_flight // 2)) if slow else in_thread
+
+    async def put(self, request: Request) -> Response:
+        """Keep an item."""
+        principal, said = await self._asked(request, "write", _Put)
+        labels = checked(said.namespace, "namespace", new=True)
+        fields = said.index if said.index is not False else []
+        change = namespaces.change(labels, said.key, said.value, said.ttl, fields)
+        await self._written(request, principal, "items_put", labels, said.key, lambda scope: scope.items.write([change]))
+        return Response(status_code=204)
+
+    async def delete(self, request: Request) -> Response:
+        """Remove an item, if it is there."""
+        principal, said = await self._asked(request, "delete", _Key)
+        labels = checked(said.namespace, "namespace")
+        change = namespaces.change(labels, said.key, None, None, None)
+        await self._written(request, principal, "items_remove", labels, said.key, lambda scope: scope.items.write([change]))
+        return Response(status_code=204)
+
+    async def get(self, request: Request) -> Response:
+        """An item, or null."""
+        principal = await self._door.admit(request, "read")
+        said = dict(parameters(request))
+        labels, key = said.pop("namespace", "").split("."), said.pop("key", "")
+        refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(said.pop("refresh_ttl", "").lower())
+        for name in said:
+            raise Invalid(field=name, problem="is not known here; check its name")
+        if not key or refresh is None:
+            raise Invalid(field="key" if not key else "refresh_ttl", problem="is needed" if not key else "is true or false")
+        scope = self._door.scope(request, principal, None, None)
+        wanted = [(checked(labels, "namespace"), key)]
+        may = refresh and "write" in principal.permissions
+        (item,) = await in_thread(namespaces.read, scope, wanted, refresh=may)
+        return _answer(None if item is None else _told(item))
+
+    async def search(self, request: Request) -> Response:
+        """Items below a namespace."""
+        principal, said = await self._asked(request, "read", _Search)
+        scope = self._door.scope(request, principal, None, None)
+        found = await self._search_thread(
+            namespaces.search,
+            scope,
+            checked(said.namespace_prefix, "namespace_prefix"),
+            query=said.query,
+            where=said.filter,
+            limit=said.limit,
+            offset=said.offset,
+            refresh=said.refresh_ttl is not False and "write" in principal.permissions,
+        )
+        return _answer({"items": [{**_told(item), "score": score} for item, score in found]})
+
+    async def namespaces(self, request: Request) -> Response:
+        """Where there are items."""
+        principal, said = await self._asked(request, "read", _Namespaces)
+        prefix, suffix = checked(said.prefix or (), "prefix"), checked(said.suffix or (), "suffix")
+        scope = self._door.scope(request, principal, None, None)
+        found = await in_thread(
+            namespaces.namespaces,
+            scope,
+            [prefix],
+            [suffix],
+            depth=said.max_depth,
+            limit=said.limit,
+            offset=said.offset,
+        )
+        return _answer({"namespaces": found})
+
+    async def _asked(self, request: Request, needs: Permission, shape: type[Said]) -> tuple[Principal, Said]:
+        """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
+        principal = await self._door.admit(request, needs)
+        body = parsed(await read(request, dict(request.scope["headers"])))
+        return principal, shape.model_validate(body)
+
+    async def _written(
+        self,
+        request: Request,
+        principal: Principal,
+        what: str,
+        labels: Namespace,
+        key: str,
+        work: Callable[[Scope], Any],
+    ) -> None:
+        """Do something that is on record."""
+        scope = self._door.scope(request, principal, None, None)
+        act = Act(what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}")
+
+        def done() -> None:
+            work(Scope(attended(scope._home, scope.who, principal, act), scope.who))
+
+        await in_thread(done)
+
+
+def _told(item: Item) -> dict[str, Any]:
+    found = namespaces.record(item)
+    return {**found, "created_at": found["created_at"].isoformat(), "updated_at": found["updated_at"].isoformat()}
+
+
+def _answer(found: Any) -> Response:
+    return Written(encoded(json.dumps(found, ensure_ascii=False, separators=(",", ":"))), 200)
