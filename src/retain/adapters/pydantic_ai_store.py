@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
@@ -22,6 +22,7 @@ from retain.errors import AlreadyExists, NotFound
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.talk import pydantic_ai as talk
+from retain.talk.exact import exact
 from retain.talk.message import Message, NewMessage
 
 _RECORD = TypeAdapter(ConversationRecord)
@@ -126,13 +127,11 @@ class RetainConversationStore(ConversationStore):
             steps = self._line(place, limit)
         except NotFound:
             raise KeyError(head) from None
-        written = json.dumps([talk.unpacked(step.message) for step in steps]).encode()
-        said = ModelMessagesTypeAdapter.validate_json(written)
         return [
             ConversationEntry(
                 id=Place.of(step.id, place.conversation, place.revision), parent_id=step.parent, message=message
             )
-            for step, message in zip(steps, said, strict=True)
+            for step, message in _read(steps)
         ]
 
     def _find(self, entry: str) -> Place:
@@ -165,7 +164,7 @@ class RetainConversationStore(ConversationStore):
     ) -> None:
         id, said = record.conversation_id, written([entry.message for entry in new_entries])
         marks = [{"id": entry.id, "parent": entry.parent_id} for entry in new_entries]
-        new = [talk.packed(message, entry=mark) for message, mark in zip(said, marks, strict=True)]
+        new = [talk.packed(message, mark) for message, mark in zip(said, marks, strict=True)]
         after = new_entries[0].parent_id if new_entries else record.head_id
 
         def begin(inner: Scope) -> None:
@@ -223,15 +222,15 @@ def _kept(session: Session) -> _Kept | None:
 
 def _attributes(others: Mapping[str, Any], record: ConversationRecord, branches: str | None) -> dict[str, Any]:
     value = _RECORD.dump_python(record, mode="json")
-    return {**others, talk.MARK: {"record": talk.exact(value) or value, **({"branches": branches} if branches else {})}}
+    return {**others, talk.MARK: {"record": exact(value) or value, **({"branches": branches} if branches else {})}}
 
 
 def _entries(messages: Sequence[Message]) -> list[_Step]:
     """The entries among messages; others may have said something in the session, too."""
     found = []
     for message in messages:
-        mark = message.content.get("entry")
-        if isinstance(mark, dict) and isinstance(mark.get("id"), str) and talk.unpacked(message) is not None:
+        mark = talk.entry(message)
+        if mark is not None and isinstance(mark.get("id"), str) and talk.unpacked(message) is not None:
             found.append(_Step(mark["id"], mark.get("parent"), message))
     return found
 
@@ -296,6 +295,19 @@ def _again(step: _Step) -> NewMessage:
 def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
     for start in range(0, len(new), _IN_ONE_WRITE):
         scope.messages.extend(session, new[start : start + _IN_ONE_WRITE])
+
+
+def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
+    """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
+    texts = [json.dumps(talk.unpacked(step.message)) for step in steps]
+    try:
+        return [*zip(steps, ModelMessagesTypeAdapter.validate_json(f"[{','.join(texts)}]"), strict=True)]
+    except ValidationError:
+        found = []
+        for step, text in zip(steps, texts, strict=True):
+            with suppress(ValidationError):
+                found.append((step, ModelMessagesTypeAdapter.validate_json(f"[{text}]")[0]))
+        return found
 
 
 def written(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
