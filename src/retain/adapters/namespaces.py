@@ -6,7 +6,6 @@ comes first.
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,8 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from retain.errors import Invalid
-from retain.kinds.finding import MOST_HITS
-from retain.kinds.items import Drop, Item, Put
+from retain.kinds.items import Drop, PlacedItem, Put
 from retain.kinds.kind import Page
 from retain.memory import Scope
 
@@ -83,7 +81,7 @@ def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
         scope.together(lambda inner: [inner.items.write(part) for part in parts])
 
 
-def read(scope: Scope, wanted: Sequence[tuple[Namespace, str]], *, refresh: bool) -> Sequence[Item | None]:
+def read(scope: Scope, wanted: Sequence[tuple[Namespace, str]], *, refresh: bool) -> Sequence[PlacedItem | None]:
     """Several items at one moment."""
     return scope.items.read([(place(labels), stored(key)) for labels, key in wanted], refresh=refresh)
 
@@ -97,17 +95,18 @@ def search(
     limit: int = 10,
     offset: int = 0,
     refresh: bool = False,
-) -> list[tuple[Item, float | None]]:
+) -> list[tuple[PlacedItem, float | None]]:
     """What is at a namespace and below it: what a query finds, best first, and then the rest, the newest first."""
     here, until = place(under), offset + limit
-    found: list[tuple[Item, float | None]] = []
+    size = max(1, min(until, scope._home.settings.max_page))
+    found: list[tuple[PlacedItem, float | None]] = []
     if query and until:
-        found += scope.items.search(query, here, where=where, limit=min(until, MOST_HITS))
+        found += scope.items.search(query, here, where=where, limit=size)
     if len(found) < until:
         known = {(item.place, item.key) for item, _ in found}
-        every = _each(lambda after: scope.items.list(here, where=where, limit=_PAGE, after=after))
-        rest = (item for item in every if (item.place, item.key) not in known)
-        found += [(item, None) for item in heapq.nlargest(until - len(found), rest, key=lambda item: item.updated_at)]
+        every = _each(lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after))
+        rest = ((item, None) for item in every if (item.place, item.key) not in known)
+        found += islice(rest, until - len(found))
     kept = found[offset:until]
     mortal = [(item.place, item.key) for item, _ in kept if item.expires_at is not None]
     if refresh and mortal:
@@ -137,7 +136,7 @@ def namespaces(
     return [namespace(names) for names in islice(found, offset, offset + limit)]
 
 
-def record(item: Item) -> dict[str, Any]:
+def record(item: PlacedItem) -> dict[str, Any]:
     """An item as LangGraph's are made."""
     return {
         "namespace": namespace(item.place),

@@ -24,7 +24,7 @@ from retain.adapters.namespaces import Namespace, checked
 from retain.errors import Invalid
 from retain.gate import problem
 from retain.gate.door import Door
-from retain.kinds.items import Item
+from retain.kinds.items import PlacedItem
 from retain.memory import Scope
 from retain.rest.answers import Written, encoded
 from retain.rest.operation import parameters, parsed, read
@@ -179,7 +179,7 @@ class _Store:
         await in_thread(done)
 
 
-def _told(item: Item) -> dict[str, Any]:
+def _told(item: PlacedItem) -> dict[str, Any]:
     found = namespaces.record(item)
     return {**found, "created_at": found["created_at"].isoformat(), "updated_at": found["updated_at"].isoformat()}
 
