@@ -1,4 +1,4 @@
-"""What an item is, what can be done to several at once, and the statements that do it."""
+"""What an item is, what can be done to several at once, and how a place is stored."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Change(NamedTuple):
 
 
 def item(row: Row) -> PlacedItem:
-    """A record from a row of COLUMNS."""
+    """A record from a row of its columns."""
     place, key, raw, version, expires, created, updated = row
     moment = clock.to_datetime
     return PlacedItem(names(place), key, raw, version, clock.to_datetime_or_none(expires), moment(created), moment(updated))
@@ -124,40 +124,3 @@ def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if given is not None and not isinstance(given, Mapping):
         raise Invalid(field="where", problem='must be an object of fields, such as {"kind": "fact"}')
     return checked(given) if given else None
-
-
-COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
-_LIVE = "(expires_at is null or expires_at > :now)"
-_THIS = "tenant = :tenant and area = :area and place = :place and key = :key"
-_BELOW = f"tenant = :tenant and area = :area and place >= :under and place < :beyond and {_LIVE}"
-GET = f"select {COLUMNS} from items where {_THIS} and {_LIVE}"
-LIST = f"select {COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
-# The values are read of those only that are wanted.
-NEWEST = f"""select items.place, items.key, value, version, expires_at, created_at, items.updated_at from (
-        select place, key, updated_at from items where {_BELOW}
-        and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
-        order by updated_at desc, place, key limit :size) newest
-    join items on items.tenant = :tenant and items.area = :area and items.place = newest.place and items.key = newest.key
-    order by newest.updated_at desc, newest.place, newest.key"""
-# From one place to the next, however much there is at each.
-PLACES = f"""with recursive places (place) as (
-        select * from (select place from items where {_BELOW} and place > :start order by place limit 1) first
-        union all
-        select (select place from items where {_BELOW} and place > places.place order by place limit 1)
-        from places where places.place is not null)
-    select place from places where place is not null limit :size"""
-REFRESH = f"update items set expires_at = :now + ttl where {_THIS} and ttl is not null and {_LIVE} returning {COLUMNS}"
-DROP = f"delete from items where {_THIS} and version = coalesce(:version, version) and {_LIVE}"
-# How to put over anything, over nothing (if_version=0), or over one version.
-_INSERT = """insert into items (tenant, area, place, key, version, ttl, expires_at, created_at, updated_at, fields, value)
-             values (:tenant, :area, :place, :key, 1, :ttl, :expires, :now, :now, :fields, :value)
-             on conflict (tenant, area, place, key) do update
-             set value = excluded.value, version = items.version + 1, ttl = excluded.ttl, fields = excluded.fields,
-                 expires_at = excluded.expires_at, updated_at = :now,
-                 created_at = case when items.expires_at <= :now then :now else items.created_at end """
-PUT = {
-    None: f"{_INSERT} returning {COLUMNS}",
-    0: f"{_INSERT} where items.expires_at <= :now returning {COLUMNS}",
-    1: f"""update items set value = :value, version = version + 1, ttl = :ttl, fields = :fields, expires_at = :expires,
-           updated_at = :now where {_THIS} and version = :version and {_LIVE} returning {COLUMNS}""",
-}

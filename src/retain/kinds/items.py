@@ -154,7 +154,7 @@ class Items(Kind):
         wanted, start = one.filtered(where), _start(after, newest)
 
         def work(tx: Transaction) -> _Found:
-            every = self._each(tx, one.NEWEST if newest else one.LIST, span, start, size + 1)
+            every = self._each(tx, newest, span, start, size + 1)
             return list(islice((item for item in every if wanted is None or said.match(item.value, wanted)), size + 1))
 
         return cut(self._read(work), size, _newest if newest else _ordered)
@@ -212,7 +212,7 @@ class Items(Kind):
             found: dict[Place, None] = {}
             start = passed
             while len(found) <= size:
-                rows = tx.all(one.PLACES, area=self._area, **one.span(one.text(known)), start=start, size=_AT_ONCE)
+                rows = tx.all(_PLACES, area=self._area, **one.span(one.text(known)), start=start, size=_AT_ONCE)
                 for (place,) in rows:
                     names = one.names(place)
                     if one.like(names, begins) and one.like(names[::-1], ends[::-1]):
@@ -265,7 +265,7 @@ class Items(Kind):
         """Write a document; as it is now, and the rows that it is found by."""
         expires = None if change.ttl is None else tx.now + change.ttl
         row = tx.one(
-            one.PUT[None if change.if_version is None else min(change.if_version, 1)],
+            _PUT[None if change.if_version is None else min(change.if_version, 1)],
             area=self._area,
             place=change.place,
             key=change.key,
@@ -280,7 +280,7 @@ class Items(Kind):
         return one.item(row), index.items(self._area, change.place, change.key, change.found, tx.now, expires)
 
     def _drop(self, tx: Transaction, change: Change) -> None:
-        dropped = tx.run(one.DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
+        dropped = tx.run(_DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
         if not dropped and change.if_version is not None:
             wrong = self._wrong(tx, change)
             if wrong.actual != change.if_version:
@@ -292,7 +292,7 @@ class Items(Kind):
         return WrongVersion(what="item", id=change.key, actual=actual, expected=change.if_version)
 
     def _find(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
-        row = tx.one(one.GET, area=self._area, place=place, key=key)
+        row = tx.one(_GET, area=self._area, place=place, key=key)
         return one.item(row) if row else None
 
     def _kept(self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None) -> Iterator[Match]:
@@ -303,18 +303,18 @@ class Items(Kind):
                 yield Match(item, hit.score)
 
     def _refreshed(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
-        row = tx.one(one.REFRESH, area=self._area, place=place, key=key)
+        row = tx.one(_REFRESH, area=self._area, place=place, key=key)
         if row is None:
             return self._find(tx, place, key)
         self._home.index.put_off(tx, self.name, index.path(self._area, *one.names(place), key), row[4])
         return one.item(row)
 
     def _each(
-        self, tx: Transaction, sql: str, span: Mapping[str, str], start: Mapping[str, Any], size: int
+        self, tx: Transaction, newest: bool, span: Mapping[str, str], start: Mapping[str, Any], size: int
     ) -> Iterator[PlacedItem]:
         """The documents of a span after one of them, in order, some at a time."""
         while True:
-            rows = tx.all(sql, area=self._area, **span, **start, size=size)
+            rows = tx.all(_NEWEST if newest else _LIST, area=self._area, **span, **start, size=size)
             yield from map(one.item, rows)
             if len(rows) < size:
                 return
@@ -338,3 +338,40 @@ def _start(after: str | None, newest: bool) -> dict[str, Any]:
     if not at.isdecimal() or len(at) > 18:
         raise Invalid(field="after", problem="is not a cursor from the page before")
     return {"place": one.text(place), "key": key, "at": int(at)}
+
+
+_COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
+_LIVE = "(expires_at is null or expires_at > :now)"
+_THIS = "tenant = :tenant and area = :area and place = :place and key = :key"
+_BELOW = f"tenant = :tenant and area = :area and place >= :under and place < :beyond and {_LIVE}"
+_GET = f"select {_COLUMNS} from items where {_THIS} and {_LIVE}"
+_LIST = f"select {_COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
+# The values are read of those only that are wanted.
+_NEWEST = f"""select items.place, items.key, value, version, expires_at, created_at, items.updated_at from (
+        select place, key, updated_at from items where {_BELOW}
+        and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
+        order by updated_at desc, place, key limit :size) newest
+    join items on items.tenant = :tenant and items.area = :area and items.place = newest.place and items.key = newest.key
+    order by newest.updated_at desc, newest.place, newest.key"""
+# From one place to the next, however much there is at each.
+_PLACES = f"""with recursive places (place) as (
+        select * from (select place from items where {_BELOW} and place > :start order by place limit 1) first
+        union all
+        select (select place from items where {_BELOW} and place > places.place order by place limit 1)
+        from places where places.place is not null)
+    select place from places where place is not null limit :size"""
+_REFRESH = f"update items set expires_at = :now + ttl where {_THIS} and ttl is not null and {_LIVE} returning {_COLUMNS}"
+_DROP = f"delete from items where {_THIS} and version = coalesce(:version, version) and {_LIVE}"
+# How to put over anything, over nothing (if_version=0), or over one version.
+_INSERT = """insert into items (tenant, area, place, key, version, ttl, expires_at, created_at, updated_at, fields, value)
+             values (:tenant, :area, :place, :key, 1, :ttl, :expires, :now, :now, :fields, :value)
+             on conflict (tenant, area, place, key) do update
+             set value = excluded.value, version = items.version + 1, ttl = excluded.ttl, fields = excluded.fields,
+                 expires_at = excluded.expires_at, updated_at = :now,
+                 created_at = case when items.expires_at <= :now then :now else items.created_at end """
+_PUT = {
+    None: f"{_INSERT} returning {_COLUMNS}",
+    0: f"{_INSERT} where items.expires_at <= :now returning {_COLUMNS}",
+    1: f"""update items set value = :value, version = version + 1, ttl = :ttl, fields = :fields, expires_at = :expires,
+           updated_at = :now where {_THIS} and version = :version and {_LIVE} returning {_COLUMNS}""",
+}
