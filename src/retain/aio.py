@@ -18,6 +18,8 @@ from retain.canonical import Json
 from retain.clock import Clock
 from retain.context.assemble import Context
 from retain.kinds.agents import Agent, Agents
+from retain.kinds.checkpoint import Checkpoint, Traced, Typed, Write
+from retain.kinds.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidation, Consolidations, Status
 from retain.kinds.document import Document, Passage
 from retain.kinds.entries import Entries
@@ -25,7 +27,8 @@ from retain.kinds.entry import Entry, EntryKind, Review
 from retain.kinds.finding import Found
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
 from retain.kinds.interactions import By, Interaction, Interactions, Split, Total, Usage
-from retain.kinds.items import Drop, Item, Items, Place, Put, Some
+from retain.kinds.item import Drop, Place, PlacedItem, Put
+from retain.kinds.items import Items, Matches, Some
 from retain.kinds.kind import Page, Source
 from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages import Messages
@@ -589,11 +592,11 @@ class AsyncItems:
         ttl: float | None = None,
         fields: Sequence[str] | None = None,
         if_version: int | None = None,
-    ) -> Item:
+    ) -> PlacedItem:
         """Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new)."""
         return await self._hop(self._kind.put, place, key, value, ttl=ttl, fields=fields, if_version=if_version)
 
-    async def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> Item:
+    async def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> PlacedItem:
         """The document under a key; with `refresh`, it lives for its whole ttl again."""
         return await self._hop(self._kind.get, place, key, refresh=refresh)
 
@@ -615,11 +618,18 @@ class AsyncItems:
         *,
         where: Mapping[str, Any] | None = None,
         exact: bool = False,
+        newest: bool = False,
         limit: int = 100,
         after: str | None = None,
-    ) -> Page[Item]:
-        """The documents at a place and below it, or `exact`ly there, in the order of place and key."""
-        return await self._hop(self._kind.list, place, where=where, exact=exact, limit=limit, after=after)
+    ) -> Page[PlacedItem]:
+        """The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first."""
+        return await self._hop(self._kind.list, place, where=where, exact=exact, newest=newest, limit=limit, after=after)
+
+    async def search(
+        self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
+    ) -> Matches:
+        """The documents at a place and below it that answer a question, by words and by meaning, the best first."""
+        return await self._hop(self._kind.search, query, place, where=where, limit=limit)
 
     async def places(
         self,
@@ -697,18 +707,6 @@ class AsyncGraphs:
         """Add relations, and say which were new."""
         return await self._hop(self._kind.relate, relations)
 
-    async def remove(self, names: Sequence[str]) -> int:
-        """Remove entities, and every relation of these names; how many entities there were."""
-        return await self._hop(self._kind.remove, names)
-
-    async def forget(self, observations: Sequence[Observations]) -> int:
-        """Remove observations of entities, and say how many there were; what is not there is no error."""
-        return await self._hop(self._kind.forget, observations)
-
-    async def unrelate(self, relations: Sequence[Relation]) -> int:
-        """Remove relations, and say how many there were; one that is not there is no error."""
-        return await self._hop(self._kind.unrelate, relations)
-
     async def read(self) -> Graph:
         """The whole graph."""
         return await self._hop(self._kind.read)
@@ -717,9 +715,21 @@ class AsyncGraphs:
         """The entities in whose name, type or observations these letters are, and every relation of them."""
         return await self._hop(self._kind.search, query)
 
-    async def get(self, names: Sequence[str]) -> Graph:
+    async def open(self, names: Sequence[str]) -> Graph:
         """The entities with these names, and every relation of them; a name that is not there is no error."""
-        return await self._hop(self._kind.get, names)
+        return await self._hop(self._kind.open, names)
+
+    async def remove_many(self, names: Sequence[str]) -> int:
+        """Remove entities, and every relation of these names; how many entities there were."""
+        return await self._hop(self._kind.remove_many, names)
+
+    async def forget(self, observations: Sequence[Observations]) -> int:
+        """Remove observations of entities, and say how many there were; what is not there is no error."""
+        return await self._hop(self._kind.forget, observations)
+
+    async def unrelate(self, relations: Sequence[Relation]) -> int:
+        """Remove relations, and say how many there were; one that is not there is no error."""
+        return await self._hop(self._kind.unrelate, relations)
 
 
 class AsyncInteractions:
@@ -799,6 +809,73 @@ class AsyncTurns:
         return await self._hop(self._kind.list, session, seq=seq, limit=limit, after=after)
 
 
+class AsyncCheckpoints:
+    """The threads of the scope's user, or of the tenant where the scope has no user."""
+
+    def __init__(self, kind: Checkpoints, hop: Hop) -> None:
+        self._kind = kind
+        self._hop = hop
+
+    async def add(
+        self,
+        thread: str,
+        id: str,
+        state: Typed,
+        *,
+        ns: str = "",
+        parent: str | None = None,
+        metadata: Json = None,
+        versions: Mapping[str, str] | None = None,
+        values: Mapping[tuple[str, str], Typed] | None = None,
+    ) -> None:
+        """Keep a step; `values` has, by channel and version, those that are new. A step that is there is replaced."""
+        await self._hop(
+            self._kind.add, thread, id, state, ns=ns, parent=parent, metadata=metadata, versions=versions, values=values
+        )
+
+    async def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
+        """Keep what tasks wrote after a step. What is there stays, but an `idx` below 0 is replaced."""
+        await self._hop(self._kind.write, thread, id, writes, ns=ns)
+
+    async def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
+        """One step of a thread, the newest where none is named."""
+        return await self._hop(self._kind.get, thread, ns=ns, id=id)
+
+    async def list(
+        self,
+        thread: str | None = None,
+        *,
+        ns: str | None = None,
+        id: str | None = None,
+        before: str | None = None,
+        where: Mapping[str, Json] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Checkpoint]:
+        """The steps of a thread, or of every thread, newest first; `where` is what their metadata must have, and equal."""
+        return await self._hop(self._kind.list, thread, ns=ns, id=id, before=before, where=where, limit=limit, after=after)
+
+    async def trace(self, thread: str, id: str, channels: Sequence[str], *, ns: str = "") -> dict[str, Traced]:
+        """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
+        return await self._hop(self._kind.trace, thread, id, channels, ns=ns)
+
+    async def remove(self, thread: str) -> None:
+        """Remove a thread: all its namespaces, steps, values and writes."""
+        await self._hop(self._kind.remove, thread)
+
+    async def remove_runs(self, runs: Sequence[str]) -> int:
+        """Remove the steps that were made by these runs, in every thread; how many there were."""
+        return await self._hop(self._kind.remove_runs, runs)
+
+    async def prune(self, thread: str) -> int:
+        """Keep only the newest step of each namespace, and those before it that its values are made from; how many went."""
+        return await self._hop(self._kind.prune, thread)
+
+    async def duplicate(self, thread: str, target: str) -> int:
+        """Copy a thread with everything in it to another, where what is there already stays; how many steps it has."""
+        return await self._hop(self._kind.duplicate, thread, target)
+
+
 class AsyncScope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
@@ -820,6 +897,7 @@ class AsyncScope:
         self.graph = AsyncGraphs(scope.graph, hop)
         self.interactions = AsyncInteractions(scope.interactions, hop)
         self.turns = AsyncTurns(scope.turns, hop)
+        self.checkpoints = AsyncCheckpoints(scope.checkpoints, hop)
 
     async def context(
         self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()

@@ -15,7 +15,6 @@ from typing import Any
 from retain.access.principal import PERMISSIONS, Permission, Principal
 from retain.errors import SettingsError
 from retain.faces.command import Arguments, open_memory, whose
-from retain.kinds.kind import Who
 from retain.memory import Memory
 
 ABOUT = "Serve the memory to an MCP client that starts this command."
@@ -47,7 +46,8 @@ def mcp(arguments: Arguments) -> int:
         for name, value in () if graph else (("user", who.user), ("agent", who.agent)):
             if value is None:
                 print(f"retain mcp: without --{name}, what belongs to one {name} cannot be kept", file=sys.stderr)
-        note = _unread(memory, arguments, who) if graph else ""
+        file = os.environ.get("MEMORY_FILE_PATH", "") if graph else ""
+        note = unread(memory, file, arguments.database, arguments.tenant, who.user)
         if note:
             print(f"retain mcp: {note}", file=sys.stderr)
         allowed: frozenset[Permission] = frozenset({"read"}) if arguments.read_only else PERMISSIONS
@@ -56,11 +56,10 @@ def mcp(arguments: Arguments) -> int:
     return 0
 
 
-def _unread(memory: Memory, arguments: Arguments, who: Who) -> str:
-    """How to bring in the file of the official memory server, where its setting is here and the graph is empty yet."""
-    path = os.environ.get("MEMORY_FILE_PATH", "")
-    if not path or not os.path.exists(path) or memory.scope(who.tenant, who.user).graph.read().entities:
+def unread(memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None) -> str:
+    """How to bring in the file of the official memory server, where it is there and the graph is empty yet."""
+    if not path or not os.path.exists(path) or memory.scope(tenant, user).graph.read().entities:
         return ""
-    flags = [("--database", arguments.database), ("--tenant", arguments.tenant), ("--user", who.user)]
+    flags = (("--database", database), ("--tenant", tenant), ("--user", user))
     words = ["retain", "import", path, "--from", "mcp-memory", *(word for flag in flags if flag[1] for word in flag)]
     return f"This memory is empty, and {path} has not been imported: {shlex.join(words)}"

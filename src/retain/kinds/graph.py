@@ -14,7 +14,7 @@ from typing import TypeVar
 from retain import canonical, ids, masking
 from retain.errors import Invalid, NotFound, TooLarge
 from retain.kinds.kind import Check, Kind, Table
-from retain.search.engine import Item
+from retain.search import engine
 from retain.search.index import parts
 from retain.search.rebuild import Findable, Place
 from retain.storage.database import Transaction
@@ -117,10 +117,10 @@ _STRAY = """select number, 'entity ' || title from search_items where tenant = :
     limit :size"""
 
 
-def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[Item]:
+def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[engine.Item]:
     """The rows of an entity (seq 0, its type is the text) or of one of its observations."""
     said = parts(text) or ([""] if seq == 0 and name.strip() else [])
-    return [Item("graph", id, one, at, seq, part, user or None, title=name) for part, one in enumerate(said)]
+    return [engine.Item("graph", id, one, at, seq, part, user or None, title=name) for part, one in enumerate(said)]
 
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
@@ -213,7 +213,39 @@ class Graphs(Kind):
 
         return self._write(work)
 
-    def remove(self, names: Sequence[str]) -> int:
+    def read(self) -> Graph:
+        """The whole graph."""
+        return self._read(self._all)
+
+    def search(self, query: str) -> Graph:
+        """The entities in whose name, type or observations these letters are, and every relation of them.
+
+        Letters, not words: `scope.search(query, kinds=["graph"])` finds by words and by meaning.
+        """
+        looked = self._seek(query, "query").lower()
+        found = self._read(self._all)
+        entities = [
+            one for one in found.entities if any(looked in said.lower() for said in (one.name, one.type, *one.observations))
+        ]
+        names = {one.name for one in entities}
+        return Graph(entities, [one for one in found.relations if one.start in names or one.target in names])
+
+    def open(self, names: Sequence[str]) -> Graph:
+        """The entities with these names, and every relation of them; a name that is not there is no error."""
+        wanted = dict.fromkeys(self._seek(name, "names") for name in _several(names, "names", str))
+
+        def work(tx: Transaction) -> Graph:
+            rows = sorted(
+                (row[1], row[0], row[2], row[3]) for name in wanted for row in tx.all(_NAMED, user=self._whose, name=name)
+            )
+            entities = [Entity(name, type, [row[1] for row in tx.all(_TEXTS_OF, id=id)]) for _, id, name, type in rows]
+            there = {one.name for one in entities}
+            touching = {row for name in there for sql in _TOUCHING for row in tx.all(sql, user=self._whose, name=name)}
+            return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
+
+        return self._read(work)
+
+    def remove_many(self, names: Sequence[str]) -> int:
         """Remove entities, and every relation of these names; how many entities there were."""
         wanted = [self._seek(name, "names") for name in _several(names, "names", str)]
 
@@ -252,38 +284,6 @@ class Graphs(Kind):
             return sum(tx.run(_UNRELATE, user=self._whose, **one) for one in given)
 
         return self._write(work)
-
-    def read(self) -> Graph:
-        """The whole graph."""
-        return self._read(self._all)
-
-    def search(self, query: str) -> Graph:
-        """The entities in whose name, type or observations these letters are, and every relation of them.
-
-        Letters, not words: `scope.search(query, kinds=["graph"])` finds by words and by meaning.
-        """
-        looked = self._seek(query, "query").lower()
-        found = self._read(self._all)
-        entities = [
-            one for one in found.entities if any(looked in said.lower() for said in (one.name, one.type, *one.observations))
-        ]
-        names = {one.name for one in entities}
-        return Graph(entities, [one for one in found.relations if one.start in names or one.target in names])
-
-    def get(self, names: Sequence[str]) -> Graph:
-        """The entities with these names, and every relation of them; a name that is not there is no error."""
-        wanted = dict.fromkeys(self._seek(name, "names") for name in _several(names, "names", str))
-
-        def work(tx: Transaction) -> Graph:
-            rows = sorted(
-                (row[1], row[0], row[2], row[3]) for name in wanted for row in tx.all(_NAMED, user=self._whose, name=name)
-            )
-            entities = [Entity(name, type, [row[1] for row in tx.all(_TEXTS_OF, id=id)]) for _, id, name, type in rows]
-            there = {one.name for one in entities}
-            touching = {row for name in there for sql in _TOUCHING for row in tx.all(sql, user=self._whose, name=name)}
-            return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
-
-        return self._read(work)
 
     def _all(self, tx: Transaction) -> Graph:
         said: dict[str, list[str]] = {}

@@ -137,7 +137,7 @@ def _add_observations(graph: Graphs, given: Mapping[str, Any]) -> Answer:
 
 
 def _delete_entities(graph: Graphs, given: Mapping[str, Any]) -> Answer:
-    graph.remove(given["entityNames"])
+    graph.remove_many(given["entityNames"])
     return _done("Entities deleted successfully")
 
 
@@ -177,8 +177,8 @@ NODES = (
          _object(query=_text("The letters to look for, in capitals or not")), _GRAPH, "read", "graph_search",
          lambda graph, given: _told(graph.search(given["query"]))),
     Node("open_nodes", "Open entities by their names.",
-         _object(names=_list(_text(), "The names of the entities")), _GRAPH, "read", "graph_get",
-         lambda graph, given: _told(graph.get(given["names"]))),
+         _object(names=_list(_text(), "The names of the entities")), _GRAPH, "read", "graph_open",
+         lambda graph, given: _told(graph.open(given["names"]))),
 )  # fmt: skip
 
 
