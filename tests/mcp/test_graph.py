@@ -1,0 +1,254 @@
+"""The profile `graph` beside the official memory server: the same tools, answers and mistakes, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from retain import Memory
+from retain.access import audit
+from retain.access.keys import Keys
+from retain.access.principal import PERMISSIONS, Permission, Principal
+from retain.faces.mcp import unread
+from retain.kinds.graph import Entity
+from retain.mcp.graph import NODES, Nodes
+from retain.mcp.guest import Guest
+from retain.server.app import create_app
+from tests.chaos.sizes import FULL
+from tests.conftest import SETTINGS, one_engine
+from tests.mcp.clients import LEGACY, MODERN, command, over_http, over_stdio, text
+from tests.mcp.test_conformance import NODE, PACKAGES
+from tests.serving import serving
+
+OFFICIAL = PACKAGES / "node_modules" / "@modelcontextprotocol" / "server-memory" / "dist" / "index.js"
+PROCESSES, WRITES = (8, 500) if FULL else (3, 20)
+EXAMPLES = 500 if os.environ.get("VENDORS") == "full" else 25
+WHOSE = ("--user", "ada")
+Ask = Callable[..., Any]
+ADA = {"name": "Ada", "entityType": "person", "observations": ["likes maps"]}
+KNOWS = {"from": "Ada", "to": "Bob", "relationType": "knows"}
+# What no random call makes: mistakes of every form, and what is left of one when a later part of a call fails.
+ODD = [
+    ("create_entities", {"entities": [{**ADA, "more": 1}, {"entityType": "twin", "observations": [], "name": "Ada"}]}),
+    ("create_entities", {"entities": [{"name": 1, "observations": [1, None, True, {}, []]}, 5]}),
+    ("create_entities", {"entities": [{"name": 1.5, "entityType": "", "observations": "x"}, None, [], True]}),
+    ("create_entities", {"entities": "x"}),
+    ("create_entities", {"entities": None}),
+    ("create_entities", {}),
+    ("create_entities", {"entities": [], "more": []}),
+    ("add_observations", {"observations": [{"entityName": "Ada", "contents": ["q"]}, {"entityName": "no", "contents": []}]}),
+    ("create_relations", {"relations": [{**KNOWS, "relationType": 2}]}),
+    ("search_nodes", {"query": 3}),
+    ("search_nodes", {"query": "MAPS"}),
+    ("open_nodes", {"names": ["Ada", 7]}),
+    ("read_graph", {"more": 1}),
+    ("no_such_tool", {}),
+    ("read_graph", {}),
+]
+
+
+@contextmanager
+def talking(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
+    """A server of the older revision as a process, asked line by line; and what it says first."""
+    numbers = count(1)
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(method: str, **params: Any) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            request = {"jsonrpc": "2.0", "id": next(numbers), "method": method, "params": params}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            answer = json.loads(process.stdout.readline())
+            return answer.get("result", answer.get("error"))
+
+        hello = ask("initialize", protocolVersion=LEGACY, capabilities={}, clientInfo={"name": "x", "version": "1"})
+        process.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        yield ask, hello
+        process.stdin.close()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the official server keeps its graph; without the file, it is empty."""
+    return tmp_path_factory.mktemp("official") / "memory.jsonl"
+
+
+@pytest.fixture(scope="module")
+def official(file: Path) -> Iterator[Ask]:
+    """The official server."""
+    assert OFFICIAL.exists(), "it is not there: run `make test-tools`, or the tests with `make test`"
+    with talking([str(NODE), str(OFFICIAL)], MEMORY_FILE_PATH=str(file)) as (ask, _):
+        yield ask
+
+
+def bare(value: Any) -> Any:
+    """A schema or a resource without what is said in somebody's own words."""
+    if isinstance(value, list):
+        return [bare(one) for one in value]
+    return {k: bare(v) for k, v in value.items() if k != "description"} if isinstance(value, dict) else value
+
+
+def test_over_standard_streams(official: Ask, file: Path, tmp_path: Path) -> None:
+    """A8: the same tools and resources, answers to the byte, and mistakes too."""
+    file.unlink(missing_ok=True)
+    left = tmp_path / "memory of mine.jsonl"
+    left.touch()
+    words = command(f"sqlite:///{tmp_path}/a.db", "--profile", "graph")
+    with talking(words, MEMORY_FILE_PATH=str(left)) as (ours, hello):
+        assert f"retain import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db" in hello["instructions"]
+        assert bare(ours("tools/list")["tools"]) == bare(official("tools/list")["tools"])
+        assert bare(ours("resources/list")) == bare(official("resources/list"))
+        assert ours("resources/templates/list") == official("resources/templates/list")
+        for name, arguments in ODD:
+            asked = {"name": name, "arguments": arguments}
+            assert ours("tools/call", **asked) == {"isError": False, **official("tools/call", **asked)}, name
+        there = {"uri": "memory://knowledge-graph"}
+        assert ours("resources/read", **there) == official("resources/read", **there)
+        assert ours("prompts/list")["code"] == official("prompts/list")["code"]
+        assert ours("resources/read", uri="memory://x")["code"] in (-32002, -32602)
+
+
+NAMES = st.sampled_from(["Ada", "ada", "Bob", "", " ", "É\u2028🗺", 'a"\\\n\x01\x7f', "İSTANBUL", "ΣΑΣ"])
+TEXTS = st.sampled_from(["likes maps", "likes MAPS", "", "x", "Straße", "[MemoryRef: a - b]", "i̇", "σας"])
+LISTS = st.lists(TEXTS, max_size=3)
+ENTITIES = st.builds(lambda n, t, o: {"name": n, "entityType": t, "observations": o}, NAMES, TEXTS, LISTS)
+RELATIONS = st.builds(lambda a, b, t: {"from": a, "to": b, "relationType": t}, NAMES, NAMES, TEXTS)
+CALLS = st.one_of(
+    st.builds(lambda given: ("create_entities", {"entities": given}), st.lists(ENTITIES, max_size=4)),
+    st.builds(lambda given: ("create_relations", {"relations": given}), st.lists(RELATIONS, max_size=4)),
+    st.builds(
+        lambda given: ("add_observations", {"observations": [{"entityName": n, "contents": t} for n, t in given]}),
+        st.lists(st.tuples(NAMES, LISTS), max_size=2),
+    ),
+    st.builds(lambda given: ("delete_entities", {"entityNames": given}), st.lists(NAMES, max_size=2)),
+    st.builds(
+        lambda given: ("delete_observations", {"deletions": [{"entityName": n, "observations": t} for n, t in given]}),
+        st.lists(st.tuples(NAMES, LISTS), max_size=2),
+    ),
+    st.builds(lambda given: ("delete_relations", {"relations": given}), st.lists(RELATIONS, max_size=2)),
+    st.builds(lambda given: ("search_nodes", {"query": given}), TEXTS),
+    st.builds(lambda given: ("open_nodes", {"names": given}), st.lists(NAMES, max_size=3)),
+)
+
+
+def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
+    """Random calls, one after the other, are answered alike, and leave the same graph."""
+    users, nodes = count(), Nodes()
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(CALLS, min_size=4, max_size=12))
+    def same(calls: list[tuple[str, dict[str, Any]]]) -> None:
+        file.unlink(missing_ok=True)
+        guest = Guest(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
+        for name, arguments in [*calls, ("read_graph", {})]:
+            ours = nodes.result(guest, name, arguments).model_dump(mode="json", by_alias=True, exclude_none=True)
+            theirs = official("tools/call", name=name, arguments=arguments)
+            assert {"isError": False, **theirs} == {k: v for k, v in ours.items() if k != "resultType"}, name
+
+    same()
+    assert not [finding for finding in memory.verify() if finding.problem]
+
+
+def test_many_processes_write_one_graph(tmp_path: Path) -> None:
+    """B6: one process for each client, all on one file at once; every entity and every observation is there."""
+    database = f"sqlite:///{tmp_path}/shared.db"
+    with Memory.open(database, settings=SETTINGS) as memory:
+        memory.scope(user="ada").graph.add([Entity("all", "shared")])
+
+    async def write(number: int) -> None:
+        async with over_stdio(database, *WHOSE, "--profile", "graph") as client:
+            for n in range(WRITES):
+                name, arguments = _write(f"{number}-{n}", n % 2 == 0)
+                result = await client.call_tool(name, arguments)
+                assert not result.is_error, text(result)
+
+    async def crowd() -> None:
+        await asyncio.gather(*(write(number) for number in range(PROCESSES)))
+
+    asyncio.run(crowd())
+    with Memory.open(database, settings=SETTINGS) as memory:
+        shared, *others = memory.scope(user="ada").graph.read().entities
+        wanted = {(f"{number}-{n}", n % 2 == 0) for number in range(PROCESSES) for n in range(WRITES)}
+        assert {(one.name, True) for one in others} | {(said, False) for said in shared.observations} == wanted
+        assert len(others) + len(shared.observations) == PROCESSES * WRITES
+        assert not [finding for finding in memory.verify() if finding.problem]
+
+
+def _write(mark: str, alone: bool) -> tuple[str, dict[str, Any]]:
+    """A write of an entity, or of an observation of one that all of them observe."""
+    if alone:
+        return "create_entities", {"entities": [{"name": mark, "entityType": "own", "observations": [mark]}]}
+    return "add_observations", {"observations": [{"entityName": "all", "contents": [mark]}]}
+
+
+@one_engine
+def test_over_http(memory: Memory) -> None:
+    """The same at /mcp/graph: for the user that is named, by who may; on record, and found by every search."""
+    keys = Keys(memory.database)
+    _, key = keys.create("acme", "a test", PERMISSIONS)
+    _, reader = keys.create("acme", "a reader", {"read"})
+    _, bound = keys.create("acme", "a bound one", PERMISSIONS, agent="scout")
+
+    async def use(address: str) -> None:
+        address = f"{address}/mcp/graph"
+        async with over_http(address, MODERN, key, user="ada") as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == [node.name for node in NODES]
+            assert not (await client.call_tool("create_entities", {"entities": [ADA]})).is_error
+            assert "likes maps" in str((await client.read_resource("memory://knowledge-graph")).contents)
+        async with over_http(address, MODERN, reader, user="ada") as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["read_graph", "search_nodes", "open_nodes"]
+            assert "may not delete" in text(await client.call_tool("delete_entities", {"entityNames": ["Ada"]}))
+        async with over_http(address, MODERN, bound) as client:
+            assert "whole tenant" in text(await client.call_tool("create_entities", {"entities": [ADA]}))
+
+    with serving(create_app(memory)) as address:
+        asyncio.run(use(address))
+    me = memory.scope("acme", "ada")
+    assert [one.name for one in me.graph.read().entities] == ["Ada"]
+    assert memory.scope("acme").graph.read().entities == []
+    assert memory.scope("acme", "bob").graph.read().entities == []
+    assert me.search("maps")[0].title == "Ada"
+    done = [(row.what, row.subject) for row in audit.listed(memory.database, "acme")]
+    assert ("graph_add", "graph Ada") in done
+
+
+@one_engine
+@pytest.mark.parametrize("allowed", [frozenset({"read"}), frozenset({"write"}), PERMISSIONS])
+def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
+    guest = Guest(memory, Principal("acme", allowed, "a test"), "ada")
+    offered = {tool.name for tool in Nodes().offered(guest)}
+    assert offered == {node.name for node in NODES if node.needs in allowed}
+    for node in NODES:
+        if node.needs not in allowed:
+            arguments = {name: "x" if one["type"] == "string" else [] for name, one in node.takes["properties"].items()}
+            assert Nodes().result(guest, node.name, arguments).is_error
+
+
+@one_engine
+def test_the_file_of_the_official_server_is_offered_once(memory: Memory, tmp_path: Path) -> None:
+    """Whose configuration still names the file is told how to bring it in; nothing is read by itself."""
+    file, graph = tmp_path / "memory.jsonl", memory.scope("acme", "ada").graph
+    words = (None, "acme", "ada")
+    assert unread(memory, str(file), *words) == ""
+    file.write_text(json.dumps({"type": "entity", **ADA}))
+    assert unread(memory, str(file), *words).endswith(f"retain import {file} --from mcp-memory --tenant acme --user ada")
+    assert graph.read().entities == []
+    graph.add([Entity("Ada", "person")])
+    assert unread(memory, str(file), *words) == ""
