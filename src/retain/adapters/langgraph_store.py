@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph.store.base import (
@@ -34,6 +35,7 @@ from retain.adapters import namespaces
 from retain.adapters.namespaces import Namespace
 from retain.kinds.items import Drop, Put
 from retain.memory import Scope
+from retain.work.retention import purge
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -98,6 +100,23 @@ class RetainStore(BaseStore):
         """The same, in one hop to a worker thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
+    def sweep_ttl(self) -> int:
+        """Remove what has expired, and say how many; it was not seen any more, and a server removes it by itself."""
+        home, tenant = self.scope._home, self.scope.who.tenant
+        if tenant not in home.database.tenants():  # nothing was ever written
+            return 0
+        return purge(home.database, home.blobs, home.index, tenants=[tenant]).items
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Nothing needs to run here, so this is done at once: what has expired is not seen from that moment on."""
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """True: nothing runs."""
+        return True
+
     def _search(self, op: SearchOp) -> list[SearchItem]:
         found = namespaces.search(
             self.scope,
@@ -130,6 +149,17 @@ class AsyncRetainStore(AsyncBatchedBaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, in a worker thread."""
         return await self.store.abatch(ops)
+
+    async def sweep_ttl(self) -> int:
+        """Remove what has expired, and say how many."""
+        return await asyncio.to_thread(self.store.sweep_ttl)
+
+    async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
+        """Nothing needs to run here: what has expired is not seen from that moment on."""
+
+    async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """True: nothing runs."""
+        return True
 
 
 class LangChainEmbedder:

@@ -1,0 +1,37 @@
+"""A LangGraph graph that remembers: `pip install "retain[langgraph]"`, then run this twice.
+
+The first run is told a name and keeps it in the store; the second, another process, finds it there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+
+from retain import Memory
+from retain.adapters.langgraph_store import RetainStore
+
+model = FakeListChatModel(responses=["Nice to see you."])  # any chat model
+
+
+def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
+    """Answer, knowing what the store has on the question; keep what the user says about themselves."""
+    said = state["messages"][-1].text
+    found = runtime.store.search(("memories",), query=said, limit=5)
+    known = [item.value["text"] for item in found]
+    print("remembered:", "; ".join(known) or "nothing")
+    if said.startswith("I am"):
+        runtime.store.put(("memories",), "name", {"text": said})
+    reply = model.invoke([SystemMessage("What you know of the user: " + "; ".join(known)), *state["messages"]])
+    return {"messages": [reply]}
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    store = RetainStore(memory.scope("examples", "langgraph-store"))
+    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(store=store)
+    question = "Who am I?" if store.get(("memories",), "name") else "I am called Ada."
+    graph.invoke({"messages": [HumanMessage(question)]})
