@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from retain.errors import Invalid
-from retain.faces import audit, chat, context, doctor, keys, knowledge, mcp, run, search, serve, work
+from retain.faces import audit, chat, context, doctor, importing, keys, knowledge, mcp, run, search, serve, work
 from retain.faces.command import EVERY, Arguments, Command, on_record, open_memory, put_on_record, tenants
 from retain.faces.render import progress, show, table
 from retain.faces.status import status as status_of
@@ -91,14 +89,6 @@ def export(arguments: Arguments) -> int:
             return 0
         done = memory.export(arguments.file, **chosen)
     show({"file": arguments.file, "rows": done.rows}, json_wanted=arguments.json)
-    return 0
-
-
-def import_(arguments: Arguments) -> int:
-    """Read an export."""
-    with open_memory(arguments, create=True) as memory, progress("importing") as bar, _readable(arguments.file) as file:
-        done = on_record(memory, memory.settings.tenant, "import").import_(file, progress=bar)
-    show(done, json_wanted=arguments.json)
     return 0
 
 
@@ -196,8 +186,8 @@ COMMANDS = (
         ("tenant", "user"),
         {"file": {"metavar": "FILE", "help": "where to, or - for standard output"}, **EVERY},
     ),
-    Command("import", import_, "Read an export (- from standard input); it can be repeated.", "retain import memory.jsonl",
-            (), {"file": {"metavar": "FILE"}}),
+    Command("import", importing.import_, importing.ABOUT, importing.EXAMPLE, ("tenant", "user", "agent"),
+            importing.ARGUMENTS),
     Command("reindex", reindex, "Put into the search index what it lacks; `verify` says whether it lacks something.",
             "retain reindex --all-tenants", ("tenant",), EVERY),
     Command("purge", purge, "Remove old messages and expired state, in small batches.", "retain purge --days 90",
@@ -264,18 +254,3 @@ def _ask(arguments: Arguments, warning: str) -> None:
         answer = ""
     if answer.strip().lower() != "yes":
         raise KeyboardInterrupt
-
-
-def _readable(name: str) -> IO[bytes]:
-    """A file to read more than once; what comes through a pipe is put into one."""
-    try:
-        source = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115 - the caller closes it
-    except OSError as error:
-        raise Invalid(field="file", problem=f"cannot be read: {error.strerror}") from None
-    if source.seekable():
-        return source
-    with source:
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        shutil.copyfileobj(source, copy)
-    copy.seek(0)
-    return copy

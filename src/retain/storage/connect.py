@@ -10,7 +10,9 @@ from retain.settings import Settings
 from retain.storage.database import Database
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
+from retain.storage.postgres_foreign import ForeignServer
 from retain.storage.sqlite import SqliteDatabase
+from retain.storage.sqlite_foreign import ForeignFile
 
 
 def connect(settings: Settings, clock: Clock | None = None, *, create: bool = True) -> tuple[Database, list[Migration]]:
@@ -63,3 +65,10 @@ def folder(settings: Settings) -> Folder | None:
     else:
         return None
     return Folder(path, durable=settings.sqlite_durability == "full", least_free_mib=settings.sqlite_min_free_mib)
+
+
+def foreign(source: str) -> ForeignFile | ForeignServer:
+    """Another program's database, to be read: a server's by its address, or a file."""
+    if source.startswith(("postgresql://", "postgres://")):
+        return ForeignServer(source)
+    return ForeignFile(Path(source.removeprefix("sqlite:///")))

@@ -18,6 +18,8 @@ Content = str | Mapping[str, Any] | JsonText
 
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
+APART = ("original", "langchain", "pydantic_ai", "agent_framework")
+"""What an import or a framework keeps beside what is said, to give it back whole: no prompt has it, so it costs nothing."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
 _DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no word
@@ -81,6 +83,9 @@ def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _cost(value: Mapping[str, Any], raw: str) -> int:
     """What content costs: its text, the JSON of anything else, and so much for each image, however large its data."""
+    if any(name in value for name in APART):
+        value = {name: item for name, item in value.items() if name not in APART}
+        raw = json.dumps(value, ensure_ascii=False)
     if value.keys() == {"text"} and isinstance(value["text"], str):
         return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE
     shown = images(value)

@@ -1,0 +1,295 @@
+"""Putting what a reader found into our kinds: in batches, so that it can be repeated, stopped, and tried without writing.
+
+Everything has an id that comes from its source. What is there already stays as it is: the same is counted, and what differs
+is listed. A conversation that is there in part is gone on with, as long as what is there is how it began. A dry run does
+all that a run does, and undoes each batch instead of keeping it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from retain import canonical
+from retain.errors import Conflict, Invalid, NotFound
+from retain.importers.record import Conversation, Fact, Passage, Record, Thing, Unplaced
+from retain.importers.report import NAMES, Report, where
+from retain.kinds import moved
+from retain.kinds.entry import content as words
+from retain.kinds.graph import Entity, Observations, Relation
+from retain.kinds.items import Put
+from retain.kinds.saying import new_rows
+from retain.memory import Memory, Scope
+from retain.storage.database import Transaction
+from retain.talk.message import NewMessage
+
+T = TypeVar("T")
+_IN_ONE_WRITE = 100
+_IDS = uuid.UUID("6f1c1f0e-1f52-5d0b-9d62-7c1f3a0f9a11")
+Batched = Fact | Thing | Entity | Relation
+
+
+class _Undone(Exception):
+    """The end of a batch that is not to be kept."""
+
+    def __init__(self, done: Any) -> None:
+        self.done = done
+
+
+class Writer:
+    """One import into a tenant. `user` and `agent` are whose it is where the source does not say."""
+
+    def __init__(
+        self, memory: Memory, format: str, tenant: str | None, user: str | None, agent: str | None, dry_run: bool
+    ) -> None:
+        self._memory, self._tenant, self._user, self._agent = memory, tenant, user, agent
+        self._secrets = memory.settings.secrets
+        self.report = Report(format, dry_run)
+        self._waiting: dict[tuple[type, str | None, str | None], list[Any]] = {}
+        self._seen: dict[tuple[str, ...], bytes] = {}
+
+    def put(self, record: Record) -> None:
+        """Keep a record, or put it into the batch that will be."""
+        if isinstance(record, Unplaced):
+            self.report.leave(record, record.reason)
+            return
+        self.report.read[NAMES[type(record)][0]] += 1
+        user, agent = getattr(record, "user", None), getattr(record, "agent", None)
+        if user is not None and self._user not in (None, user):
+            self._count_messages(record)
+            self.report.leave(record, f"is {user}'s: import without --user, or with --user {user}")
+            return
+        whose = (user or self._user, self._agent or agent or self.report.format)
+        if isinstance(record, Conversation | Passage):
+            try:
+                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(record)
+            except (Invalid, Conflict, NotFound) as error:
+                self.report.leave(record, str(error))
+            return
+        self._wait(record, whose[0], whose[1] if isinstance(record, Fact) else None)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        for kind, user, agent in list(self._waiting):
+            self._write(self._waiting.pop((kind, user, agent)), self._scope(user, agent))
+
+    # -- records that are written in batches ----------------------------------------------------------------------
+
+    def _wait(self, record: Batched, user: str | None, agent: str | None) -> None:
+        """Put a record into its batch, unless the source has it twice."""
+        name = (type(record).__name__, user or "", agent or "", *_name(record))
+        print_ = hashlib.sha256(repr(record).encode("utf-8", "surrogatepass")).digest()[:12]
+        if name in self._seen and not isinstance(record, Entity):
+            if self._seen[name] == print_:
+                self.report.count(NAMES[type(record)][0], new=False)
+            else:
+                self.report.leave(record, "is in the source twice, and not the same")
+            return
+        self._seen[name] = print_
+        batch = self._waiting.setdefault((type(record), user, agent), [])
+        batch.append(record)
+        if len(batch) >= _IN_ONE_WRITE or isinstance(record, Relation):
+            self.flush()
+
+    def _write(self, batch: Sequence[Any], scope: Scope) -> None:
+        """Write a batch; where something in it cannot be kept, each by itself."""
+        what = NAMES[type(batch[0])][0]
+        writers: dict[type, Callable[[Scope, Sequence[Any]], list[bool | str]]] = {
+            Fact: self._facts, Thing: self._things, Entity: self._entities, Relation: self._relations,
+        }  # fmt: skip
+        write = writers[type(batch[0])]
+        try:
+            done = self._do(scope, lambda inner: write(inner, batch))
+        except (Invalid, Conflict) as error:
+            if len(batch) == 1:
+                self.report.leave(batch[0], str(error))
+            else:
+                for one in batch:
+                    self._write([one], scope)
+            return
+        dated = [one for one in batch if isinstance(one, Thing) and one.created_at]
+        if dated and not self.report.dry_run:
+            self._memory.database.write(scope.who.tenant, lambda tx: _date_items(tx, scope, dated))
+        for one, new in zip(batch, done, strict=True):
+            if isinstance(new, str):
+                self.report.leave(one, new)
+            else:
+                self.report.count(what, new=new)
+
+    def _facts(self, scope: Scope, batch: Sequence[Fact]) -> list[bool | str]:
+        done: list[bool | str] = []
+        for one in batch:
+            whose = (self.report.format, str(scope.who.user), str(scope.who.agent), one.id)
+            id, said = str(uuid.uuid5(_IDS, "\n".join(whose))), words(one.text, secrets=self._secrets)
+            try:
+                done.append("is here with other words" if scope.entries.get(id).content != said else False)
+            except NotFound:
+                times = {"created_at": one.created_at, "updated_at": one.updated_at}
+                made = scope.entries.add_many([{"id": id, "content": said, "kind": _kind(one), **times}])
+                done.append(made[0].id == id)  # or the same words wait for a review, or were refused
+        return done
+
+    def _things(self, scope: Scope, batch: Sequence[Thing]) -> list[bool | str]:
+        there = scope.items.read([(one.place, one.key) for one in batch])
+        new = [one for one, found in zip(batch, there, strict=True) if found is None]
+        scope.items.write([Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new])
+        limit = self._memory.settings.max_item_bytes
+        kept = [json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch]
+        return [
+            True if found is None else False if found.value == value else "is here with another value"
+            for found, value in zip(there, kept, strict=True)
+        ]
+
+    def _entities(self, scope: Scope, batch: Sequence[Entity]) -> list[bool | str]:
+        """Entities that are there get the observations that they lack."""
+        added = {one.name for one in scope.graph.add(batch)}
+        scope.graph.observe([Observations(one.name, one.observations) for one in batch if one.observations])
+        return [one.name in added for one in batch]
+
+    def _relations(self, scope: Scope, batch: Sequence[Relation]) -> list[bool | str]:
+        return [bool(scope.graph.relate([one])) for one in batch]
+
+    # -- conversations and notes ----------------------------------------------------------------------------------
+
+    def _converse(self, one: Conversation, user: str | None, agent: str) -> None:
+        scope = self._scope(user, agent)
+        messages, raws = self._valid(scope, one)
+        there = _there(scope, one.id)
+        known = self._seen.get(("conversation", one.id))
+        self._seen["conversation", one.id] = print_ = hashlib.sha256(repr(raws).encode()).digest()[:12]
+        if known not in (None, print_) or (there and [one[:2] for one in there[: len(raws)]] != raws[: len(there)]):
+            self.report.read["messages"] += len(raws)
+            self.report.leave(one, "is here with other messages: it went on differently in one of both places")
+            return
+        done = len(raws) if known else min(len(there or ()), len(raws))
+        attributes = self._attributes(one, user)
+        if there is None and not known:
+            self._begin(scope, one, attributes, messages[:_IN_ONE_WRITE])
+        self.report.count("conversations", new=there is None and not known)
+        self.report.read["messages"] += len(raws)
+        self.report.count("messages", new=False, number=done)
+        self.report.count("messages", new=True, number=len(raws) - done)
+        if self.report.dry_run:
+            return
+        last = there[-1][2] if there else min(len(messages), _IN_ONE_WRITE) if there is None else None
+        for start in range(_IN_ONE_WRITE if there is None else done, len(messages), _IN_ONE_WRITE):
+            some = messages[start : start + _IN_ONE_WRITE]
+            last = scope.messages.extend(one.id, some, expected_last_seq=last)[-1].seq  # or another import is at it, too
+        if there is None or len(there) <= len(messages):
+            self._date(scope, one, messages, wrote=done < len(messages))
+
+    def _valid(self, scope: Scope, one: Conversation) -> tuple[list[NewMessage], list[tuple[str, str]]]:
+        """The messages that can be kept, and each as it is kept."""
+        messages, raws = [], []
+        for number, message in enumerate(one.messages):
+            try:
+                (row,) = new_rows(scope.who, self._memory.settings, [message])
+            except Invalid as error:
+                self.report.read["messages"] += 1
+                self.report.unplaced.append(Unplaced("message", f"{one.id} message {number}", str(error)))
+                continue
+            messages.append(message)
+            raws.append((row["role"], row["content"]))
+        return messages, raws
+
+    def _attributes(self, one: Conversation, user: str | None) -> Any:
+        """What is said of a session; an item has more room, where a session has too little."""
+        try:
+            canonical.dump(one.attributes, "attributes", self._memory.settings.max_attributes_bytes, self._secrets)
+            return one.attributes
+        except Invalid:
+            self.put(Thing((self.report.format, "conversations"), one.id, one.attributes, user=user))
+            return {"import": self.report.format}
+
+    def _begin(self, scope: Scope, one: Conversation, attributes: Any, messages: Sequence[NewMessage]) -> None:
+        """Make the session with its first messages, and leave active what was."""
+        active = None
+        with suppress(NotFound):
+            active = scope.sessions.active().id
+
+        def work(inner: Scope) -> None:
+            inner.sessions.add(one.id, label=one.label[:250], attributes=attributes)
+            if messages:
+                inner.messages.extend(one.id, messages)
+            if active is not None:
+                inner.sessions.activate(active)
+
+        self._do(scope, work)
+        if active is None and not self.report.dry_run:
+            self._memory.database.write(scope.who.tenant, lambda tx: moved.rest(tx, scope.who, one.id))
+
+    def _date(self, scope: Scope, one: Conversation, messages: Sequence[NewMessage], *, wrote: bool) -> None:
+        """Give the session the times that it had."""
+        said = [message.created_at for message in messages if message.created_at is not None]
+        began = min([at for at in (one.created_at, *said[:1]) if at is not None], default=None)
+        if began is None or not (wrote or scope.sessions.get(one.id).created_at > began):
+            return
+        used = max([began, *said]) if said else one.updated_at or began
+        self._memory.database.write(scope.who.tenant, lambda tx: moved.session(tx, scope.who, one.id, began, used))
+
+    def _note(self, one: Passage) -> None:
+        scope = self._scope(self._user, None)
+        note = scope.notes.read()
+        kept = canonical.text(one.text, "text", self._memory.settings.max_notes_bytes, self._secrets)
+        new = kept.strip() not in note.text
+        if new:
+            before = "\n\n" if note.text.strip() else ""
+            self._do(scope, lambda inner: inner.notes.append(f"{before}{one.text}\n", if_version=note.version))
+        self.report.count("notes", new=new)
+
+    # -- what they share ------------------------------------------------------------------------------------------
+
+    def _do(self, scope: Scope, work: Callable[[Scope], T]) -> T:
+        """Do it at once and keep it; in a dry run, do it and undo it."""
+        if not self.report.dry_run:
+            return scope.together(work)
+
+        def undone(inner: Scope) -> None:
+            raise _Undone(work(inner))
+
+        try:
+            scope.together(undone)
+        except _Undone as end:
+            done: T = end.done
+            return done
+        raise AssertionError("what was undone says so")
+
+    def _scope(self, user: str | None, agent: str | None) -> Scope:
+        return self._memory.scope(self._tenant, user, agent, source="import")
+
+    def _count_messages(self, record: Record) -> None:
+        if isinstance(record, Conversation):
+            self.report.read["messages"] += len(record.messages)
+
+
+def _date_items(tx: Transaction, scope: Scope, things: Sequence[Thing]) -> None:
+    for one in things:
+        if one.created_at is not None:
+            moved.item(tx, scope.who, one.place, one.key, one.created_at, one.updated_at or one.created_at)
+
+
+def _kind(one: Fact) -> str:
+    return "core" if one.core else "journal"
+
+
+def _name(record: Batched) -> tuple[str, ...]:
+    return (record.start, record.target, record.type) if isinstance(record, Relation) else (where(record),)
+
+
+def _there(scope: Scope, session: str) -> list[tuple[str, str, int]] | None:
+    """What a session has to read, each with its number; None where there is no such session."""
+    found: list[tuple[str, str, int]] = []
+    after: str | None = None
+    try:
+        while True:
+            page = scope.messages.list(session, after=after, limit=_IN_ONE_WRITE)
+            found += [(message.role, message.raw, message.seq) for message in page]
+            after = page.next
+            if after is None:
+                return found
+    except NotFound:
+        return None

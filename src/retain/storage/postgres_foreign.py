@@ -1,0 +1,56 @@
+"""Reading another program's tables on a PostgreSQL server, in a transaction that cannot write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from retain.errors import Invalid, SettingsError, Unreachable
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+_TABLES = "select table_name from information_schema.tables where table_type = 'BASE TABLE'"
+_HISTORY = "select id, session_id::text as session_id, message::text as message, created_at from {} order by session_id, id"
+_NAME = re.compile(r"\w+(\.\w+)?")
+_IN_ONE_READ = 500
+
+
+class ForeignServer:
+    """Another program's database."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def tables(self) -> set[str]:
+        """The names of its tables."""
+        return {str(row["table_name"]) for row in self.rows(_TABLES)}
+
+    def rows(self, statement: str | sql.Composed) -> Iterator[dict[str, Any]]:
+        """What a statement selects, row by row."""
+        try:
+            import psycopg
+            from psycopg.rows import dict_row
+        except ImportError as error:
+            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
+            raise SettingsError(where="file", problem=problem) from error
+        try:
+            with psycopg.connect(self._address, connect_timeout=10) as connection:
+                connection.read_only = True
+                with connection.cursor("retain_import", row_factory=dict_row) as cursor:
+                    cursor.itersize = _IN_ONE_READ
+                    cursor.execute(statement)
+                    yield from cursor
+        except psycopg.OperationalError as error:
+            raise Unreachable(problem=f"the server to import from: {error}") from None
+        except psycopg.Error as error:
+            raise Invalid(field="file", problem=f"names a database that cannot be read: {error}") from None
+
+    def history(self, table: str) -> Iterator[dict[str, Any]]:
+        """The rows of a table in which LangChain keeps its chat history."""
+        from psycopg import sql
+
+        if not _NAME.fullmatch(table):
+            raise Invalid(field="table", problem="must be the name of a table, such as chat_message_history")
+        return self.rows(sql.SQL(_HISTORY).format(sql.Identifier(*table.split("."))))
