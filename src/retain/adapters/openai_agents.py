@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from agents.items import TResponseInputItem
 from agents.memory import SessionSettings
+from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 from retain.errors import AlreadyExists, NotFound
 from retain.memory import Scope
@@ -27,14 +28,11 @@ class RetainSession:
     ) -> None:
         self.scope = scope
         self.session_id = session_id
-        given = SessionSettings(**session_settings) if isinstance(session_settings, dict) else session_settings
-        self.session_settings: SessionSettings | None = given or SessionSettings()
+        self.session_settings: SessionSettings | None = coerce_session_settings(session_settings or {})
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The newest items, as many as the limit or the settings say, oldest first; all where neither does."""
-        if limit is None and self.session_settings is not None:
-            limit = self.session_settings.limit
-        return await asyncio.to_thread(self._get, limit)
+        return await asyncio.to_thread(self._get, resolve_session_limit(limit, self.session_settings))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items at the end, all or none, next to each other."""

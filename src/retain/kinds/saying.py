@@ -35,7 +35,7 @@ def row(
         "role": role,
         "content": raw,
         "author": None if author is None else canonical.key(author, where + "author", settings.secrets),
-        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _only_answers(role, content)),
+        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _unsaid(role, content)),
         "tokens": size,
         "said": index.said(role, value),
         "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
@@ -45,10 +45,11 @@ def row(
     }
 
 
-def _only_answers(role: str, content: Content) -> bool:
-    """Whether a user's message is nothing but what tools answered, as one provider has it."""
-    parts = content.get("parts") if role == "user" and isinstance(content, Mapping) and not content.get("text") else None
-    return isinstance(parts, list) and bool(parts) and all(pairing.is_result(part) for part in parts)
+def _unsaid(role: str, content: Content) -> bool:
+    """Whether a message says nothing itself: a user's of what tools answered, as one provider has it, or a mere thought."""
+    parts = content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
+    kind = {"user": pairing.is_result, "assistant": pairing.is_thought}.get(role)
+    return kind is not None and isinstance(parts, list) and bool(parts) and all(kind(part) for part in parts)
 
 
 def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-_CALLS = {"tool_call", "tool_calls", "tool-call", "tool_use", "function_call"}
+_BUILT_IN = {"custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call"}
+"""Calls of OpenAI's that are no functions; the answer to each is named after it."""
+_CALLS = {"tool_call", "tool_calls", "tool-call", "tool_use", "function_call", *_BUILT_IN}
 _RESULTS = {"tool_result", "tool-result", "tool_return", "tool-return", "function_call_output"}
+_RESULTS |= {f"{name}_output" for name in _BUILT_IN}
+_THOUGHTS = {"reasoning", "thinking", "redacted_thinking"}
 _IDS = ("tool_call_id", "tool_use_id", "call_id", "id")
-_ARGUMENTS = ("arguments", "input", "args")
+_ARGUMENTS = ("arguments", "input", "args", "action", "operation")
 _OUTPUTS = ("text", "content", "output", "result")
 
 
@@ -85,6 +89,11 @@ def is_call(part: Any) -> bool:
 def is_result(part: Any) -> bool:
     """Whether a part of a message is what a tool answered."""
     return _is_part(part, _RESULTS)
+
+
+def is_thought(part: Any) -> bool:
+    """Whether a part of a message is what a model thought before it spoke."""
+    return _is_part(part, _THOUGHTS)
 
 
 def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
@@ -168,7 +177,7 @@ def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dic
 def _call(call: Mapping[str, Any]) -> Call:
     function = call.get("function")
     named = function if isinstance(function, dict) else call
-    name = _first(named, ("name", "tool_name", "tool")) or "unknown"
+    name = _first(named, ("name", "tool_name", "tool")) or (call["type"] if _is_part(call, _BUILT_IN) else "unknown")
     arguments: Any = next((named[key] for key in _ARGUMENTS if named.get(key) is not None), {})
     return Call(_first(call, _IDS) or "", name, arguments)
 
