@@ -1,0 +1,112 @@
+"""Events of Google's Agent Development Kit as messages of ours, and back to the last field. Nothing here needs the kit.
+
+What a prompt, a search or a page shows of an event is where every message of ours has it: `text`, or `parts` with what
+is said, the tools that are called and what they answered. The event as the kit writes it is under `original`, but for
+the words that stand there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from retain.talk import pairing
+from retain.talk.message import Message, NewMessage
+
+_USER = "user"
+_ORIGINAL = "original"
+
+
+def packed(event: Mapping[str, Any]) -> NewMessage:
+    """An event as the kit dumps it, as a message to be appended."""
+    content = event.get("content") or {}
+    given = content.get("parts") or []
+    kept: dict[str, Any] = {}
+    if len(given) == 1 and given[0].keys() == {"text"}:
+        kept["text"] = given[0]["text"]
+        event = {**event, "content": {name: value for name, value in content.items() if name != "parts"}}
+    elif parts := [part for one in given for part in _shown(one)]:
+        kept["parts"] = parts
+    used = event.get("usage_metadata") or {}
+    author = event.get("author") or None
+    return NewMessage(
+        _role(event),
+        {**kept, _ORIGINAL: event},
+        author=None if author == _USER else author,
+        tokens_in=used.get("prompt_token_count"),
+        tokens_out=used.get("candidates_token_count"),
+        created_at=_moment(event.get("timestamp")),
+    )
+
+
+def unpacked(message: Message) -> dict[str, Any]:
+    """A message as the kit reads it; one that did not come from it, as the nearest that it has.
+
+    What is stored says no other role than it was stored with.
+    """
+    original = message.content.get(_ORIGINAL)
+    if not isinstance(original, dict) or "invocation_id" not in original or _role(original) != message.role:
+        return _foreign(message)
+    content = original.get("content")
+    if isinstance(content, dict) and "parts" not in content and isinstance(message.content.get("text"), str):
+        return {**original, "content": {**content, "parts": [{"text": message.content["text"]}]}}
+    return original
+
+
+def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What is said, called and answered in a part; what a model only thinks is nobody's words."""
+    call, answer = part.get("function_call"), part.get("function_response")
+    if isinstance(part.get("text"), str) and not part.get("thought"):
+        yield {"type": "text", "text": part["text"]}
+    if call:
+        named = {"id": call.get("id") or "", "name": call.get("name") or "", "input": call.get("args") or {}}
+        yield {"type": "tool_use", **named}
+    if answer:
+        yield {"type": "tool_result", "tool_use_id": answer.get("id") or "", "content": answer.get("response") or {}}
+    if (data := part.get("inline_data") or part.get("file_data")) and isinstance(data, dict):
+        name = data.get("display_name") or data.get("file_uri") or ""
+        yield {"type": "file", "media_type": data.get("mime_type") or "", "name": name}
+
+
+def _role(event: Mapping[str, Any]) -> str:
+    """Who speaks: what tools answered is a tool's, whoever brings it."""
+    content = event.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if isinstance(parts, list) and any(isinstance(part, dict) and part.get("function_response") for part in parts):
+        return "tool"
+    return _USER if event.get("author") == _USER else "assistant"
+
+
+def _foreign(message: Message) -> dict[str, Any]:
+    """What somebody else said in the session: its words, its tool calls and their results."""
+    parts: list[dict[str, Any]] = [{"text": message.text}] if message.text and message.role != "tool" else []
+    parts += [
+        {
+            "function_call": {
+                "id": call.id,
+                "name": call.name,
+                "args": call.arguments if isinstance(call.arguments, dict) else {},
+            }
+        }
+        for call in pairing.calls(message.content)
+    ]
+    parts += [
+        {"function_response": {"id": found.id, "name": found.id or "tool", "response": {"result": found.output}}}
+        for found in pairing.results(message.role, message.content)
+    ]
+    speaks = message.role == "assistant"
+    return {
+        "id": f"{message.session} {message.seq}",
+        "invocation_id": f"{message.session} {message.seq}",
+        "author": message.author or ("model" if speaks else _USER),
+        "content": {"role": "model" if speaks else _USER, "parts": parts},
+        "timestamp": message.created_at.timestamp(),
+    }
+
+
+def _moment(timestamp: Any) -> datetime | None:
+    """When it was, as far as that is a moment of ours."""
+    if not isinstance(timestamp, int | float) or not 0 < timestamp < datetime.now(UTC).timestamp():
+        return None
+    return datetime.fromtimestamp(timestamp, UTC)
