@@ -8,10 +8,11 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from retain.gate.door import Door
-from retain.wires import anthropic, langgraph
+from retain.wires import anthropic, langgraph, openai
 
 
 def add(app: FastAPI, door: Door) -> None:
     """The routes of every protocol."""
     anthropic.add(app, door)
     langgraph.add(app, door)
+    openai.add(app, door)
