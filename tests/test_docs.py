@@ -60,7 +60,7 @@ def test_the_readme_example_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    embedded, over_http = code
+    embedded, over_http, framework = code
     subprocess.run([sys.executable, "-c", embedded], check=True, cwd=tmp_path)
     with Memory.open(f"sqlite:///{tmp_path}/agent.db") as memory:
         me = memory.scope(user="ada", agent="scout")
@@ -72,6 +72,8 @@ def test_the_readme_example_runs(
             assert here != over_http
             found = subprocess.run([sys.executable, "-c", here], check=True, cwd=tmp_path, capture_output=True, text=True)
         assert found.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
+    found = subprocess.run([sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True)
+    assert found.stdout == "{'text': 'Clara moved to Lisbon.'}\n"
 
 
 def test_the_readme_shows_the_two_commands() -> None:

@@ -27,7 +27,7 @@ from retain.talk.message import Message, NewMessage
 from retain.texts.view import View
 from retain.tool import Tool
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 __all__ = [
     "Agent",
     "AsyncClient",
