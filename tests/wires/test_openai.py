@@ -213,7 +213,7 @@ def test_without_a_user_it_is_the_default_one(calling: Calling, memory: Memory) 
 def test_it_is_on_record_and_not_in_our_document(calling: Calling, http: TestClient) -> None:
     made = http.post("/v1/conversations", json={}).json()["id"]
     http.delete(f"/v1/conversations/{made}")
-    done = [row["action"] for row in http.get("/api/audit").json()["data"]]
+    done = [row["what"] for row in http.get("/api/audit").json()["data"]]
     assert {"sessions_add", "sessions_remove"} <= set(done)
     assert not [path for path in http.get("/openapi.json").json()["paths"] if path.startswith("/v1")]
 

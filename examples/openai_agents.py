@@ -1,0 +1,40 @@
+"""An agent of OpenAI's SDK whose session stays: `pip install "retain[openai-agents]"`, then run this twice.
+
+A few lines play the model, so that no key is needed: it answers from what the session brings of earlier runs. The first run
+finds nothing and is told a name; the second, another process, knows it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+from retain import Memory
+from retain.adapters.openai_agents import RetainSession
+
+
+class Script(Model):
+    """A model that repeats what it was told before."""
+
+    async def get_response(self, system_instructions: str | None, input: Any, *_: Any, **__: Any) -> ModelResponse:
+        """Answer with all that users said before the last message."""
+        before = [str(item["content"]) for item in input[:-1] if item.get("role") == "user"]
+        said = ResponseOutputText(type="output_text", text=" ".join(before) or "nothing", annotations=[])
+        message = ResponseOutputMessage(id="msg", type="message", role="assistant", status="completed", content=[said])
+        return ModelResponse(output=[message], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """This script is too short to be streamed."""
+        raise NotImplementedError
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    session = RetainSession(memory.scope("examples", "ada", "scout"), "openai-agents")
+    agent = Agent(name="scout", model=Script())  # Agent(name="scout"), with a key
+    quiet = RunConfig(tracing_disabled=True)
+    answer = Runner.run_sync(agent, "I am called Ada. What do you know of me?", session=session, run_config=quiet)
+    print("remembered:", answer.final_output)
