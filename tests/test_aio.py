@@ -25,6 +25,7 @@ from retain.errors import KeyReused, NotFound, Unreachable
 from retain.kinds import KINDS
 from retain.kinds.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
+from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
 from tests.conftest import SETTINGS
 
@@ -167,6 +168,14 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("state.set", ("k", 2), {"if_version": 1}),
     ("state.get", ("k",), {"area": "user"}),
     ("state.list", (), {"prefix": "k", "limit": 5}),
+    ("items.put", (("p", "q"), "k", {"text": "harbour", "n": 1}), {"ttl": 60, "fields": ["text"], "if_version": 0}),
+    ("items.get", (("p", "q"), "k"), {"refresh": True}),
+    ("items.read", ([(("p", "q"), "k"), (("p",), "no")],), {"refresh": False}),
+    ("items.list", (("p",),), {"where": {"n": 1}, "exact": False, "newest": True, "limit": 5}),
+    ("items.search", ("harbour", ("p",)), {"where": {"n": 1}, "limit": 5}),
+    ("items.places", (("p",),), {"ending": ("q",), "depth": 1, "limit": 5}),
+    ("items.write", ([Put(("p",), "k", {"n": 2}), Drop(("p", "q"), "k", 1)],), {}),
+    ("items.remove", (("p",), "k"), {"if_version": 1}),
     ("state.remove", ("k",), {"if_version": 2}),
     ("state.remove", ("k",), {}),
     ("knowledge.add", ("Guide", "# Guide\n\nHello."), {"path": "a.md", "media": "markdown"}),

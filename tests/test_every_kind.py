@@ -25,6 +25,7 @@ from retain.errors import Conflict, Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
+from retain.kinds.items import Drop
 from retain.kinds.kind import Kind
 from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
@@ -80,6 +81,13 @@ def make_state(me: Scope, mark: str) -> None:
     me.state.set("soon gone", mark, ttl=10**6 + 0.000_001)
     me.state.set("again", mark, area=f"session:{id}")
     me.state.set("again", [mark], area=f"session:{id}", if_version=1)
+
+
+def make_items(me: Scope, mark: str) -> None:
+    place = (f"place of {mark}", '%_"\\')
+    me.items.put(place, f"{mark} %_\\", JsonText('{ "b":1.0 , "text":"' + mark + '" }'), fields=["text"])
+    me.items.put(place, f"{mark} %_\\", {"text": f"{mark} é\x00😀"}, if_version=1)
+    me.items.put(place[:1], "soon gone", {mark: [mark, 1]}, ttl=10**6 + 0.000_001)
 
 
 def make_interactions(me: Scope, mark: str) -> None:
@@ -151,6 +159,7 @@ EXAMPLES: dict[str, Callable[[Scope, str], Any]] = {
     "consolidations": make_consolidations,
     "refs": make_refs,
     "state": make_state,
+    "items": make_items,
     "knowledge": make_knowledge,
     "interactions": make_interactions,
     "turns": make_turns,
@@ -181,6 +190,9 @@ WORDS: dict[str, Any] = {
     "output": "foreign",
     "query": KEEP,
     "title": f"guide of {KEEP}",
+    "place": (f"place of {KEEP}", '%_"\\'),
+    "asks": [((f"place of {KEEP}", '%_"\\'), f"{KEEP} %_\\")],
+    "changes": [Drop((f"place of {KEEP}", '%_"\\'), f"{KEEP} %_\\")],
     "thread": f"thread of {KEEP}",
     "state": ("bytes", b"foreign"),
     "writes": [Write("task", 0, "said", ("bytes", b"foreign"))],
@@ -195,6 +207,7 @@ WORDS: dict[str, Any] = {
 OWN_WORDS: dict[str, dict[str, Any]] = {
     "checkpoints": {"id": "2"},
     "turns": {"session": f"session of {KEEP} taking turns"},
+    "items": {"value": {"text": "foreign"}},
     "summaries": {"session": f"session of {KEEP} folding"},
 }
 """Words that mean something else to one kind."""

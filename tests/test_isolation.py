@@ -22,6 +22,7 @@ from retain.errors import NotFound, RetainError
 from retain.kinds import KINDS
 from retain.kinds.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
+from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
 from retain.storage import postgres
 from tests.conftest import SERVERS
@@ -90,6 +91,15 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.state.get("k", area="tenant"),
     ],
     "state.list": [lambda me: me.state.list().items, lambda me: me.state.list(area="tenant", prefix="k").items],
+    "items.get": [lambda me: me.items.get(("p",), "k"), lambda me: me.items.get(("p",), "k", refresh=True)],
+    "items.read": [lambda me: me.items.read([(("p",), "k"), (("p", "q"), "k")])],
+    "items.list": [
+        lambda me: me.items.list().items,
+        lambda me: me.items.list(("p",), exact=True, where={"n": 1}).items,
+        lambda me: me.items.list(newest=True).items,
+    ],
+    "items.search": [lambda me: me.items.search("harbour"), lambda me: me.items.search("harbour", ("p",), where={"n": 1})],
+    "items.places": [lambda me: me.items.places().items, lambda me: me.items.places(("p",), depth=1).items],
     "interactions.list": [lambda me: me.interactions.list().items, lambda me: me.interactions.list(model="m").items],
     "interactions.totals": [
         lambda me: me.interactions.totals("day"),
@@ -161,6 +171,13 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.state.set("k", "edited", area="session:s1"),
         lambda me: me.state.set("fresh", "edited", area="tenant", if_version=0),
     ],
+    "items.put": [
+        lambda me: me.items.put(("p",), "k", {"text": "edited"}),
+        lambda me: me.items.put(("p",), "k", {"text": "edited"}, if_version=2),
+        lambda me: me.items.put(("p",), "fresh", {"text": "edited"}, if_version=0),
+    ],
+    "items.write": [lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p", "q"), "k")])],
+    "items.remove": [lambda me: me.items.remove(("p",), "k"), lambda me: me.items.remove(("p", "q"), "k", if_version=1)],
     "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
     "graph.add": [lambda me: me.graph.add([Entity("g1", "edited"), Entity("fresh", "edited", ["edited"])])],
@@ -213,6 +230,8 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     me.state.set("k", word, area="session:s1")
     me.state.set("k", word, area="tenant")
     me.state.set("gone", word, ttl=1e-6)
+    me.items.put(("p",), "k", {"text": f"harbour {word}", "n": 1}, ttl=1000)
+    me.items.put(("p", "q"), "k", {"text": word})
     me.graph.add([Entity("g1", word, [word, f"all of {word}"])])
     me.graph.relate([Relation("g1", word, word)])
     keep = partial(me.checkpoints.add, "t1", versions={"said": "1"}, metadata={"run_id": "r"})

@@ -102,6 +102,15 @@ def words(search: str | None, limit: int) -> list[str]:
     return [] if search is None else text(search, "search", limit).casefold().split()
 
 
+def listed(written: str) -> list[str]:
+    """Words with commas between them; names that have commas themselves are written as a JSON list."""
+    if written.lstrip().startswith('["'):
+        found = parse(written, "list")
+        if isinstance(found, list) and all(isinstance(one, str) for one in found):
+            return found
+    return [part.strip() for part in written.split(",") if part.strip()]
+
+
 def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
     """JSON text of a value, at most `limit` bytes; a JsonText is parsed, checked and kept as it is."""
     if isinstance(value, JsonText):

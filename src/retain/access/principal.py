@@ -44,6 +44,8 @@ class Principal:
         self.require(permission)
         if permission != "read" and (kind == "agents" or (kind == "state" and named.get("area") == "tenant")):
             self.require_all("change what the whole tenant shares")
+        if named.get("refresh"):  # it is read, and lives longer for that
+            self.require("write")
 
     def whose(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
         """The tenant, user and agent that are meant; a principal that is one user's may name no other."""

@@ -299,7 +299,7 @@ _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ..
     (tuple[int, int], _range),
     (Any, lambda given, name, arguments: JsonText(given)),
     (Mapping[str, Any], lambda given, name, arguments: JsonText(given)),
-    (Sequence[str], lambda given, name, arguments: [word.strip() for word in given.split(",") if word.strip()]),
+    (Sequence[str], lambda given, name, arguments: canonical.listed(given)),
     (Sequence[NewMessage | Mapping[str, Any]], _messages),
     (Sequence[Mapping[str, Any]], _messages),
 )

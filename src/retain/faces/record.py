@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from retain.canonical import JsonText
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.talk.message import Message
@@ -30,6 +31,8 @@ def of_json(hint: Any, value: Any) -> Any:
         return tuple(value)
     if origin in (dict, Mapping):
         return {name: of_json(inside[1], one) for name, one in value.items()}
+    if hint is Match:
+        return Match(_record(PlacedItem, value["item"]), value["score"])
     if hint is datetime:
         return datetime.fromisoformat(value)
     if is_dataclass(hint) and isinstance(hint, type):
@@ -39,7 +42,7 @@ def of_json(hint: Any, value: Any) -> Any:
 
 def _record(kind: type, value: Mapping[str, Any]) -> Any:
     hints = get_type_hints(kind)
-    raw = {Message: "content", Item: "value"}.get(kind)
+    raw = {Message: "content", Item: "value", PlacedItem: "value"}.get(kind)
     made = {one.name: of_json(hints[one.name], value.get(one.name)) for one in fields(kind) if one.name != "raw"}
     if raw:
         made["raw"] = JsonText(json.dumps(value[raw], ensure_ascii=False, separators=(",", ":")))

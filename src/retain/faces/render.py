@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from retain.faces.table import lines
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.notes import Note
 from retain.kinds.state import Item
@@ -30,6 +31,9 @@ _COLUMNS = {
     "Summary": ("number", "covers_from", "covers_to", "tokens", "model", "created_at", "text"),
     "Ref": ("key", "type", "is_active", "tokens", "created_at", "summary"),
     "Item": ("area", "key", "value", "version", "expires_at"),
+    "PlacedItem": ("place", "key", "value", "version", "expires_at"),
+    "Match": ("score", "place", "key", "value"),
+    "tuple": ("place",),
     "Document": ("id", "title", "path", "media", "chunks", "user", "updated_at"),
     "Passage": ("seq", "title", "page", "text"),
     "Key": ("id", "name", "permissions", "user", "agent", "expires_at", "last_used_at", "revoked_at"),
@@ -45,13 +49,15 @@ def as_json(value: Any) -> Any:
     """A record, a page or a list of records, as JSON; content and values appear as what they are, not as text in text."""
     if isinstance(value, Page):
         return {"data": as_json(value.items), "next": value.next}
+    if isinstance(value, Match):
+        return {"item": as_json(value.item), "score": value.score}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
         shown = {field.name: as_json(getattr(value, field.name)) for field in fields(value) if field.name != "raw"}
         if isinstance(value, Message):
             shown["content"] = value.content
-        if isinstance(value, Item):
+        if isinstance(value, Item | PlacedItem):
             shown["value"] = value.value
         return shown
     if isinstance(value, datetime):
@@ -98,7 +104,7 @@ def show_itself(value: Any) -> None:
         told = f"version {value.version}" if value.version else "there are no notes yet"
         text = plain(value.text) if sys.stdout.isatty() else value.text
         print(text, end="" if text.endswith("\n") or not text else "\n")
-    elif isinstance(value, Item):
+    elif isinstance(value, Item | PlacedItem):
         told = f"version {value.version}" + (f", until {_cell(value.expires_at)}" if value.expires_at else "")
         print(plain(value.raw))
     else:
@@ -146,6 +152,8 @@ def _table(records: Sequence[Any]) -> None:
 def _column(record: Any, name: str) -> Any:
     if name == "text" and isinstance(record, Message):
         return record.text or record.content  # a tool call is not an empty message
+    if isinstance(record, tuple) and not hasattr(record, name):  # a place is its names, a match has an item
+        return getattr(record.item, name) if isinstance(record, Match) else record
     value = getattr(record, name)
     return None if name in _MEASURED and value == 0 else value  # nobody measured it
 

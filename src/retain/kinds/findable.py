@@ -271,13 +271,18 @@ _NO_ITEM = """select number, 'item ' || id from search_items where tenant = :ten
 
 def items(area: str, place: str, key: str, said: Sequence[str], at: int, expires: int | None) -> list[Item]:
     """The rows of a document; `said` are the texts that it is found by."""
-    id = path(area, *place.split(AFTER_A_NAME)[:-1], key)
+    id = item_id(area, place, key)
     user = None if area == "tenant" else area.removeprefix("user:")
     where = f"{area}{AFTER_A_NAME}{place}"
     return [
         Item("items", id, text, at, 0, part, user, title=key, expires_at=expires, place=where)
         for part, text in enumerate(said)
     ]
+
+
+def item_id(area: str, place: str, key: str) -> str:
+    """The id of a document in the index."""
+    return path(area, *place.split(AFTER_A_NAME)[:-1], key)
 
 
 def document(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:

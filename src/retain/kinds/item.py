@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from retain import canonical, clock
 from retain.canonical import Json, JsonText
 from retain.errors import Invalid
+from retain.kinds.kind import unpack
 from retain.search.legs import AFTER_A_NAME
 from retain.storage.database import Row
 from retain.texts.fields import checked
@@ -124,3 +125,24 @@ def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if given is not None and not isinstance(given, Mapping):
         raise Invalid(field="where", problem='must be an object of fields, such as {"kind": "fact"}')
     return checked(given) if given else None
+
+
+def ordered(item: PlacedItem) -> list[Any]:
+    """The cursor of a list in the order of place and key."""
+    return [*item.place, item.key]
+
+
+def newest(item: PlacedItem) -> list[Any]:
+    """The cursor of a list with the newest first."""
+    return [str(clock.from_datetime(item.updated_at, "updated_at")), *ordered(item)]
+
+
+def start(after: str | None, newest: bool) -> dict[str, Any]:
+    """Where a list goes on, by the cursor of the page before."""
+    if after is None:
+        return {"place": "", "key": "", "at": 2**62}
+    values = unpack(after, [str, ...])
+    at = values.pop(0) if newest else "0"
+    if len(values) < 2 or not at.isdecimal() or len(at) > 18:
+        raise Invalid(field="after", problem="is not a cursor from the page before")
+    return {"place": text(values[:-1]), "key": values[-1], "at": int(at)}

@@ -96,7 +96,7 @@ class Items(Kind):
     def read(self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False) -> Some:
         """The documents at several places and keys, at one moment; None for each that is not there."""
         wanted = [(one.text(self._place(place)), canonical.key(key, "key")) for place, key in asks]
-        found = self._read(lambda tx: [self._find(tx, place, key) for place, key in wanted])
+        found = self._read(lambda tx: self._found(tx, wanted))
         if refresh and any(item is not None and item.expires_at is not None for item in found):
             return self._write(lambda tx: [self._refreshed(tx, place, key) for place, key in wanted])
         return found
@@ -151,13 +151,13 @@ class Items(Kind):
         `where` says what fields must be: {"kind": "fact"}, or {"price": {"$lt": 20}} with $eq, $ne, $gt, $gte, $lt or $lte.
         """
         span, size = one.span(one.text(self._place(place, least=0)), exact), self._limit(limit)
-        wanted, start = one.filtered(where), _start(after, newest)
+        wanted, start = one.filtered(where), one.start(after, newest)
 
         def work(tx: Transaction) -> _Found:
             every = self._each(tx, newest, span, start, size + 1)
             return list(islice((item for item in every if wanted is None or said.match(item.value, wanted)), size + 1))
 
-        return cut(self._read(work), size, _newest if newest else _ordered)
+        return cut(self._read(work), size, one.newest if newest else one.ordered)
 
     def search(
         self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
@@ -204,7 +204,7 @@ class Items(Kind):
         size = self._limit(limit)
         if depth is not None:
             canonical.whole(depth, "depth", 1, MOST_NAMES)
-        passed = one.text(tuple(unpack(after, [str, ...]))) if after else ""
+        passed = one.text(unpack(after, [str, ...])) if after else ""
         if passed and passed.count(AFTER_A_NAME) == depth:
             passed = one.span(passed)["beyond"]
 
@@ -295,18 +295,31 @@ class Items(Kind):
         row = tx.one(_GET, area=self._area, place=place, key=key)
         return one.item(row) if row else None
 
+    def _found(self, tx: Transaction, wanted: Sequence[tuple[str, str]]) -> Some:
+        """Several at once, some in each statement: over a network, every statement is a way there and back."""
+        if len(wanted) == 1:
+            return [self._find(tx, *wanted[0])]
+        found: dict[tuple[str, str], PlacedItem] = {}
+        for start in range(0, len(wanted), len(_SLOTS)):
+            values = dict.fromkeys(_NAMED, "")
+            for slot, (place, key) in zip(_SLOTS, wanted[start : start + len(_SLOTS)], strict=False):
+                values |= {f"p{slot}": place, f"k{slot}": key}
+            found |= {row[:2]: one.item(row) for row in tx.all(_SEVERAL, area=self._area, **values)}
+        return [found.get(which) for which in wanted]
+
     def _kept(self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None) -> Iterator[Match]:
-        for hit in hits:
-            _, *names, key = json.loads(hit.id)
-            item = self._find(tx, one.text(names), key)
-            if item is not None and (wanted is None or said.match(item.value, wanted)):
-                yield Match(item, hit.score)
+        named = [(one.text(names), key) for _, *names, key in (json.loads(hit.id) for hit in hits)]
+        for start in range(0, len(hits), len(_SLOTS)):
+            items = self._found(tx, named[start : start + len(_SLOTS)])
+            for hit, item in zip(hits[start:], items, strict=False):
+                if item is not None and (wanted is None or said.match(item.value, wanted)):
+                    yield Match(item, hit.score)
 
     def _refreshed(self, tx: Transaction, place: str, key: str) -> PlacedItem | None:
         row = tx.one(_REFRESH, area=self._area, place=place, key=key)
         if row is None:
             return self._find(tx, place, key)
-        self._home.index.put_off(tx, self.name, index.path(self._area, *one.names(place), key), row[4])
+        self._home.index.put_off(tx, self.name, index.item_id(self._area, place, key), row[4])
         return one.item(row)
 
     def _each(
@@ -321,30 +334,16 @@ class Items(Kind):
             start = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}
 
 
-def _ordered(item: PlacedItem) -> list[Any]:
-    return [*item.place, item.key]
-
-
-def _newest(item: PlacedItem) -> list[Any]:
-    return [str(clock.from_datetime(item.updated_at, "updated_at")), *_ordered(item)]
-
-
-def _start(after: str | None, newest: bool) -> dict[str, Any]:
-    """Where a list goes on, by the cursor of the page before."""
-    if after is None:
-        return {"place": "", "key": "", "at": 2**62}
-    *place, key = unpack(after, [str, ...])
-    at = place.pop(0) if newest and place else "0"
-    if not at.isdecimal() or len(at) > 18:
-        raise Invalid(field="after", problem="is not a cursor from the page before")
-    return {"place": one.text(place), "key": key, "at": int(at)}
-
-
 _COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
 _LIVE = "(expires_at is null or expires_at > :now)"
 _THIS = "tenant = :tenant and area = :area and place = :place and key = :key"
 _BELOW = f"tenant = :tenant and area = :area and place >= :under and place < :beyond and {_LIVE}"
 _GET = f"select {_COLUMNS} from items where {_THIS} and {_LIVE}"
+_SLOTS = "abcdefghijklmnop"
+_NAMED = tuple(letter + slot for slot in _SLOTS for letter in "pk")
+_SEVERAL = f"""with wanted (this, that) as (values {", ".join([f"(:p{slot}, :k{slot})" for slot in _SLOTS])})
+    select {_COLUMNS} from wanted cross join items
+    where tenant = :tenant and area = :area and place = this and key = that and {_LIVE}"""
 _LIST = f"select {_COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
 # The values are read of those only that are wanted.
 _NEWEST = f"""select items.place, items.key, value, version, expires_at, created_at, items.updated_at from (

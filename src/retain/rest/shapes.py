@@ -27,11 +27,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from retain import canonical
 from retain.canonical import Json, JsonText
 from retain.errors import Invalid
 from retain.faces.command import moment
 from retain.faces.ways import Way, word
 from retain.kinds.interactions import Usage
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.reference import Output
 from retain.kinds.state import Item
@@ -60,9 +62,9 @@ def _moment(given: Any, info: ValidationInfo) -> datetime:
 
 
 def _split(given: Any) -> Any:
-    """Several words of a query: the parameter again and again, or once with commas."""
+    """Several words of a query: the parameter again and again, or once with commas or as JSON."""
     words = [given] if isinstance(given, str) else given
-    return [part.strip() for text in words for part in text.split(",") if part.strip()] if words is not None else None
+    return [part for text in words for part in canonical.listed(text)] if words is not None else None
 
 
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
@@ -181,7 +183,7 @@ def shape(hint: Any) -> Any:
     """A result's type, as an answer shows it."""
     if get_origin(hint) is Page:
         record = shape(get_args(hint)[0])
-        name = f"{record.__name__}Page"
+        name = "PlacePage" if get_origin(record) is tuple else f"{record.__name__}Page"
         return create_model(
             name,
             data=(list[record], ...),  # type: ignore[valid-type]
@@ -198,6 +200,8 @@ def shape(hint: Any) -> Any:
         return hint
     if isinstance(hint, type) and is_dataclass(hint):
         return _record(hint)
+    if hint is Match:
+        return create_model("Match", __doc__=inspect.getdoc(Match), item=(shape(PlacedItem), ...), score=(float, ...))
     if isinstance(hint, type) and issubclass(hint, tuple) and hint is not tuple:
         return list[Any]
     return hint
@@ -208,6 +212,6 @@ def _record(kind: type) -> type[BaseModel]:
     made: dict[str, Any] = {one.name: (shape(hints[one.name]), ...) for one in fields(kind) if one.name != "raw"}
     if kind is Message:
         made["content"] = (dict[str, Any], ...)
-    if kind is Item:
-        made["value"] = (Any, ...)
+    if kind in (Item, PlacedItem):
+        made["value"] = (Any if kind is Item else dict[str, Any], ...)
     return create_model(kind.__name__, __doc__=inspect.getdoc(kind), **made)

@@ -1,4 +1,4 @@
-"""Retention: old messages, expired state and unused contents go, in small batches that no writer has to wait for."""
+"""Retention: old messages, what has expired, and unused contents go, in small batches that no writer has to wait for."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ _WITH_THEM = (
     "delete from turns where tenant = :tenant and session_id = :id and last_seq < :first",
 )
 """What is kept of messages elsewhere, and goes with them."""
+_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
+    + (select count(*) from items where tenant = :tenant and expires_at <= :now)"""
+_OLD = """select (select count(*) from messages where tenant = :tenant and created_at < :cutoff)
+    + (select count(*) from threads where tenant = :tenant and updated_at < :cutoff - 3600000000)"""
 Progress = Callable[[int, int], None]
 Batch = Callable[[Transaction, Index, int | None, int], int | None]
 
@@ -31,13 +35,16 @@ Batch = Callable[[Transaction, Index, int | None, int], int | None]
 class Purged:
     """How much was removed; `contents` are those that no reference needs any more, and what crashes left of some.
 
-    `compacted` is False where a reader still kept deleted pages in the log.
+    `threads` are those of graphs, each namespace for itself, that no run has written to for so long. `compacted` is False
+    where a reader still kept deleted pages in the log.
     """
 
     messages: int
     state: int
     compacted: bool
     contents: int = 0
+    items: int = 0
+    threads: int = 0
 
 
 def purge(
@@ -50,7 +57,7 @@ def purge(
     emergency: bool = False,
     progress: Progress | None = None,
 ) -> Purged:
-    """Remove messages older than so many days, oldest first, and expired state, of some tenants or of every one."""
+    """Remove messages and threads older than so many days, and what has expired, of some tenants or of every one."""
     if days is not None and (isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000):
         raise Invalid(field="days", problem="must be a number above 0")
     known = database.tenants()
@@ -66,9 +73,9 @@ def purge(
         for tenant in (known if tenants is None else tenants)
     }
     total = sum(rows for _, rows in due.values())
-    done = {"state": 0, "messages": 0}
+    done = {"state": 0, "items": 0, "messages": 0, "threads": 0}
     for tenant, (cutoff, _) in due.items():
-        for what, batch in (("state", _expired), ("messages", _old)):
+        for what, batch in _BATCHES:
             for removed in _in_batches(database, index, tenant, batch, cutoff, emergency):
                 done[what] += removed
                 if progress:
@@ -76,7 +83,7 @@ def purge(
         once.sweep_all(database, tenant)
         signins.sweep_all(database, tenant)
     contents = sum(blobs.collect(tenant) for tenant in due)
-    return Purged(done["messages"], done["state"], database.compact(), contents)
+    return Purged(done["messages"], done["state"], database.compact(), contents, done["items"], done["threads"])
 
 
 def _in_batches(
@@ -104,12 +111,11 @@ def _in_batches(
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
     """The moment before which messages are old, the same for all of a purge, and about how many rows are to be removed."""
-    state = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now") or (0,)
+    expired = int((tx.one(_EXPIRED) or (0,))[0])
     if age is None:
-        return None, int(state[0])
+        return None, expired
     cutoff = tx.now - age
-    old = tx.one("select count(*) from messages where tenant = :tenant and created_at < :cutoff", cutoff=cutoff)
-    return cutoff, int(state[0]) + int((old or (0,))[0])
+    return cutoff, expired + int((tx.one(_OLD, cutoff=cutoff) or (0,))[0])
 
 
 def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
@@ -121,6 +127,18 @@ def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> in
         size=size,
     )
     index.remove_all(tx, "state", [findable.pair(area, key) for area, key in removed])
+    return len(removed) or None
+
+
+def _expired_items(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """The same for items."""
+    removed = tx.all(
+        """delete from items where tenant = :tenant and expires_at <= :now and (area, place, key) in (
+               select area, place, key from items where tenant = :tenant and expires_at <= :now limit :size)
+           returning area, place, key""",
+        size=size,
+    )
+    index.remove_all(tx, "items", [findable.item_id(*row) for row in removed])
     return len(removed) or None
 
 
@@ -159,3 +177,20 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
         first_at=first_at,
     )
     return removed
+
+
+def _idle(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """A batch of threads that no run has written to since then, whole: a step is worth nothing without the others."""
+    if cutoff is None:
+        return None
+    removed = tx.run(
+        """delete from threads where tenant = :tenant and updated_at < :cutoff - 3600000000 and line in (
+               select line from threads where tenant = :tenant and updated_at < :cutoff - 3600000000
+               order by updated_at limit :size)""",
+        cutoff=cutoff,
+        size=max(1, size // 50),  # each has many rows
+    )
+    return removed or None
+
+
+_BATCHES = (("state", _expired), ("items", _expired_items), ("messages", _old), ("threads", _idle))

@@ -1,0 +1,453 @@
+"""Items: documents at a place, under a key, with expiry, versions, filters and search below a place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from retain import JsonText, Memory, Scope
+from retain.errors import Invalid, NotFound, TooLarge, WrongVersion
+from retain.kinds.items import MOST_BYTES, Drop, Items, Place, Put
+from retain.kinds.kind import Page
+from retain.testing.embedder import FakeEmbedder
+from tests.conftest import SETTINGS, START, Now, one_engine
+
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def timed(open_memory: Callable[..., Memory], now: Now) -> Memory:
+    """A database whose clock is the test's."""
+    return open_memory(clock=now)
+
+
+def sound(memory: Memory) -> None:
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def where(page: Iterator[Any] | Page[Any]) -> list[tuple[Place, str]]:
+    return [(item.place, item.key) for item in page]
+
+
+def pages(fetch: Callable[[str | None], Page[Any]]) -> list[Any]:
+    """All of a list, page by page."""
+    found, after = [], None
+    while True:
+        page = fetch(after)
+        found += page.items
+        if page.next is None:
+            return found
+        after = page.next
+
+
+def cut_off(items: Items, depth: int, limit: int, after: str | None) -> Page[Place]:
+    return items.places(depth=depth, limit=limit, after=after)
+
+
+def one_by_one(items: Items, asked: dict[str, Any], after: str | None) -> Page[Any]:
+    return items.list(where=asked, limit=1, after=after)
+
+
+# -- one item -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> None:
+    me = timed.scope("acme", "ada").items
+    value = {"text": "likes tea é😀", "tags": ["a", None, 1.5], "deep": {"b": True}}
+    put = me.put(("memories", "ada"), "k", value)
+    assert (put.place, put.key, put.value, put.version) == (("memories", "ada"), "k", value, 1)
+    assert me.get(["memories", "ada"], "k") == put
+    now.micros += SECOND
+    again = me.put(("memories", "ada"), "k", JsonText('{ "n" : 1.0e2 }'))
+    assert (again.raw, again.version, again.created_at) == ('{ "n" : 1.0e2 }', 2, put.created_at)
+    assert again.updated_at - put.updated_at == timedelta(seconds=1)
+    assert me.read([(("memories",), "k"), (("memories", "ada"), "k")]) == [None, again]
+    me.remove(("memories", "ada"), "k")
+    for place, key in ((("memories", "ada"), "k"), (("memories",), "k"), (("memories", "ada"), "no")):
+        with pytest.raises(NotFound):
+            me.get(place, key)
+        with pytest.raises(NotFound):
+            me.remove(place, key)
+    sound(timed)
+
+
+def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
+    """S8: the same place and key of two users, of the tenant and of another tenant are four documents."""
+    scopes = [memory.scope("acme", "ada"), memory.scope("acme", "bob"), memory.scope("acme"), memory.scope("other", "ada")]
+    for n, scope in enumerate(scopes):
+        scope.items.put(("p",), "k", {"n": n, "text": "harbour"})
+    for n, scope in enumerate(scopes):
+        assert scope.items.get(("p",), "k").value["n"] == n
+        assert [item.value["n"] for item in scope.items.list()] == [n]
+        assert [item.value["n"] for item, _ in scope.items.search("harbour")] == [n]
+        assert scope.items.places().items == [("p",)]
+    memory.erase("ada", tenant="acme")
+    assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
+    assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
+    sound(memory)
+
+
+def test_versions_are_compared(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    assert me.put(("p",), "k", {}, if_version=0).version == 1
+    for version in (0, 2):
+        with pytest.raises(WrongVersion) as wrong:
+            me.put(("p",), "k", {}, if_version=version)
+        assert wrong.value.actual == 1
+    assert me.put(("p",), "k", {"n": 2}, if_version=1).version == 2
+    with pytest.raises(WrongVersion):
+        me.remove(("p",), "k", if_version=1)
+    me.remove(("p",), "k", if_version=2)
+    with pytest.raises(WrongVersion):
+        me.put(("p",), "k", {}, if_version=2)
+    assert me.list().items == []
+
+
+@one_engine
+def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (Invalid, "place", lambda: me.put("p", "k", {})),
+        (Invalid, "place", lambda: me.put((), "k", {})),
+        (Invalid, "place", lambda: me.put(("p",) * 21, "k", {})),
+        (Invalid, "place", lambda: me.put(("p", ""), "k", {})),
+        (Invalid, "place", lambda: me.get(("a\x1fb",), "k")),
+        (Invalid, "key", lambda: me.put(("p",), " ", {})),
+        (Invalid, "key", lambda: me.put(("p",), "..", {})),
+        (Invalid, "value", lambda: me.put(("p",), "k", [1])),
+        (Invalid, "value", lambda: me.put(("p",), "k", {"n": float("nan")})),
+        (TooLarge, "value", lambda: me.put(("p",), "k", {"t": "x" * (4 << 20)})),
+        (TooLarge, "place", lambda: me.put(("p" * 512,) * 4, "k", {})),
+        (Invalid, "ttl", lambda: me.put(("p",), "k", {}, ttl=0)),
+        (Invalid, "ttl", lambda: me.put(("p",), "k", {}, ttl=1e12)),
+        (Invalid, "fields", lambda: me.put(("p",), "k", {}, fields="text")),
+        (Invalid, "if_version", lambda: me.put(("p",), "k", {}, if_version=-1)),
+        (Invalid, "where", lambda: me.list(where={"n": {"$in": [1]}})),
+        (Invalid, "where", lambda: me.list(where={"a": {"b": {"$eq": 1, "c": 2}}})),
+        (Invalid, "where", lambda: me.search("x", where={"n": {"$gt": 1, "$regex": "."}})),
+        (Invalid, "where", lambda: me.list(where=JsonText("[]"))),  # type: ignore[arg-type]
+        (Invalid, "after", lambda: me.list(after="nonsense")),
+        (Invalid, "after", lambda: me.list(newest=True, after=me.places(limit=1).next or "WyJhIl0")),
+        (Invalid, "depth", lambda: me.places(depth=0)),
+        (Invalid, "changes", lambda: me.write([{"place": ["p"]}])),  # type: ignore[list-item]
+    ]
+    for kind, field, call in calls:
+        with pytest.raises(kind) as refused:
+            call()
+        assert getattr(refused.value, "details", {})["field"] == field
+    assert me.list().items == []
+
+
+def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
+    """An owner, a place and a key of as many bytes as there may be, and quotes, which take two in an id."""
+    longest = memory.scope("t" * 512, "u" * 512).items
+    place = ("é" * 250, '"' * 200, "\\" * 5, "x" * 200)
+    room = MOST_BYTES - len(f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode())
+    longest.put(place, "k" * room, {"text": "harbour"})
+    with pytest.raises(TooLarge):
+        longest.put(place, "k" * (room + 1), {})
+    assert where(longest.list(place)) == [(place, "k" * room)]
+    assert longest.search("harbour", place)[0].item.place == place
+    assert longest.places().items == [place]
+    sound(memory)
+    memory.reindex()
+    sound(memory)
+
+
+# -- time ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> None:
+    me = timed.scope("acme", "ada").items
+    me.put(("p",), "soon", {"text": "harbour"}, ttl=10)
+    me.put(("p", "q"), "later", {"text": "harbour"}, ttl=20)
+    me.put(("p",), "ever", {"text": "harbour"})
+    now.micros += 10 * SECOND
+    assert me.read([(("p",), "soon")]) == [None]
+    assert where(me.list()) == [(("p",), "ever"), (("p", "q"), "later")]
+    assert {item.key for item, _ in me.search("harbour")} == {"ever", "later"}
+    assert me.put(("p",), "soon", {"n": 2}, if_version=0, ttl=5).created_at == me.get(("p",), "soon").updated_at
+    now.micros += 10 * SECOND
+    assert me.places().items == [("p",)]
+    with pytest.raises(NotFound):
+        me.remove(("p", "q"), "later")
+    assert timed.purge().items == 2
+    assert timed.purge().items == 0
+    assert where(me.list()) == [(("p",), "ever")]
+    sound(timed)
+
+
+def test_a_refresh_starts_the_time_again(timed: Memory, now: Now) -> None:
+    me = timed.scope("acme", "ada").items
+    me.put(("p",), "k", {"text": "harbour"}, ttl=10)
+    me.put(("p",), "ever", {"n": 1})
+    now.micros += 9 * SECOND
+    assert me.get(("p",), "k").expires_at == me.list()[1].expires_at
+    refreshed = me.get(("p",), "k", refresh=True)
+    assert refreshed.version == 1
+    assert refreshed.expires_at is not None
+    assert refreshed.expires_at - refreshed.created_at == timedelta(seconds=19)
+    assert me.read([(("p",), "ever"), (("p",), "no")], refresh=True)[1] is None
+    now.micros += 9 * SECOND
+    assert me.get(("p",), "k") == refreshed
+    assert [item.key for item, _ in me.search("harbour")] == ["k"]
+    now.micros += SECOND
+    with pytest.raises(NotFound):
+        me.get(("p",), "k", refresh=True)
+    assert me.search("harbour") == []
+
+
+# -- lists --------------------------------------------------------------------------------------------------------------
+
+
+def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> None:
+    me = timed.scope("acme", "ada").items
+    names = ["a", "a b", "a.b", "a!", "A", "é", "z", "*", '"', "\\", "%", "_"]
+    keys: list[tuple[Place, str]] = [((one,), key) for one in names for key in ("1", "2")] + [
+        ((one, two), "1") for one in names for two in names
+    ]
+    keys += [(("a", "a", "c"), "deep")]
+    for n, (place, key) in enumerate(reversed(keys)):
+        now.micros = START + n // 2
+        me.put(place, key, {"n": n})
+    assert where(me.list(limit=1000)) == sorted(keys)
+    assert where(iter(pages(lambda after: me.list(limit=7, after=after)))) == sorted(keys)
+    below = [one for one in sorted(keys) if one[0][0] == "a"]
+    assert where(iter(pages(lambda after: me.list(("a",), limit=3, after=after)))) == below
+    assert where(me.list(("a",), exact=True)) == [(("a",), "1"), (("a",), "2")]
+    assert where(me.list(("a", "a"))) == [(("a", "a"), "1"), (("a", "a", "c"), "deep")]
+    assert me.list((), exact=True).items == me.list(("b",)).items == []
+    newest = pages(lambda after: me.list(newest=True, limit=5, after=after))
+    assert where(iter(newest)) == where(
+        iter(sorted(newest, key=lambda one: (-one.updated_at.timestamp(), one.place, one.key)))
+    )
+    assert sorted(where(iter(newest))) == sorted(keys)
+    assert where(me.list(("a",), newest=True, limit=1)) == [(("a",), "1")]
+
+
+def test_places_begin_and_end_as_asked(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    places = [("a",), ("a", "b", "c"), ("a", "x", "c"), ("a", "x"), ("a b", "c"), ("b", "x", "c", "d")]
+    for place in places:
+        for key in ("1", "2"):
+            me.put(place, key, {})
+    assert me.places().items == sorted(places)
+    assert pages(lambda after: me.places(limit=1, after=after)) == sorted(places)
+    assert me.places(("a",)).items == [("a",), ("a", "b", "c"), ("a", "x"), ("a", "x", "c")]
+    assert me.places(("*", "x")).items == [("a", "x"), ("a", "x", "c"), ("b", "x", "c", "d")]
+    assert me.places(ending=("c",)).items == [("a", "b", "c"), ("a", "x", "c"), ("a b", "c")]
+    assert me.places(("a",), ending=("x", "*")).items == [("a", "x", "c")]
+    for limit in (1, 2, 9):
+        assert pages(partial(cut_off, me, 1, limit)) == [("a",), ("a b",), ("b",)]
+        cut = pages(partial(cut_off, me, 2, limit))
+        assert cut == [("a",), ("a", "b"), ("a", "x"), ("a b", "c"), ("b", "x")]
+    for start in (0, 550):
+        me.write([Put(("many", f"{number:04}"), "k", {}, fields=[]) for number in range(start, start + 550)])
+    assert len(me.places(("many",), limit=1000).items) == 1000
+    assert len(pages(lambda after: me.places(("many",), limit=1000, after=after))) == 1100
+    assert me.places(depth=1, ending=("1099",)).items == [("many",)]
+
+
+def test_filters_are_about_json_values(memory: Memory) -> None:
+    """S8: what a filter asks is never ignored, and means the same wherever it is asked."""
+    me = memory.scope("acme", "ada").items
+    values: dict[str, dict[str, Any]] = {
+        "one": {"n": 1, "kind": "fact", "deep": {"a": 1, "b": [1, 2]}, "a.b": 1},
+        "two": {"n": 2.5, "kind": "fact", "ok": True, "deep": {"a": 2}},
+        "text": {"n": "2", "kind": "opinion", "ok": 1},
+        "null": {"n": None},
+    }
+    for key, value in values.items():
+        me.put(("p",), key, {**value, "text": "harbour"})
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({"kind": "fact"}, {"one", "two"}),
+        ({"kind": "fact", "n": 1.0}, {"one"}),
+        ({"ok": True}, {"two"}),
+        ({"ok": 1}, {"text"}),
+        ({"n": None}, {"null"}),
+        ({"n": {"$eq": 1}}, {"one"}),
+        ({"n": {"$ne": 1}}, {"two", "text", "null"}),
+        ({"n": {"$gt": 1}}, {"two"}),
+        ({"n": {"$gte": 1, "$lt": 2.5}}, {"one"}),
+        ({"n": {"$lte": "2"}}, {"text"}),
+        ({"deep": {"a": {"$gte": 2}}}, {"two"}),
+        ({"deep": {"b": [1, 2]}}, {"one"}),
+        ({"deep": {"b": [1]}}, set()),
+        ({"deep.a": 2}, {"two"}),
+        ({"a.b": 1}, {"one"}),
+        ({"missing": {"$lt": 1}}, set()),
+        ({}, set(values)),
+    ]
+    for asked, keys in cases:
+        assert {item.key for item in me.list(where=asked)} == keys, asked
+        assert {item.key for item in pages(partial(one_by_one, me, asked))} == keys
+        assert {item.key for item, _ in me.search("harbour", where=asked)} == keys, asked
+
+
+# -- several at once ------------------------------------------------------------------------------------------------------
+
+
+def test_a_write_is_all_or_nothing(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    me.put(("p",), "old", {"text": "harbour"})
+    done = me.write(
+        [
+            Put(("p",), "new", {"text": "station"}, if_version=0),
+            Drop(("p",), "old", if_version=1),
+            Drop(("p",), "never"),
+            Drop(("p",), "never", if_version=0),
+            Put(("p",), "new", {"text": "market"}, if_version=1),
+        ]
+    )
+    assert [item and item.version for item in done] == [1, None, None, None, 2]
+    for wrong in (
+        Put(("p",), "new", {}, if_version=7),
+        Drop(("p",), "new", if_version=7),
+        Drop(("p",), "old", if_version=1),
+    ):
+        with pytest.raises(WrongVersion):
+            me.write(
+                [Put(("a",), "before", {}), Drop(("p",), "new"), Put(("p",), "new", {}), wrong, Put(("z",), "after", {})]
+            )
+    assert [(item.key, item.value) for item in me.list()] == [("new", {"text": "market"})]
+    assert [len(me.search(word)) for word in ("harbour", "station", "market")] == [0, 0, 1]
+    assert me.write([]) == []
+    sound(memory)
+
+
+def test_two_writers_lose_nothing(memory: Memory) -> None:
+    """Eight threads count one number up, each by comparing versions; others write the same keys in both orders."""
+    me = memory.scope("acme", "ada").items
+    start = threading.Barrier(8)
+
+    def count(worker: int) -> int:
+        start.wait()
+        done = tries = 0
+        while done < 5:
+            tries += 1
+            found = me.read([(("p",), "n")])[0]
+            try:
+                value = {"n": 1 if found is None else found.value["n"] + 1}
+                me.put(("p",), "n", value, if_version=0 if found is None else found.version)
+                done += 1
+            except WrongVersion:
+                continue
+            keys = ["a", "b", "c"] if worker % 2 else ["c", "b", "a"]
+            me.write([Put(("both",), key, {"by": worker}) for key in keys])
+        return tries
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(count, range(8)))
+    assert (me.get(("p",), "n").value, me.get(("p",), "n").version) == ({"n": 40}, 40)
+    assert len({item.value["by"] for item in me.list(("both",))}) == 1
+    assert {item.version for item in me.list(("both",))} == {40}
+    sound(memory)
+
+
+# -- search -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_is_below_a_place_first(url: str) -> None:
+    """However many others would rank before it: what is below the place is found, by words and by meaning."""
+    with Memory.open(url, settings=SETTINGS, embedder=FakeEmbedder()) as memory:
+        below_a_place(memory)
+
+
+def below_a_place(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    me.write([Put(("crowd", str(n % 7)), f"{n}", {"text": f"harbour harbour {n}"}) for n in range(600)])
+    me.put(("quiet", "corner"), "k", {"text": "a walk past the old harbour on a windy day, and then home"})
+    me.put(("quiet",), "other", {"text": "nothing of the kind"})
+    memory.work()
+    found = me.search("harbour", ("quiet",), limit=5)
+    assert found[0].item.key == "k"
+    assert 0 < found[0].score <= 1
+    assert [item.key for item, _ in found[1:]] in ([], ["other"])
+    assert me.search("harbour", ("qui",)) == []
+    assert me.search("harbour", ("quiet", "corner", "k")) == []
+    assert len(me.search("harbour", ("crowd", "3"), limit=200)) == len([n for n in range(600) if n % 7 == 3])
+    assert {item.place[0] for item, _ in me.search("harbour", limit=50)} == {"crowd"}
+    hits = memory.scope("acme", "ada").search("windy harbour", kinds=["items"], limit=3)
+    assert (hits[0].kind, hits[0].id, hits[0].title) == ("items", '["user:ada","quiet","corner","k"]', "k")
+
+
+def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    me.write([Put(("p",), f"{n:04}", {"text": f"harbour {n}", "n": n}) for n in range(500)])
+    me.put(("p",), "long", {"text": "harbour " + "and many other words " * 50, "n": 1000})
+    assert [item.key for item, _ in me.search("harbour", where={"n": 1000})] == ["long"]
+    assert [item.key for item, _ in me.search("harbour", where={"n": 0})] == ["0000"]
+    assert me.search("harbour", where={"n": -1}) == []
+    assert len(me.search("harbour", where={"n": {"$lt": 300}}, limit=250)) == 250
+
+
+def test_fields_say_what_is_found(memory: Memory) -> None:
+    me = memory.scope("acme", "ada").items
+    value = {
+        "text": "harbour",
+        "tags": ["station", "market"],
+        "deep": {"a": {"b": "bridge"}, "list": [{"c": "tower"}, {"c": "castle"}]},
+        "secret": "cellar",
+        "number": 4711,
+    }
+    words = ["harbour", "station", "market", "bridge", "tower", "castle", "cellar", "4711"]
+    cases: list[tuple[list[str] | None, set[str]]] = [
+        (None, set(words)),
+        ([], set()),
+        (["$"], set(words)),
+        (["text"], {"harbour"}),
+        (["tags[*]"], {"station", "market"}),
+        (["tags[-1]", "text"], {"market", "harbour"}),
+        (["deep.list[*].c"], {"tower", "castle"}),
+        (["deep.list[0].c", "deep.list[9]", "nothing", "text.more"], {"tower"}),
+        (["deep.a.*"], {"bridge"}),
+        (["{text,deep.a.b}", "number"], {"harbour", "bridge", "4711"}),
+        (["deep"], {"bridge", "tower", "castle"}),
+    ]
+    for fields, found in cases:
+        me.put(("p",), "k", value, fields=fields)
+        assert {word for word in words if me.search(word)} == found, fields
+    me.put(("p",), "k", {"tags": [f"word{n}" for n in range(300)]}, fields=["tags[*]"])
+    assert all(me.search(f"word{n}") for n in (0, 62, 63, 64, 299))
+    sound(memory)
+
+
+def test_the_index_is_filled_again(memory: Memory) -> None:
+    """P12, P13: what was lost of it comes back the same, with the place."""
+    me = memory.scope("acme", "ada").items
+    me.put(('a "quoted" \\ place', "é"), 'k "1"', {"text": "harbour"}, ttl=1000)
+    me.put(("p",), "tags", {"tags": ["station", "market"]}, fields=["tags[*]"])
+    me.put(("p",), "silent", {"text": "harbour"}, fields=[])
+    memory.scope("acme").items.put(("p",), "all", {"text": "harbour"})
+    rows = """select kind, id, part, user_id, title, text, place, expires_at from search_items
+              where tenant = :tenant order by id, part"""
+    before = memory.database.read("acme", lambda tx: tx.all(rows))
+    assert len(before) == 4
+    memory.database.write("acme", lambda tx: tx.run("delete from search_items where tenant = :tenant and kind = 'items'"))
+    assert [finding.ok for finding in memory.verify() if "items are in the index" in finding.check] == [False]
+    assert memory.reindex().added == 4
+    assert memory.database.read("acme", lambda tx: tx.all(rows)) == before
+    memory.database.write("acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'"))
+    assert memory.reindex().removed == 2
+    sound(memory)
+
+
+def test_several_kinds_at_once(me: Scope) -> None:
+    """What `together` does with items is undone with the rest."""
+
+    def work(inner: Scope) -> None:
+        inner.items.put(("p",), "k", {"text": "harbour"})
+        assert inner.items.get(("p",), "k").version == 1
+        assert [item.key for item in inner.items.list()] == ["k"]
+        inner.state.set("k", 1)
+        inner.items.put(("p",), "k", {}, if_version=9)
+
+    with pytest.raises(WrongVersion):
+        me.together(work)
+    assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [0, 0, 0]
