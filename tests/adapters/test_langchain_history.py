@@ -57,11 +57,11 @@ EVERY: list[BaseMessage] = [
     ToolMessage([{"type": "text", "text": "and warm"}, "21 °C"], tool_call_id="call-1"),
     AIMessage([{"type": "reasoning", "reasoning": "…"}, {"type": "text", "text": "In Lisbon."}], name="scout"),
     AIMessage("x", invalid_tool_calls=[{"name": "f", "args": "{", "id": "c", "error": "e", "type": "invalid_tool_call"}]),
-    FunctionMessage("42", name="answer"),
-    ChatMessage("Objection!", role="lawyer"),
-    ChatMessage("I am the assistant.", role="assistant"),
-    AIMessageChunk("part", chunk_position="last"),
-    HumanMessageChunk("part"),
+    FunctionMessage(content="42", name="answer"),
+    ChatMessage(content="Objection!", role="lawyer"),
+    ChatMessage(content="I am the assistant.", role="assistant"),
+    AIMessageChunk(content="part", chunk_position="last"),
+    HumanMessageChunk(content="part"),
     HumanMessage([]),
     HumanMessage(""),
 ]
@@ -114,7 +114,8 @@ def test_cleared_is_empty_and_goes_on(me: Scope) -> None:
     talk.add_user_message("one")
     talk.add_ai_message("two")
     talk.clear()
-    assert talk.messages == [] and me.sessions.get("talk").id == "talk"
+    assert talk.messages == []
+    assert me.sessions.get("talk").id == "talk"
     asyncio.run(talk.aadd_messages([HumanMessage("three")]))
     talk.messages = [HumanMessage("four"), AIMessage("five")]
     assert [one.content for one in talk.messages] == ["four", "five"]
@@ -176,7 +177,9 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
     """A9: under `ConversationBufferWindowMemory` with `k`, `return_messages`, `memory_key` and `input_key`."""
 
     def remembering(scope: Scope, **how: Any) -> ConversationBufferWindowMemory:
-        return ConversationBufferWindowMemory(memory_key="chat_history", input_key="input", chat_memory=history(scope), **how)
+        return ConversationBufferWindowMemory(
+            memory_key="chat_history", input_key="input", chat_memory=history(scope), **how
+        )
 
     prompt = PromptTemplate.from_template("{chat_history}\n{input} ({style})")
     with open_memory() as memory:
@@ -199,7 +202,7 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
 def test_a_runnable_remembers_across_a_restart(open_memory: Callable[..., Memory], wait: bool) -> None:
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{question}")])
-    echo = RunnableLambda(lambda value: AIMessage(" | ".join(str(one.content) for one in value.to_messages())))
+    echo: Any = RunnableLambda(lambda value: AIMessage(" | ".join(str(one.content) for one in value.to_messages())))
     answers = []
     for question in ("I am Ada.", "Who am I?"):
         with open_memory() as memory:
@@ -213,7 +216,7 @@ def test_a_runnable_remembers_across_a_restart(open_memory: Callable[..., Memory
     assert answers[1].content == "I am Ada. | I am Ada. | Who am I?"
 
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=20)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -228,10 +231,10 @@ MESSAGES = st.one_of(
     st.builds(lambda said, calls, meta: AIMessage(said, tool_calls=calls, response_metadata=meta), SAID, CALLS, KWARGS),
     st.builds(lambda said, id, made: ToolMessage(said, tool_call_id=id, artifact=made), SAID, TEXT, JSON),
     st.builds(lambda said: SystemMessage(said), SAID),
-    st.builds(lambda said, role: ChatMessage(said, role=role), TEXT, TEXT | st.sampled_from(["user", "AI", "tool"])),
-    st.builds(lambda said, name: FunctionMessage(said, name=name), TEXT, TEXT),
+    st.builds(lambda said, role: ChatMessage(content=said, role=role), TEXT, TEXT | st.sampled_from(["user", "AI", "tool"])),
+    st.builds(lambda said, name: FunctionMessage(content=said, name=name), TEXT, TEXT),
 )
-STEPS = st.lists(
+STEPS: st.SearchStrategy[list[tuple[str, list[BaseMessage]]]] = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.lists(MESSAGES, max_size=3)),
         st.tuples(st.just("set"), st.lists(MESSAGES, max_size=2)),
@@ -246,9 +249,7 @@ def theirs(postgres_url: str) -> Iterator[Callable[[], PostgresChatMessageHistor
     """LangChain's own history on the modern server."""
     with psycopg.connect(postgres_url) as connection:
         PostgresChatMessageHistory.create_tables(connection, "chat_message_history")
-        yield lambda: PostgresChatMessageHistory(
-            "chat_message_history", str(uuid.uuid4()), sync_connection=connection
-        )
+        yield lambda: PostgresChatMessageHistory("chat_message_history", str(uuid.uuid4()), sync_connection=connection)
 
 
 @settings(max_examples=EXAMPLES)

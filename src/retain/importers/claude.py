@@ -3,7 +3,7 @@
 A message has its text and, as `parts`, what Claude calls its content: words, thoughts, tool calls and what they answered.
 Conversations that were opened again at an earlier message are in the order in which the export has them; each message says
 under `original` which one it answers. Projects and their documents become items, found by their words; memories go to the
-end of the user's notes.
+end of the notes of the user.
 """
 
 from __future__ import annotations

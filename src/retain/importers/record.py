@@ -54,7 +54,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Passage:
-    """Text that goes to the end of the user's notes."""
+    """Text that goes to the end of the notes that an agent has of the user."""
 
     where: str
     text: str

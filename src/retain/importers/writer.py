@@ -24,7 +24,6 @@ from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items import Put
 from retain.kinds.saying import new_rows
 from retain.memory import Memory, Scope
-from retain.storage.database import Transaction
 from retain.talk.message import NewMessage
 
 T = TypeVar("T")
@@ -66,7 +65,7 @@ class Writer:
         whose = (user or self._user, self._agent or agent or self.report.format)
         if isinstance(record, Conversation | Passage):
             try:
-                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(record)
+                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(record, whose[1])
             except (Invalid, Conflict, NotFound) as error:
                 self.report.leave(record, str(error))
             return
@@ -111,9 +110,6 @@ class Writer:
                 for one in batch:
                     self._write([one], scope)
             return
-        dated = [one for one in batch if isinstance(one, Thing) and one.created_at]
-        if dated and not self.report.dry_run:
-            self._memory.database.write(scope.who.tenant, lambda tx: _date_items(tx, scope, dated))
         for one, new in zip(batch, done, strict=True):
             if isinstance(new, str):
                 self.report.leave(one, new)
@@ -137,6 +133,9 @@ class Writer:
         there = scope.items.read([(one.place, one.key) for one in batch])
         new = [one for one, found in zip(batch, there, strict=True) if found is None]
         scope.items.write([Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new])
+        for one in new:
+            if one.created_at is not None:
+                moved.item(scope.items, one.place, one.key, one.created_at, one.updated_at or one.created_at)
         limit = self._memory.settings.max_item_bytes
         kept = [json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch]
         return [
@@ -215,12 +214,12 @@ class Writer:
             inner.sessions.add(one.id, label=one.label[:250], attributes=attributes)
             if messages:
                 inner.messages.extend(one.id, messages)
-            if active is not None:
+            if active is None:
+                moved.rest(inner.sessions, one.id)
+            else:
                 inner.sessions.activate(active)
 
         self._do(scope, work)
-        if active is None and not self.report.dry_run:
-            self._memory.database.write(scope.who.tenant, lambda tx: moved.rest(tx, scope.who, one.id))
 
     def _date(self, scope: Scope, one: Conversation, messages: Sequence[NewMessage], *, wrote: bool) -> None:
         """Give the session the times that it had."""
@@ -229,10 +228,10 @@ class Writer:
         if began is None or not (wrote or scope.sessions.get(one.id).created_at > began):
             return
         used = max([began, *said]) if said else one.updated_at or began
-        self._memory.database.write(scope.who.tenant, lambda tx: moved.session(tx, scope.who, one.id, began, used))
+        moved.session(scope.sessions, one.id, began, used)
 
-    def _note(self, one: Passage) -> None:
-        scope = self._scope(self._user, None)
+    def _note(self, one: Passage, agent: str) -> None:
+        scope = self._scope(self._user, agent)
         note = scope.notes.read()
         kept = canonical.text(one.text, "text", self._memory.settings.max_notes_bytes, self._secrets)
         new = kept.strip() not in note.text
@@ -264,12 +263,6 @@ class Writer:
     def _count_messages(self, record: Record) -> None:
         if isinstance(record, Conversation):
             self.report.read["messages"] += len(record.messages)
-
-
-def _date_items(tx: Transaction, scope: Scope, things: Sequence[Thing]) -> None:
-    for one in things:
-        if one.created_at is not None:
-            moved.item(tx, scope.who, one.place, one.key, one.created_at, one.updated_at or one.created_at)
 
 
 def _kind(one: Fact) -> str:

@@ -18,7 +18,7 @@ Content = str | Mapping[str, Any] | JsonText
 
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
-APART = ("original", "langchain", "pydantic_ai", "agent_framework")
+APART = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
 """What an import or a framework keeps beside what is said, to give it back whole: no prompt has it, so it costs nothing."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")

@@ -1,0 +1,35 @@
+"""A LangChain chain whose chat history outlives its process: run it twice.
+
+    pip install 'retain[langchain]'
+"""
+
+import os
+
+from langchain_core.messages import AIMessage
+from langchain_core.prompt_values import PromptValue
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.history import RunnableWithMessageHistory
+
+from retain import Memory
+from retain.adapters.langchain_history import RetainChatMessageHistory
+
+
+def model(prompt: PromptValue) -> AIMessage:
+    """Stands in for a chat model: it knows what is in its prompt, and nothing else."""
+    *before, _ = prompt.to_messages()
+    said = [str(message.content) for message in before if message.type == "human"]
+    return AIMessage(f"remembered: {said[-1] if said else 'nothing'}")
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    me = memory.scope(user="ada", agent="scout")
+    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
+    chain = RunnableWithMessageHistory(
+        prompt | RunnableLambda(model),
+        lambda session_id: RetainChatMessageHistory(me, session_id),
+        input_messages_key="input",
+        history_messages_key="history",
+    )
+    answer = chain.invoke({"input": "I am called Ada."}, {"configurable": {"session_id": "langchain-history"}})
+    print(answer.content)
