@@ -83,7 +83,8 @@ def _role(message: Mapping[str, Any]) -> str:
 def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
     """What is not shown of a part; what is, is added to `shown`."""
     kind = part["part_kind"]
-    rest = {name: value for name, value in part.items() if value is not None or name == "content"}
+    needed = ("content", *_SHOWN.get(kind, ()))
+    rest = {name: value for name, value in part.items() if value is not None or name in needed}
     said = rest.get("transcript" if kind == "speech" else "content")
     if kind == "user-prompt" and isinstance(said, list):
         return {**rest, "content": [_inside(item, shown) for item in said]}
@@ -122,7 +123,7 @@ def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
     kind = rest.get("part_kind", "")
     if isinstance(rest.get("content"), list) and kind == "user-prompt":
         return {**rest, "content": [_item(item, shown) for item in rest["content"]]}
-    if kind not in _SHOWN or any(name in rest for name in _SHOWN[kind]) or (kind == "speech" and "transcript" in rest):
+    if kind not in _SHOWN or any(name in rest for name in _SHOWN[kind]):
         return dict(rest)
     found = {name: value for name, value in next(shown).items() if name != "type"}
     if kind in _SAID or kind == "file":
