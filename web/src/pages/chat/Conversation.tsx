@@ -114,6 +114,7 @@ function shown(
   if (row.type === "state") return <Outcome row={row} talk={talk} takeBack={takeBack} />;
   const message = talk.messages.get(row.seq);
   const summarized = talk.session?.summarizedCount === row.seq;
+  if (!message && talk.gone(row.seq)) return summarized && <SummaryMark talk={talk} />;
   if (!message) return <p className="unread" aria-hidden="true" />;
   const previous = talk.messages.get(row.seq - 1);
   const day = dayOf(message.created_at);

@@ -2,7 +2,14 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Transcript } from "./transcript";
 
 /** A server with a conversation: which of its messages are there, what is asked of it, and when it answers. */
-const server = { first: 1, last: 0, asked: [] as string[], hold: null as Promise<void> | null, gone: false };
+const server = {
+  first: 1,
+  last: 0,
+  asked: [] as string[],
+  hold: null as Promise<void> | null,
+  gone: false,
+  removed: 0,
+};
 
 function answer(where: string) {
   const { pathname, searchParams: query } = new URL(where, "http://here");
@@ -14,12 +21,14 @@ function answer(where: string) {
   server.asked.push(`${start}-${before - 1}`);
   return {
     status: 200,
-    body: Array.from({ length: Math.max(0, before - start) }, (_, place) => ({ seq: start + place })),
+    body: Array.from({ length: Math.max(0, before - start) }, (_, place) => ({ seq: start + place })).filter(
+      ({ seq }) => seq !== server.removed,
+    ),
   };
 }
 
 beforeEach(() => {
-  Object.assign(server, { first: 1, last: 0, asked: [], hold: null, gone: false });
+  Object.assign(server, { first: 1, last: 0, asked: [], hold: null, gone: false, removed: 0 });
   vi.stubGlobal("document", { hidden: false });
   vi.stubGlobal("requestAnimationFrame", (show: () => void) => setTimeout(show));
   vi.stubGlobal("fetch", async (where: string) => {
@@ -50,6 +59,15 @@ test("what the server does not have any more is asked for once", async () => {
   await vi.waitFor(() => expect(server.asked).toHaveLength(3));
   await new Promise((done) => setTimeout(done, 30));
   expect(server.asked).toHaveLength(3); // the newest, then two pages
+});
+
+test("a message that was taken back is not waited for", async () => {
+  const talk = new Transcript("ada", "s");
+  server.last = 3;
+  server.removed = 2;
+  expect(talk.gone(2)).toBe(false); // nobody has asked yet
+  await talk.refresh();
+  expect([1, 2, 3].map((seq) => talk.gone(seq))).toEqual([false, true, false]);
 });
 
 test("an older look never takes the place of a newer one", async () => {

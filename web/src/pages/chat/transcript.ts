@@ -58,6 +58,11 @@ export class Transcript {
     return this.following;
   }
 
+  /** Whether a number has no message any more: it was taken back. */
+  gone(seq: number): boolean {
+    return this.answered.has(seq) && !this.messages.has(seq);
+  }
+
   /** Read what is about to be seen and is not here yet. */
   need(from: number, to: number): void {
     if (this.error) return; // until somebody tries again
