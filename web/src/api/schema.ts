@@ -73,6 +73,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/messages/{session}/pop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove the newest message, and return it; of two that pop at once, each gets another.
+         * @description Remove the newest message, and return it; of two that pop at once, each gets another.
+         *
+         *     On the command line: `retain messages pop trip`
+         */
+        post: operations["messages_pop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/summaries/{session}/all": {
         parameters: {
             query?: never;
@@ -797,6 +819,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/items/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The documents at a place and below it that answer a question, by words and by meaning, the best first.
+         * @description The documents at a place and below it that answer a question, by words and by meaning, the best first.
+         *
+         *     `where` says what fields must be, as in `list`.
+         *
+         *     On the command line: `retain items search 'what does Ada drink' memories --user ada`
+         */
+        post: operations["items_search"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/knowledge/search": {
         parameters: {
             query?: never;
@@ -1069,6 +1115,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first.
+         * @description The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first.
+         *
+         *     `where` says what fields must be: {"kind": "fact"}, or {"price": {"$lt": 20}} with $eq, $ne, $gt, $gte, $lt or $lte.
+         *
+         *     On the command line: `retain items list memories --where '{"kind": "fact"}' --user ada`
+         */
+        get: operations["items_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/places": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The places where there is something, in order, that begin and end so; `*` is any one name.
+         * @description The places where there is something, in order, that begin and end so; `*` is any one name.
+         *
+         *     With `depth`, only so many names of each, every one once.
+         *
+         *     On the command line: `retain items places memories --depth 2 --user ada`
+         */
+        get: operations["items_places"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/knowledge": {
         parameters: {
             query?: never;
@@ -1197,7 +1291,13 @@ export interface paths {
         get: operations["messages_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove one message; its number stays taken, and what a summary already says of it stays said.
+         * @description Remove one message; its number stays taken, and what a summary already says of it stays said.
+         *
+         *     On the command line: `retain messages remove trip 1`
+         */
+        delete: operations["messages_remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1423,7 +1523,13 @@ export interface paths {
          *     On the command line: `retain messages append trip user "Where do we go?" --key turn-1`
          */
         post: operations["messages_append"];
-        delete?: never;
+        /**
+         * Remove every message of a session, with its summaries and turns; how many there were. New ones count on.
+         * @description Remove every message of a session, with its summaries and turns; how many there were. New ones count on.
+         *
+         *     On the command line: `retain messages clear trip`
+         */
+        delete: operations["messages_clear"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1514,6 +1620,42 @@ export interface paths {
          *     On the command line: `retain state remove theme --user ada`
          */
         delete: operations["state_remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/items/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The document under a key; with `refresh`, it lives for its whole ttl again.
+         * @description The document under a key; with `refresh`, it lives for its whole ttl again.
+         *
+         *     On the command line: `retain items get memories,ada tea --user ada`
+         */
+        get: operations["items_get"];
+        /**
+         * Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new).
+         * @description Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new).
+         *
+         *     `fields` are the paths of the value that a search finds: all of it where None, nothing of it where empty.
+         *
+         *     On the command line: `retain items put memories,ada tea '{"text": "likes green tea"}' --ttl 86400 --user ada`
+         */
+        put: operations["items_put"];
+        post?: never;
+        /**
+         * Remove a document; with `if_version`, only that version of it.
+         * @description Remove a document; with `if_version`, only that version of it.
+         *
+         *     On the command line: `retain items remove memories,ada tea --user ada`
+         */
+        delete: operations["items_remove"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2738,6 +2880,69 @@ export interface components {
              */
             next: string | null;
         };
+        /** ItemsPutRequest */
+        ItemsPutRequest: {
+            /**
+             * Place
+             * @description Where: the names of the place, from the outermost, with commas between them.
+             * @example [
+             *       "memories",
+             *       "ada"
+             *     ]
+             */
+            place: string[];
+            /**
+             * Value
+             * @description The value: a JSON object.
+             * @example {
+             *       "text": "likes green tea"
+             *     }
+             */
+            value: unknown;
+            /**
+             * Ttl
+             * @description Forget it after so many seconds.
+             */
+            ttl?: number | null;
+            /**
+             * Fields
+             * @description The paths of the value that a search finds, such as `text` and `tags[*]`: all of it where not given.
+             */
+            fields?: string[] | null;
+            /**
+             * If Version
+             * @description Only if it is at this version; 0 means: only if it does not exist.
+             */
+            if_version?: number | null;
+        };
+        /** ItemsSearchRequest */
+        ItemsSearchRequest: {
+            /**
+             * Query
+             * @description Words to look for.
+             * @example where does my sister live
+             */
+            query: string;
+            /**
+             * Place
+             * @description Where: the names of the place, from the outermost, with commas between them.
+             * @default []
+             */
+            place: string[];
+            /**
+             * Where
+             * @description What fields must be, as JSON: {"kind": "fact"}, or {"n": {"$gt": 1}}.
+             */
+            where?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Limit
+             * @description The most records to return.
+             * @default 10
+             */
+            limit: number;
+        };
         /**
          * Key
          * @description A key as it can be shown: what it allows and when it was used, and nothing that would let anybody in.
@@ -2847,6 +3052,15 @@ export interface components {
              * @example Lisbon
              */
             label: string;
+        };
+        /**
+         * Match
+         * @description What a search found, and how likely it is wanted, from 0 to 1.
+         */
+        Match: {
+            item: components["schemas"]["PlacedItem"];
+            /** Score */
+            score: number;
         };
         /**
          * Me
@@ -3002,6 +3216,8 @@ export interface components {
              */
             expected_last_seq?: number | null;
         };
+        /** MessagesPopRequest */
+        MessagesPopRequest: Record<string, never>;
         /**
          * NewKey
          * @description A key that was just made; `key` is its text, which cannot be had again.
@@ -3174,6 +3390,54 @@ export interface components {
         PassagePage: {
             /** Data */
             data: components["schemas"]["Passage"][];
+            /**
+             * Next
+             * @description What to send as `after` for the page that follows; null at the end.
+             */
+            next: string | null;
+        };
+        /** PlacePage */
+        PlacePage: {
+            /** Data */
+            data: string[][];
+            /**
+             * Next
+             * @description What to send as `after` for the page that follows; null at the end.
+             */
+            next: string | null;
+        };
+        /**
+         * PlacedItem
+         * @description A document at its place; `raw` is its value as JSON text. `version` counts how often it was put since it was new.
+         */
+        PlacedItem: {
+            /** Place */
+            place: string[];
+            /** Key */
+            key: string;
+            /** Version */
+            version: number;
+            /** Expires At */
+            expires_at: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /** Value */
+            value: {
+                [key: string]: unknown;
+            };
+        };
+        /** PlacedItemPage */
+        PlacedItemPage: {
+            /** Data */
+            data: components["schemas"]["PlacedItem"][];
             /**
              * Next
              * @description What to send as `after` for the page that follows; null at the end.
@@ -3516,7 +3780,7 @@ export interface components {
             query: string;
             /**
              * Kinds
-             * @description Some of messages, notes, entries, refs, state and knowledge; all where not given.
+             * @description Some of messages, notes, entries, refs, state, items, knowledge and graph; all where not given.
              */
             kinds?: string[] | null;
             /**
@@ -4421,6 +4685,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Message"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_pop: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["MessagesPopRequest"];
+            };
+        };
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Message"];
                 };
             };
             400: components["responses"]["400"];
@@ -6226,6 +6546,61 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    items_search: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "query": "where does my sister live"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ItemsSearchRequest"];
+            };
+        };
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Match"][];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     knowledge_search: {
         parameters: {
             query: {
@@ -7172,6 +7547,120 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    items_list: {
+        parameters: {
+            query?: {
+                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                place?: string[];
+                /** @description What fields must be, as JSON: {"kind": "fact"}, or {"n": {"$gt": 1}}. */
+                where?: string | null;
+                /** @description Only what is at this place, nothing below it. */
+                exact?: boolean;
+                /** @description The newest first. */
+                newest?: boolean;
+                /** @description The most records to return. */
+                limit?: number;
+                /** @description Go on after this cursor, from the end of the page before. */
+                after?: string | null;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlacedItemPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_places: {
+        parameters: {
+            query?: {
+                /** @description Only places that begin with these names; `*` is any name. */
+                under?: string[];
+                /** @description Only places that end with these names; `*` is any name. */
+                ending?: string[];
+                /** @description Only so many names of each place. */
+                depth?: number | null;
+                /** @description The most records to return. */
+                limit?: number;
+                /** @description Go on after this cursor, from the end of the page before. */
+                after?: string | null;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlacePage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     knowledge_list: {
         parameters: {
             query?: {
@@ -7614,6 +8103,57 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Message"];
                 };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    messages_remove: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's id. */
+                session: string;
+                /** @description The message's number in its session. */
+                seq: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["400"];
             401: components["responses"]["401"];
@@ -8494,6 +9034,57 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    messages_clear: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session's id. */
+                session: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": number;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     summaries_get: {
         parameters: {
             query?: {
@@ -8839,6 +9430,191 @@ export interface operations {
             query?: {
                 /** @description Whose state: `user`, `tenant` or `session:ID`. */
                 area?: string;
+                /** @description Only if it is at this version; 0 means: only if it does not exist. */
+                if_version?: number | null;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description Only if it is at this version. */
+                "If-Match"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The key. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_get: {
+        parameters: {
+            query: {
+                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                place: string[];
+                /** @description Start its time to live again. */
+                refresh?: boolean;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+            };
+            path: {
+                /** @description The key. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlacedItem"];
+                };
+            };
+            /** @description It is still the version that If-None-Match says. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_put: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description Whose memory is meant. */
+                "X-Retain-User"?: string;
+                /** @description Which agent's memory is meant. */
+                "X-Retain-Agent"?: string;
+                /** @description Only if it is at this version. */
+                "If-Match"?: string;
+                /** @description A retry with the same key changes nothing. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The key. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "place": [
+                 *         "memories",
+                 *         "ada"
+                 *       ],
+                 *       "value": {
+                 *         "text": "likes green tea"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ItemsPutRequest"];
+            };
+        };
+        responses: {
+            /** @description What was asked for. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlacedItem"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            412: components["responses"]["412"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    items_remove: {
+        parameters: {
+            query: {
+                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                place: string[];
                 /** @description Only if it is at this version; 0 means: only if it does not exist. */
                 if_version?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
