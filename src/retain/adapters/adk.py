@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -42,6 +44,7 @@ _ADK = "adk"
 _STALE = "The session has been changed in storage since it was loaded: load it again before appending to it."
 _UNNAMED = "memories"
 _MOST = 10
+_FENCE = re.compile(r"<(?=/?\s*PAST_CONVERSATIONS\b)", re.IGNORECASE)
 Delta = dict[str, dict[str, Any]]
 
 
@@ -264,8 +267,11 @@ class RetainMemoryService(BaseMemoryService):
         scope = _scope(self.scope, app, user)
         if not query.strip():
             return []
-        found = scope.search(query, kinds=self.kinds, limit=_MOST, least=LIKELY)
-        return [entry for hit in found for entry in _entry(scope, hit)]
+        found = scope.search(query, kinds=self.kinds, limit=2 * _MOST, least=LIKELY)
+        answers = (
+            hit for hit in found if hit.text.strip() != query.strip()
+        )  # what is asked is kept, and no answer to itself
+        return [entry for hit in islice(answers, _MOST) for entry in _entry(scope, hit)]
 
     def _forget(self, scope: Scope, memory_id: str) -> None:
         kind, _, rest = memory_id.partition(" ")
@@ -283,14 +289,23 @@ def _entry(scope: Scope, hit: Hit) -> list[MemoryEntry]:
     """Something that was found, as the kit tells it to a model."""
     known: dict[str, Any] = {"id": f"{hit.kind} {hit.id} {hit.seq}", "timestamp": hit.at.isoformat()}
     if hit.kind != "messages":
-        said = Content(role="user", parts=[Part(text=f"{hit.title}: {hit.text}" if hit.title else hit.text)])
+        text = f"{hit.title}: {hit.text}" if hit.title else hit.text
+        said = Content(role="user", parts=[Part(text=_fenced(text))])
         return [MemoryEntry(content=said, author=hit.author or hit.kind, custom_metadata={"kind": hit.kind}, **known)]
     try:
         event = Event.model_validate(talk.unpacked(scope.messages.get(hit.id, hit.seq)))
     except NotFound:  # it was removed just now
         return []
+    content = event.content or Content(parts=[])
+    for part in content.parts or []:
+        part.text = None if part.text is None else _fenced(part.text)
     more = {**(event.custom_metadata or {}), "kind": hit.kind}
-    return [MemoryEntry(content=event.content or Content(parts=[]), author=event.author, custom_metadata=more, **known)]
+    return [MemoryEntry(content=content, author=event.author, custom_metadata=more, **known)]
+
+
+def _fenced(text: str) -> str:
+    """Text that cannot end the block in which the kit puts what is remembered into a prompt."""
+    return _FENCE.sub("‹", text)
 
 
 def _said(memory: MemoryEntry) -> Event:

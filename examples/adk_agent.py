@@ -1,0 +1,58 @@
+"""A Google ADK agent that knows in its next run what it was told: `pip install 'retain[adk]'`, and run this twice."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator
+
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.tools import preload_memory
+from google.genai.types import Content, Part
+
+from retain import Memory
+from retain.adapters.adk import RetainMemoryService, RetainSessionService
+
+
+class Model(BaseLlm):
+    """Stands in for a real model: it answers with the line of its memory that has a name in it."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """What it says to all that it is told."""
+        told = "\n".join(part.text or "" for content in llm_request.contents for part in content.parts or [])
+        _, _, memory = told.partition("<PAST_CONVERSATIONS>")
+        found = [line for line in memory.splitlines() if "my name is" in line]
+        yield LlmResponse(content=Content(role="model", parts=[Part(text=found[0] if found else "nothing")]))
+
+
+async def main(memory: Memory) -> None:
+    """One run of an agent, in a session of its own."""
+    scope = memory.scope("acme")
+    runner = Runner(
+        app_name="assistant",
+        agent=LlmAgent(name="scout", model=Model(model="a-model"), tools=[preload_memory]),
+        session_service=RetainSessionService(scope),
+        memory_service=RetainMemoryService(scope),
+        auto_create_session=True,
+    )
+    session = f"run {time.time()}"
+
+    async def say(text: str) -> str:
+        message = Content(role="user", parts=[Part(text=text)])
+        events = [event async for event in runner.run_async(user_id="ada", session_id=session, new_message=message)]
+        return str(events[-1].content.parts[0].text)
+
+    answer = await say("What is my name?")
+    print(f"remembered: {answer}")
+    if answer == "nothing":
+        await say("Hello, my name is Ada.")
+
+
+if __name__ == "__main__":
+    with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+        asyncio.run(main(memory))
