@@ -1,0 +1,41 @@
+"""An agent of Pydantic AI that knows in its next run what it was told: `pip install "retain[pydantic-ai]"`, run it twice."""
+
+import asyncio
+import os
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, SystemPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from retain import Memory
+from retain.adapters.pydantic_ai import RetainConversationStore, RetainMemory
+
+
+def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Stands in for a real model: it keeps what it is told with a tool, and answers with the line that has a name in it."""
+    parts = [part for message in messages for part in message.parts]
+    if "I am" in str(parts[-1].content):
+        return ModelResponse(parts=[ToolCallPart("save_to_core", {"content": "The user is called Ada."})])
+    told = "\n".join(part.content for part in parts if isinstance(part, SystemPromptPart))
+    found = [line for line in told.splitlines() if "called" in line]
+    done = isinstance(parts[-1], ToolReturnPart)
+    return ModelResponse(parts=[TextPart("Noted." if done else found[0] if found else "nothing")])
+
+
+async def main(memory: Memory) -> None:
+    """One run: the store keeps the conversation; the capability tells the agent what it remembers, and gives it tools."""
+    scope = memory.scope("acme", "ada", "scout")
+    store = RetainConversationStore(scope)
+    agent = Agent(FunctionModel(answer), capabilities=[RetainMemory(scope, save=False)])
+
+    result = await agent.run("Who is the user?")
+    await store.save(result)
+    print(f"remembered: {result.output}")
+    if result.output == "nothing":
+        result = await agent.run("I am Ada.", conversation=result.conversation)
+        await store.save(result)
+
+
+if __name__ == "__main__":
+    with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+        asyncio.run(main(memory))
