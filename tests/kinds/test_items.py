@@ -87,6 +87,7 @@ def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
         assert [item.value["n"] for item in scope.items.list()] == [n]
         assert [item.value["n"] for item, _ in scope.items.search("harbour")] == [n]
         assert scope.items.places().items == [("p",)]
+    assert [len(scope.search("harbour")) for scope in scopes] == [1, 1, 3, 1], "who has no user finds every user's"
     memory.erase("ada", tenant="acme")
     assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
     assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]

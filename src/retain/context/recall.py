@@ -222,6 +222,8 @@ def _about(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> str
             told = "a stored output, which retrieve_memory opens"
         case "state":
             told = f"the state {hit.title}"
+        case "items":
+            told = f"from {' › '.join(json.loads(hit.id)[1:-1])}"
         case _:
             told = f"from {hit.title or hit.kind}"
     return placeholder.one_line(placeholder.neutral(told))

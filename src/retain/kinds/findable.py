@@ -262,17 +262,20 @@ _ITEMS = """select area, place, key, fields, value, updated_at, expires_at from 
         select 1 from search_items found where found.tenant = :tenant and found.kind = 'items'
         and found.id = """ + _ITEMS_ID + """)
     order by area, place, key limit :size"""  # fmt: skip
+_OWNED = "case when search_items.user_id = '' then 'tenant' else 'user:' || search_items.user_id end"
 _NO_ITEM = """select number, 'item ' || id from search_items where tenant = :tenant and kind = 'items' and not exists (
         select 1 from items where items.tenant = :tenant and items.key = search_items.title
-        and items.area = coalesce('user:' || search_items.user_id, 'tenant')
-        and items.place = substr(search_items.place, length(coalesce('user:' || search_items.user_id, 'tenant')) + 2))
-    limit :size"""
+        and items.area = """ + _OWNED + """ and items.place = substr(search_items.place, length(""" + _OWNED + """) + 2))
+    limit :size"""  # fmt: skip
 
 
 def items(area: str, place: str, key: str, said: Sequence[str], at: int, expires: int | None) -> list[Item]:
-    """The rows of a document; `said` are the texts that it is found by."""
+    """The rows of a document; `said` are the texts that it is found by.
+
+    One that is the tenant's own belongs to a user whom nobody can be: what is nobody's, every user would find.
+    """
     id = item_id(area, place, key)
-    user = None if area == "tenant" else area.removeprefix("user:")
+    user = "" if area == "tenant" else area.removeprefix("user:")
     where = f"{area}{AFTER_A_NAME}{place}"
     return [
         Item("items", id, text, at, 0, part, user, title=key, expires_at=expires, place=where)

@@ -171,7 +171,7 @@ class Items(Kind):
         text = finding.question(self._home, query)
         depth = max(find.DEPTH, 2 * size)
         sought = finding.seek(
-            self._home, self._who, text, Asked(self._who.user, kinds=(self.name,), place=below), None, depth
+            self._home, self._who, text, Asked(self._who.user or "", kinds=(self.name,), place=below), None, depth
         )
 
         def work(tx: Transaction) -> Matches:
