@@ -106,8 +106,9 @@ class Scope:
     ) -> Found:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
 
-        `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, now by
-        default: it says which week "last week" is. `least` leaves out what is less likely wanted than this, from 0 to 1.
+        `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
+        asked, now by default: it says which week "last week" is. `least` leaves out what is less likely wanted than this,
+        from 0 to 1.
         """
         return finding.search(self._home, self.who, query, kinds, session, since, until, at, limit, least)
 

@@ -148,6 +148,8 @@ def opening(hit: Hit, tenant: str | None = None) -> str:
             command = ["state", "get", second, "--area", *(["user", "--user", whose] if area == "user" else [first])]
         case "knowledge":
             command = ["knowledge", "passages", hit.id, "--seq", str(hit.seq)]
+        case "graph":  # it has no commands of its own
+            command = ["search", hit.title, "--kind", "graph"]
         case _:
             command = [hit.kind, "get", hit.id]
     return plain(shlex.join(["retain", *command, *(["--tenant", tenant] if tenant else [])]))
