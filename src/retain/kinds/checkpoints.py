@@ -284,9 +284,10 @@ def _values(tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]) -> dic
         named = {
             name: value for names, pair in zip(_NAMED, some, strict=True) for name, value in zip(names, pair, strict=True)
         }
-        found |= {
-            (channel, version): decoded(type, data) for channel, version, type, data in tx.all(_VALUES, line=line, **named)
-        }
+        for channel, version, stored in tx.all(_VALUES, line=line, **named):
+            if stored is not None:
+                data, _, form = stored.partition(" ")
+                found[channel, version] = decoded(form, data)
     return found
 
 
@@ -310,11 +311,14 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
 
 
 _NAMED = [(f"channel_{letter}", f"version_{letter}") for letter in "abcdefghijklmnop"[:_AT_ONCE]]
-# Constants, joined at import.
+# Constants, joined at import. Each value is looked up by its key: a join may read every value that the thread ever had.
 _PAIRS = ", ".join("(:" + channel + ", :" + version + ")" for channel, version in _NAMED)
 _VALUES = (
-    "select channel, version, type, data from channel_values where tenant = :tenant and line = :line "
-    "and (channel, version) in (values " + _PAIRS + ")"
+    "with wanted (channel, version) as (values "
+    + _PAIRS
+    + """) select channel, version, (
+             select data || ' ' || type from channel_values found where found.tenant = :tenant and found.line = :line
+             and found.channel = wanted.channel and found.version = wanted.version) from wanted"""
 )
 _THREAD = """insert into threads (tenant, line, user_id, thread, ns, created_at, updated_at)
              values (:tenant, :line, :user, :thread, :ns, :now, :now)

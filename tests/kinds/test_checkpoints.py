@@ -1,0 +1,290 @@
+"""Threads of graphs: steps, values once per version, writes, and that a long history costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.errors import Invalid, NotFound, TooLarge
+from retain.kinds import checkpoint, checkpoints
+from retain.kinds.checkpoint import Write
+from retain.kinds.checkpoints import Checkpoints
+from retain.storage.database import Transaction
+from tests.conftest import Now, one_engine
+from tests.kinds.test_messages import Counting
+
+BINARY = bytes(range(256))
+
+
+def steps(me: Scope, thread: str, count: int, *, ns: str = "", run: str = "r") -> None:
+    """A thread in which `n` changes with every step, and `big` with none."""
+    for n in range(count):
+        me.checkpoints.add(
+            thread,
+            f"{n:05}",
+            ("json", b"%d" % n),
+            ns=ns,
+            parent=f"{n - 1:05}" if n else None,
+            metadata={"step": n, "run_id": run, "even": n % 2 == 0},
+            versions={"big": "1", "n": str(n + 1)},
+            values={("n", str(n + 1)): ("bytes", b"%d" % n)} | ({} if n else {("big", "1"): ("bytes", BINARY * 40)}),
+        )
+
+
+def ids(me: Scope, *args: Any, **named: Any) -> list[str]:
+    return [step.id for step in me.checkpoints.list(*args, **named)]
+
+
+def rows(memory: Memory, table: str) -> int:
+    return memory.counts()[table]
+
+
+def test_what_comes_out_is_what_went_in(me: Scope) -> None:
+    """Bytes of any kind, names of any length and script, and a step that is added again is replaced."""
+    ns = "|".join(f"größe_{n}:0198c1f2-7a3b-7c4d-8e5f-0123456789ab" for n in range(20))
+    values = {("a", "1.0"): ("bytes", BINARY), ("b " * 200, "2"): ("null", b"")}
+    versions = dict(values.keys()) | {"empty": "3"}
+    me.checkpoints.add("t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values)
+    found = me.checkpoints.get("t é", ns=ns)
+    assert (found.thread, found.ns, found.id, found.parent, found.metadata) == ("t é", ns, "x", None, {})
+    assert found.state == ("msgpack", BINARY[::-1])
+    assert found.values == {channel: value for (channel, _), value in values.items()}
+    assert found.versions == versions
+    me.checkpoints.add("t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]})
+    again = me.checkpoints.get("t é", ns=ns, id="x")
+    assert (again.state, again.parent, again.metadata, again.values) == (("bytes", b"new"), "w", {"a": [1.5, None]}, {})
+    assert again.created_at == found.created_at
+
+
+def test_a_write_is_kept_once(me: Scope) -> None:
+    """What a task wrote stays as it was first written; what stands for the task as a whole is replaced."""
+    me.checkpoints.write("t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))])
+    with pytest.raises(NotFound):
+        me.checkpoints.get("t")
+    me.checkpoints.add("t", "1", ("null", b""))
+    me.checkpoints.write("t", "1", [Write("b", 0, "x", ("bytes", b"again")), Write("b", -1, "error", ("bytes", b"e"), "p")])
+    me.checkpoints.write("t", "1", [Write("b", -1, "error", ("bytes", b"f"), "p"), Write("a", 0, "y", ("bytes", b"a"), "p")])
+    assert me.checkpoints.get("t").writes == [
+        Write("b", 0, "x", ("bytes", b"0")),
+        Write("b", 1, "x", ("bytes", b"1")),
+        Write("a", 0, "y", ("bytes", b"a"), "p"),
+        Write("b", -1, "error", ("bytes", b"f"), "p"),
+    ]
+
+
+def test_lists(me: Scope) -> None:
+    """Newest first; of a namespace, a thread or all; before a step; by what the metadata says; page by page."""
+    steps(me, "t", 5)
+    steps(me, "t", 2, ns="inner:1")
+    steps(me, "u", 1, run="s")
+    assert ids(me, "t", ns="") == ["00004", "00003", "00002", "00001", "00000"]
+    assert ids(me, "t") == ["00004", "00003", "00002", "00001", "00001", "00000", "00000"]
+    assert len(ids(me)) == 8
+    assert ids(me, "t", ns="", before="00002") == ["00001", "00000"]
+    assert ids(me, "t", ns="", where={"even": True, "run_id": "r"}, limit=2) == ["00004", "00002"]
+    assert ids(me, where={"run_id": "s"}) == ["00000"]
+    assert ids(me, where={"missing": None, "step": 4}) == ["00004"]
+    assert ids(me, "t", id="00003") == ["00003"]
+    assert ids(me, "nothing") == []
+    for asked in ({}, {"where": {"run_id": "r"}}, {"thread": "t", "ns": ""}):
+        whole, found, after = me.checkpoints.list(**asked).items, [], None
+        while True:
+            page = me.checkpoints.list(**asked, limit=3, after=after)
+            found += page.items
+            if (after := page.next) is None:
+                break
+        assert found == whole
+
+
+def test_whose_it_is(memory: Memory, me: Scope) -> None:
+    """P11, S8: a user's threads, and those of the tenant where the scope has no user, know nothing of one another."""
+    everyone, bob = memory.scope("acme"), memory.scope("acme", "bob")
+    for scope, said in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
+        scope.checkpoints.add("t", "1", ("bytes", said), metadata={"run_id": "r"})
+    assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [b"ada", b"all", b"bob"]
+    assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 1]
+    assert bob.checkpoints.remove_runs(["r"]) == 1
+    bob.checkpoints.add("t", "2", ("null", b""))
+    bob.checkpoints.remove("t")
+    assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 0]
+    assert memory.erase("ada", tenant="acme").removed["checkpoints"] == 1
+    assert everyone.checkpoints.get("t").state[1] == b"all"
+
+
+def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
+    """A thread goes whole; of a run its steps, their writes, and values that no other step has."""
+    steps(me, "t", 4)
+    me.checkpoints.write("t", "00001", [Write("task", 0, "n", ("bytes", b"1"))])
+    me.checkpoints.add("t", "00009", ("null", b""), metadata={"run_id": "late"}, versions={"big": "1", "n": "4"})
+    assert me.checkpoints.remove_runs(["r", "nothing"]) == 4
+    assert ids(me, "t") == ["00009"]
+    assert me.checkpoints.get("t").values == {"big": ("bytes", BINARY * 40), "n": ("bytes", b"3")}
+    assert (rows(memory, "channel_values"), rows(memory, "checkpoint_writes")) == (2, 0)
+    assert me.checkpoints.remove_runs(["late"]) == 1
+    assert [rows(memory, table.name) for table in Checkpoints.tables] == [0, 0, 0, 0]
+    with pytest.raises(NotFound):
+        me.checkpoints.remove("t")
+
+
+def test_pruning_keeps_what_the_newest_step_is_made_from(memory: Memory, me: Scope) -> None:
+    """Of each namespace the newest step; where a channel is stored as changes, also the steps back to its whole value."""
+    steps(me, "t", 4)
+    steps(me, "t", 2, ns="inner:1")
+    assert me.checkpoints.prune("t") == 4
+    assert ids(me, "t") == ["00003", "00001"]
+    assert me.checkpoints.get("t").values["n"] == ("bytes", b"3")
+    assert rows(memory, "channel_values") == 4
+    for n in range(6):
+        changing = {"counters_since_delta_snapshot": {"log": [n - 2, n - 2]}} if n > 2 else {}
+        seed = {("log", "v2"): ("bytes", b"two")} if n == 2 else {}
+        me.checkpoints.add(
+            "d",
+            str(n),
+            ("null", b""),
+            parent=str(n - 1) if n else None,
+            metadata=changing,
+            versions={"log": f"v{n}"},
+            values=seed,
+        )
+        me.checkpoints.write("d", str(n), [Write("task", 0, "log", ("bytes", b"%d" % n)), Write("t", 1, "x", ("null", b""))])
+    before = me.checkpoints.trace("d", "5", ["log", "other"])
+    assert before["log"].seed == ("bytes", b"two")
+    assert [write.value[1] for write in before["log"].writes] == [b"2", b"3", b"4"]
+    assert before["other"] == checkpoint.Traced(None, [])
+    assert me.checkpoints.prune("d") == 2
+    assert ids(me, "d") == ["5", "4", "3", "2"]
+    assert me.checkpoints.trace("d", "5", ["log", "other"]) == before
+    assert me.checkpoints.prune("nothing") == 0
+
+
+def test_a_copy_is_another_thread(me: Scope) -> None:
+    """Everything but the name, and either can go on without the other."""
+    steps(me, "t", 3)
+    steps(me, "t", 1, ns="inner:1")
+    me.checkpoints.write("t", "00002", [Write("task", 0, "n", ("bytes", b"w"), "p")])
+    assert [me.checkpoints.duplicate("t", "u") for _ in range(2)] == [4, 4]
+    mine, copied = ({(step.ns, step.id): step for step in me.checkpoints.list(thread)} for thread in ("t", "u"))
+    assert {at: replace(step, thread="t", created_at=mine[at].created_at) for at, step in copied.items()} == mine
+    me.checkpoints.remove("t")
+    assert len(ids(me, "u")) == 4
+    assert me.checkpoints.duplicate("t", "u") == 0
+
+
+def test_retention(open_memory: Callable[..., Memory], now: Now) -> None:
+    """A thread goes when no run has written to it for so long, whole; one that goes on stays, whole."""
+    memory = open_memory(clock=now)
+    me = memory.scope("acme", "ada")
+    for thread in ("old", "going on"):
+        steps(me, thread, 2)
+    now.pass_days(10)
+    me.checkpoints.write("going on", "00001", [Write("task", 0, "n", ("bytes", b"w"))])
+    assert memory.purge(days=10).threads == 0
+    now.pass_days(1)
+    assert memory.purge(days=10).threads == 1
+    assert ids(me) == ["00001", "00000"]
+    assert rows(memory, "channel_values") == 3
+    assert memory.purge().threads == 0
+
+
+class Looking(Counting):
+    """How many rows of these tables a read or a write had to look at."""
+
+    def _rows(self, tx: Transaction) -> int:
+        row = tx.one(
+            """select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables
+               where relname in ('threads', 'checkpoints', 'channel_values', 'checkpoint_writes') and :tenant <> ''"""
+        )
+        return int(row[0]) if row else 0
+
+
+def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
+    """The thread that `steps` would make, in one write."""
+    steps(me, thread, 1)
+    line, nothing = checkpoint.digest("ada", thread, ""), {"type": "null", "data": "", "metadata": "{}", "run": None}
+    versions = [{"line": line, "channel": "n", "version": str(n + 1), **nothing} for n in range(1, count)]
+    made = [
+        {"line": line, "id": f"{n:05}", "parent": f"{n - 1:05}", "versions": f'{{"big":"1","n":"{n + 1}"}}', **nothing}
+        for n in range(1, count)
+    ]
+
+    def work(tx: Transaction) -> None:
+        tx.many(
+            checkpoints._KEEP, [{name: one[name] for name in one if name not in ("metadata", "run")} for one in versions]
+        )
+        tx.many(checkpoints._ADD, made)
+
+    memory.database.write("acme", work)
+
+
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("get", {}),
+    ("get", {"id": "00005"}),
+    ("list", {"ns": "", "limit": 2}),
+    ("add", {"id": "99999", "state": ("null", b""), "parent": "00005", "versions": {"big": "1"}}),
+    ("write", {"id": "99999", "writes": [Write("task", 0, "n", ("bytes", b"w"))]}),
+)
+
+
+def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope) -> None:
+    """B18: of 1,000 steps, the newest, one of the middle, a page and the next step read what they do of 10."""
+    counting = Looking(memory.database)
+    looking = Checkpoints(replace(memory.home, database=counting), me.who)
+    cost: dict[int, list[int]] = {}
+    for length in (10, 1000):
+        thread = f"of {length}"
+        fill(memory, me, thread, length)
+        cost[length] = []
+        for verb, named in CALLS:
+            getattr(looking, verb)(thread, **named)
+            cost[length].append(counting.looked_at)
+    assert all(cost[10])
+    assert all(long <= 1.3 * short + 5 for short, long in zip(cost[10], cost[1000], strict=True)), cost
+
+
+def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
+    """A channel of 10 kB that no step touches is one row, whatever the number of steps."""
+    me.together(lambda inner: steps(inner, "t", 40))
+    sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
+    found = {channel: (count, size) for channel, count, size in memory.database.read("acme", lambda tx: tx.all(sizes))}
+    assert found["big"] == (1, 13_656)
+    assert found["n"][0] == 40
+    assert found["n"][1] < 200
+
+
+@one_engine
+def test_what_cannot_be_kept(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error says which part it is about."""
+    with pytest.raises(Invalid, match="metadata"):
+        me.checkpoints.add("t", "1", ("null", b""), metadata=["x"])
+    with pytest.raises(Invalid, match="metadata"):
+        me.checkpoints.add("t", "1", ("null", b""), metadata={"x": object()})
+    for ns in (7, "a\0b"):
+        with pytest.raises(Invalid, match="ns"):
+            me.checkpoints.get("t", ns=ns)  # type: ignore[arg-type]
+    with pytest.raises(TooLarge, match="ns"):
+        me.checkpoints.get("t", ns="x|" * 5000)
+    monkeypatch.setattr(checkpoint, "MOST_BYTES", 10)
+    with pytest.raises(TooLarge, match="big"):
+        me.checkpoints.add("t", "1", ("null", b""), values={("big", "1"): ("bytes", b"x" * 11)})
+    assert ids(me) == []
+
+
+@one_engine
+def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> None:
+    """A line that was moved by hand would be found by nobody, or by somebody else."""
+    steps(me, "t", 1)
+    assert all(finding.ok for finding in memory.verify())
+    memory.database.write("acme", lambda tx: tx.run("update threads set thread = 'u' where tenant = :tenant"))
+    assert [finding.problem for finding in memory.verify() if not finding.ok] == ["acme: thread u "]
+
+
+@one_engine
+def test_secrets_in_the_metadata_are_masked(open_memory: Callable[..., Memory]) -> None:
+    """A run's configuration is copied into the metadata, keys and all."""
+    me = open_memory(secrets="mask").scope("acme", "ada")
+    me.checkpoints.add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
+    assert me.checkpoints.get("t").metadata == {"key": "[secret: openai-key …a1B2]"}
