@@ -17,6 +17,7 @@ from retain.talk.message import Message, NewMessage
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
 _ANSWERS = ("_output", "_response", "_result")
+_TEXT = '{"text":"'
 _WHOLE = "item"
 """What stands under `openai` where the one part is the item."""
 _SAYS = {
@@ -48,18 +49,22 @@ def unpacked(message: Message) -> list[dict[str, Any]]:
 
     What is stored says no other role than it was stored with.
     """
-    content = message.content
-    kept, parts = content.get("openai"), content.get("parts")
-    if kept == _WHOLE and isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict):
-        found = parts[0]
-    elif content.keys() == {"text"} and not _ambiguous(message.role, content):
-        return [{"role": message.role, "content": content["text"]}]
-    elif isinstance(kept, dict) and content.keys() in ({"text", "openai"}, {"parts", "openai"}):
-        found = {"role": message.role, **kept, "content": content.get("text", parts)}
-    else:
-        return _translated(message)
-    same = _role(found) == message.role and _is_message(found) == (kept != _WHOLE)
-    return [found] if same else _translated(message)
+    raw, role = message.raw, message.role
+    if raw.startswith(_TEXT) and "\\" not in raw and raw.find('"', len(_TEXT)) == len(raw) - 2 and role != "tool":
+        return [{"role": role, "content": raw[len(_TEXT) : -2]}]  # most are nothing but text, and need no reading
+    content = json.loads(raw)
+    kept, size = content.get("openai"), len(content)
+    said = content.get("text") if "text" in content else content.get("parts")
+    if isinstance(kept, dict) and size == 2 and isinstance(said, str if "text" in content else list):
+        found = {"role": role, **kept, "content": said}
+        if _role(found) == role and found.get("type", "message") == "message":
+            return [found]
+    elif kept == _WHOLE and size == 2 and isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict):
+        if _role(said[0]) == role and not _is_message(said[0]):
+            return [said[0]]
+    elif size == 1 and not _ambiguous(role, content):
+        return [{"role": role, "content": said}]
+    return _translated(message)
 
 
 def _ambiguous(role: str, content: Mapping[str, Any]) -> bool:
