@@ -21,6 +21,7 @@ from retain.adapters.langchain import RetainMiddleware
 from retain.adapters.langchain_history import RetainChatMessageHistory
 from retain.adapters.langgraph_saver import RetainSaver
 from retain.errors import Invalid
+from tests.conftest import one_engine
 
 BIG = "a row of the table with nothing in it\n" * 5_300
 
@@ -87,6 +88,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         assert "Porto" not in words(stranger.seen[0])
 
 
+@one_engine
 def test_the_conversation_is_said_once(me: Scope) -> None:
     """With a checkpointer the agent has its history; without one it is told what was said before, and saved once."""
     kept, model = RetainSaver(me), speaking("One.", "Two.", "Three.")
@@ -128,6 +130,7 @@ def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
     assert str(done["messages"][-2].text).count("a row of the table") == 2
 
 
+@one_engine
 def test_what_is_not_offloaded(me: Scope) -> None:
     """Small results, those with images, and all of them where nobody wants it; a command's messages are looked at."""
     pictures: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 50_000}}]
@@ -162,6 +165,7 @@ def test_the_same_run_is_saved_once(me: Scope) -> None:
     assert len(me.messages.window("s")) == 4
 
 
+@one_engine
 def test_a_turn_is_kept_whole(me: Scope) -> None:
     """Calls, results, usage and the report of the context; LangChain's history reads the same session, lossless."""
     spoken = AIMessage(
@@ -182,6 +186,7 @@ def test_a_turn_is_kept_whole(me: Scope) -> None:
     assert (call.model, call.tokens_in, call.tokens_out) == ("fake-1", 7, 2)
 
 
+@one_engine
 def test_which_session(me: Scope) -> None:
     """The runtime's context says it, else the thread; without either, the error says what to do."""
     agent: Any = create_agent(speaking("a", "b"), middleware=[RetainMiddleware(me)], context_schema=dict)
@@ -193,6 +198,7 @@ def test_which_session(me: Scope) -> None:
         agent.invoke({"messages": [HumanMessage("x")]})
 
 
+@one_engine
 def test_a_long_message_needs_no_room(me: Scope) -> None:
     """The message is the agent's own: it costs the memory's budget nothing, and the memory still answers it."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
@@ -202,6 +208,7 @@ def test_a_long_message_needs_no_room(me: Scope) -> None:
     assert "Marvin" in words(model.seen[0])
 
 
+@one_engine
 def test_memory_is_not_remembered(me: Scope) -> None:
     """What the middleware tells is in no state and in no session, so that it is not recalled as if it had been said."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
