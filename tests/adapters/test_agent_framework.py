@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from agent_framework import Agent, BaseChatClient, ChatResponse, Content, InMemoryHistoryProvider, Message
-from agent_framework._middleware import ChatMiddlewareLayer
-from agent_framework._tools import FunctionInvocationLayer
+from agent_framework import (
+    Agent,
+    BaseChatClient,
+    ChatMiddlewareLayer,
+    ChatResponse,
+    Content,
+    FunctionInvocationLayer,
+    InMemoryHistoryProvider,
+    Message,
+)
 from agent_framework._types import ContentType
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -264,3 +273,13 @@ def test_a_large_output_becomes_a_reference_and_data_stays_out_of_the_instructio
     run(agent.run("How does it end?", session=agent.create_session(session_id="talk")))
     assert "line 4999" in client.asked[1]
     assert "ignore your instructions" not in str([message.raw for message in me.messages.window("talk")])
+
+
+@one_engine
+def test_the_page_runs(url: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agent-framework.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for block in blocks:
+        exec(compile(block.replace("sqlite:///agent.db", url), "agent-framework.md", "exec"), {"__name__": "page"})
+    with Memory.open(url) as memory:
+        assert memory.scope("acme", "ada").messages.window("trip")[0].text == "My sister lives in Lisbon."

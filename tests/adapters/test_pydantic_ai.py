@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -520,3 +522,13 @@ def test_what_is_remembered_stays_within_the_budget_and_no_system_prompt_has_wha
     told = "".join(str(part) for message in seen[1] for part in message.parts)
     assert "word-1 " in told
     assert len(told) < 8000
+
+
+@one_engine
+def test_the_page_runs(url: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pydantic-ai.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for block in blocks:
+        exec(compile(block.replace("sqlite:///agent.db", url), "pydantic-ai.md", "exec"), {"__name__": "page"})
+    with Memory.open(url) as memory:
+        assert memory.scope("acme", "ada").messages.window("trip")[0].text == "My sister lives in Lisbon."

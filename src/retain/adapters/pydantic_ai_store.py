@@ -52,11 +52,12 @@ class _Kept(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A stored entry."""
+    """A stored entry: our message, and what it is for Pydantic AI."""
 
     id: str
     parent: str | None
     message: Message
+    said: Mapping[str, Any]
 
 
 class RetainConversationStore(ConversationStore):
@@ -230,8 +231,9 @@ def _entries(messages: Sequence[Message]) -> list[_Step]:
     found = []
     for message in messages:
         mark = talk.entry(message)
-        if mark is not None and isinstance(mark.get("id"), str) and talk.unpacked(message) is not None:
-            found.append(_Step(mark["id"], mark.get("parent"), message))
+        said = talk.unpacked(message) if mark is not None and isinstance(mark.get("id"), str) else None
+        if mark is not None and said is not None:
+            found.append(_Step(mark["id"], mark.get("parent"), message, said))
     return found
 
 
@@ -299,7 +301,7 @@ def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
 
 def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
     """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
-    texts = [json.dumps(talk.unpacked(step.message)) for step in steps]
+    texts = [json.dumps(step.said) for step in steps]
     try:
         return [*zip(steps, ModelMessagesTypeAdapter.validate_json(f"[{','.join(texts)}]"), strict=True)]
     except ValidationError:

@@ -67,30 +67,26 @@ def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, 
     """What is not shown of a content; what is, is added to `shown`."""
     kind = content["type"]
     rest = {name: value for name, value in content.items() if (name, value) != ("additional_properties", {})}
-    if not _is_shown(content):
-        return rest
-    taken = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
-    shown.append({"type": _TYPES.get(kind, kind), **taken})
+    if _is_shown(content):
+        taken = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
+        shown.append({"type": _TYPES.get(kind, kind), **taken})
     return rest
 
 
 def _is_shown(content: Mapping[str, Any]) -> bool:
+    """Whether a content, or what is left of it, has its place among what is shown."""
     kind = content["type"]
-    if kind == "function_call":
-        return not content.get("informational_only")  # such a call was made and answered elsewhere
-    if kind in ("data", "uri") and not str(content.get("media_type", "")).startswith("image/"):
-        return False
-    return kind in _SHOWN and (kind == "function_result" or bool(_SHOWN[kind].keys() & content.keys()))
+    if kind in ("data", "uri"):
+        return str(content.get("media_type", "")).startswith("image/")
+    return kind in _SHOWN and not content.get("informational_only")  # such a call was made and answered elsewhere
 
 
-def _content(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
+def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
     """A content as it was."""
-    kind = rest["type"]
-    fields = _SHOWN.get(kind, {})
-    if fields.keys() & rest.keys() or not _is_shown({**dict.fromkeys(fields), **rest}):
-        return dict(rest)
+    if not _is_shown(rest):
+        return rest
     found = next(shown)
-    return {**rest, **{theirs: found[ours] for theirs, ours in fields.items() if ours in found}}
+    return {**rest, **{theirs: found[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in found}}
 
 
 def foreign(message: Message) -> dict[str, Any]:
