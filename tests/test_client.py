@@ -196,6 +196,11 @@ def _same_records(there: Scope, here: Scope) -> None:
     assert there.messages.list(session.id, limit=1).next == here.messages.list(session.id, limit=1).next
     assert there.notes.overwrite("# Likes\n- tea") == here.notes.read()
     assert there.state.set("theme", None) == here.state.get("theme")
+    place = ("a,b", '["c"]')  # a query says it otherwise than most
+    assert there.items.put(place, "k/1", {"text": "harbour", "n": 1}) == here.items.get(place, "k/1")
+    assert there.items.list(place, where={"n": {"$gte": 1}}) == here.items.list()
+    assert there.items.search("harbour", place) == here.items.search("harbour")
+    assert there.items.places(("*",)) == here.items.places()
     assert there.refs.get(there.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)) == here.refs.get("abc", lines=(2, 3))
     assert there.refs.content("abc") == b"a\nb\nc\n"
     assert there.entries.add("Ada likes tea", kind="core") == here.entries.list().items[0]

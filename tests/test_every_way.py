@@ -230,7 +230,8 @@ def rest(memory: Memory) -> Call:
 
 
 def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in said.items()}
+    told = {name: str(value).lower() if isinstance(value, bool) else value for name, value in said.items()}
+    return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in told.items()}
 
 
 def mcp(memory: Memory) -> Call:

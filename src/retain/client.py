@@ -292,6 +292,8 @@ def _flat(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
         return f"{value[0]}-{value[1]}"
+    if isinstance(value, dict) or (isinstance(value, list) and any(canonical.listed(one) != [one] for one in value)):
+        return json.dumps(value)
     return value
 
 

@@ -84,6 +84,14 @@ def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
     assert (second.before, third.before, last.before) == (first.after, second.after, third.after)
     assert len({first.after, second.after, third.after}) == 3
     assert last.after is None
+    place = ("memories", "ada")
+    for n in (1, 2):
+        do(memory, "items_put", partial(lambda n, me: me.items.put(place, "k", {"n": n}), n), place=list(place), key="k")
+    do(memory, "items_remove", lambda me: me.items.remove(place, "k"), place=list(place), key="k")
+    put, again, removed = deeds(memory)[-3:]
+    assert {put.subject, again.subject, removed.subject} == {"items user:ada memories/ada/ k"}
+    assert put.after == again.before != again.after == removed.before
+    assert (put.before, removed.after) == (None, None)
     do(memory, "agents_add", lambda me: me.agents.add("scout"), name="scout")
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"), name="scout")
     made, edited = deeds(memory)[-2:]

@@ -17,8 +17,9 @@ from retain.access import audit
 from retain.access.once import Answer, Once, Replayed
 from retain.access.principal import Principal
 from retain.errors import StorageError
-from retain.kinds import KINDS
+from retain.kinds import KINDS, item
 from retain.kinds.kind import Home, Who
+from retain.search.legs import AFTER_A_NAME
 from retain.settings import Settings
 from retain.storage.database import Database, Transaction, Work
 from retain.storage.tables import Table, fingerprint
@@ -172,6 +173,10 @@ class Attended:
             named |= getattr(found, "__dict__", {})
         if self._kind == "state" and named.get("area", "user") == "user":  # an area is stored with its owner's name
             named["area"] = f"user:{self._who.user}"
+        place = named.get("place")
+        if self._kind == "items" and isinstance(place, list | tuple) and all(_is_name(name) for name in place):
+            named["area"] = "tenant" if self._who.user is None else f"user:{self._who.user}"
+            named["place"] = item.text([str(name) for name in place])
         return named
 
     def _before(self, tx: Transaction) -> str | None:
@@ -204,7 +209,7 @@ class Attended:
         for name in names or named.get("ids", ()):
             if len(told[-1]) + len(str(name)) >= audit.MOST_SUBJECT and told[-1] != self._kind:
                 told.append(self._kind)
-            told[-1] += f" {name}"
+            told[-1] += f" {name}".replace(AFTER_A_NAME, "/")
         return told
 
 
@@ -222,4 +227,4 @@ def _renewing(once: Once | None, work: Work[T]) -> Work[T]:
 
 def _is_name(value: Any) -> bool:
     """Whether a row can go by it: what a caller gave is looked at before the verb has refused what no database takes."""
-    return isinstance(value, int) or (isinstance(value, str) and value.isprintable())
+    return isinstance(value, int) or (isinstance(value, str) and value.replace(AFTER_A_NAME, "").isprintable())

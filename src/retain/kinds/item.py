@@ -13,7 +13,6 @@ from retain.canonical import Json, JsonText
 from retain.errors import Invalid
 from retain.kinds.kind import unpack
 from retain.search.legs import AFTER_A_NAME
-from retain.storage.database import Row
 from retain.texts.fields import checked
 
 MOST_NAMES = 20
@@ -83,7 +82,7 @@ class Change(NamedTuple):
     found: Sequence[str] = ()
 
 
-def item(row: Row) -> PlacedItem:
+def item(row: tuple[Any, ...]) -> PlacedItem:
     """A record from a row of its columns."""
     place, key, raw, version, expires, created, updated = row
     moment = clock.to_datetime
