@@ -276,7 +276,7 @@ def test_events_are_messages_like_any_other(memory: Memory) -> None:
     assert me.search("atlas")[0].seq in (2, 3)
     me.messages.append(session.id, "user", "[from the web page]")
     me.messages.append(
-        session.id, "assistant", {"text": "x", "original": {"invocation_id": "i", "author": "user", "id": "f"}}
+        session.id, "assistant", {"text": "x", "original": {"invocationId": "i", "author": "user", "id": "f"}}
     )
     found = asyncio.run(service.get_session(**ADA, session_id="s"))
     assert found is not None

@@ -163,7 +163,7 @@ class RetainSessionService(BaseSessionService):
         """The number of the event, and whether it is new: who delivers it once more changes nothing."""
         scope = _scope(self.scope, session.app_name, session.user_id)
         name = _id(session.app_name, session.user_id, session.id)
-        written = event.model_dump(mode="json", exclude_none=True)
+        written = _written(event)
         message, key = talk.packed(written), _key(event.id, written)
         deltas = _deltas(event.actions.state_delta)
 
@@ -260,7 +260,7 @@ class RetainMemoryService(BaseMemoryService):
             scope.sessions.add(name, label=session, attributes=kept)
         for event in events:
             if event.content and event.content.parts and not event.partial:
-                written = event.model_dump(mode="json", exclude_none=True)
+                written = _written(event)
                 scope.messages.extend(name, [talk.packed(written)], key=_key(event.id, written))
 
     def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
@@ -347,6 +347,11 @@ def _state(scope: Scope, app: str, area: str) -> dict[str, Any]:
         return dict(scope.state.get(f"{_ADK} {app}", area=area).value)
     except NotFound:
         return {}
+
+
+def _written(event: Event) -> dict[str, Any]:
+    """An event as JSON, by its aliases: so it is read in half the time."""
+    return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _key(id: str, written: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ _ORIGINAL = "original"
 
 
 def packed(event: Mapping[str, Any]) -> NewMessage:
-    """An event as the kit dumps it, as a message to be appended."""
+    """An event as the kit writes it for others, by its aliases, as a message to be appended."""
     content = event.get("content") or {}
     given = content.get("parts") or []
     kept: dict[str, Any] = {}
@@ -28,14 +28,14 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
         event = {**event, "content": {name: value for name, value in content.items() if name != "parts"}}
     elif parts := [part for one in given for part in _shown(one)]:
         kept["parts"] = parts
-    used = event.get("usage_metadata") or {}
+    used = event.get("usageMetadata") or {}
     author = event.get("author") or None
     return NewMessage(
         _role(event),
         {**kept, _ORIGINAL: event},
         author=None if author == _USER else author,
-        tokens_in=used.get("prompt_token_count"),
-        tokens_out=used.get("candidates_token_count"),
+        tokens_in=used.get("promptTokenCount"),
+        tokens_out=used.get("candidatesTokenCount"),
         created_at=_moment(event.get("timestamp")),
     )
 
@@ -46,7 +46,7 @@ def unpacked(message: Message) -> dict[str, Any]:
     What is stored says no other role than it was stored with.
     """
     original = message.content.get(_ORIGINAL)
-    if not isinstance(original, dict) or "invocation_id" not in original or _role(original) != message.role:
+    if not isinstance(original, dict) or "invocationId" not in original or _role(original) != message.role:
         return _foreign(message)
     content = original.get("content")
     if isinstance(content, dict) and "parts" not in content and isinstance(message.content.get("text"), str):
@@ -56,7 +56,7 @@ def unpacked(message: Message) -> dict[str, Any]:
 
 def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What is said, called and answered in a part; what a model only thinks is nobody's words."""
-    call, answer = part.get("function_call"), part.get("function_response")
+    call, answer = part.get("functionCall"), part.get("functionResponse")
     if isinstance(part.get("text"), str) and not part.get("thought"):
         yield {"type": "text", "text": part["text"]}
     if call:
@@ -64,16 +64,16 @@ def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"type": "tool_use", **named}
     if answer:
         yield {"type": "tool_result", "tool_use_id": answer.get("id") or "", "content": answer.get("response") or {}}
-    if (data := part.get("inline_data") or part.get("file_data")) and isinstance(data, dict):
-        name = data.get("display_name") or data.get("file_uri") or ""
-        yield {"type": "file", "media_type": data.get("mime_type") or "", "name": name}
+    if (data := part.get("inlineData") or part.get("fileData")) and isinstance(data, dict):
+        name = data.get("displayName") or data.get("fileUri") or ""
+        yield {"type": "file", "media_type": data.get("mimeType") or "", "name": name}
 
 
 def _role(event: Mapping[str, Any]) -> str:
     """Who speaks: what tools answered is a tool's, whoever brings it."""
     content = event.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
-    if isinstance(parts, list) and any(isinstance(part, dict) and part.get("function_response") for part in parts):
+    if isinstance(parts, list) and any(isinstance(part, dict) and part.get("functionResponse") for part in parts):
         return "tool"
     return _USER if event.get("author") == _USER else "assistant"
 
@@ -83,7 +83,7 @@ def _foreign(message: Message) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": message.text}] if message.text and message.role != "tool" else []
     parts += [
         {
-            "function_call": {
+            "functionCall": {
                 "id": call.id,
                 "name": call.name,
                 "args": call.arguments if isinstance(call.arguments, dict) else {},
@@ -92,13 +92,13 @@ def _foreign(message: Message) -> dict[str, Any]:
         for call in pairing.calls(message.content)
     ]
     parts += [
-        {"function_response": {"id": found.id, "name": found.id or "tool", "response": {"result": found.output}}}
+        {"functionResponse": {"id": found.id, "name": found.id or "tool", "response": {"result": found.output}}}
         for found in pairing.results(message.role, message.content)
     ]
     speaks = message.role == "assistant"
     return {
         "id": f"{message.session} {message.seq}",
-        "invocation_id": f"{message.session} {message.seq}",
+        "invocationId": f"{message.session} {message.seq}",
         "author": message.author or ("model" if speaks else _USER),
         "content": {"role": "model" if speaks else _USER, "parts": parts},
         "timestamp": message.created_at.timestamp(),
