@@ -25,7 +25,7 @@ from retain.search.engine import Asked
 from retain.search.engine import Item as Indexed
 from retain.search.find import Hit
 from retain.search.legs import AFTER_A_NAME
-from retain.storage.database import Transaction
+from retain.storage.database import Row, Transaction
 from retain.texts import fields as said
 
 __all__ = ["Drop", "Item", "Items", "Match", "Matches", "Place", "PlacedItem", "Put", "Some"]
@@ -154,8 +154,9 @@ class Items(Kind):
         wanted, start = one.filtered(where), one.start(after, newest)
 
         def work(tx: Transaction) -> _Found:
-            every = self._each(tx, newest, span, start, size + 1)
-            return list(islice((item for item in every if wanted is None or said.match(item.value, wanted)), size + 1))
+            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else max(size + 1, _AT_ONCE))
+            fitting = rows if wanted is None else (row for row in rows if said.match(json.loads(row[2]), wanted))
+            return [one.item(row) for row in islice(fitting, size + 1)]
 
         return cut(self._read(work), size, one.newest if newest else one.ordered)
 
@@ -324,11 +325,11 @@ class Items(Kind):
 
     def _each(
         self, tx: Transaction, newest: bool, span: Mapping[str, str], start: Mapping[str, Any], size: int
-    ) -> Iterator[PlacedItem]:
-        """The documents of a span after one of them, in order, some at a time."""
+    ) -> Iterator[Row]:
+        """The rows of a span after one of them, in order, some at a time."""
         while True:
             rows = tx.all(_NEWEST if newest else _LIST, area=self._area, **span, **start, size=size)
-            yield from map(one.item, rows)
+            yield from rows
             if len(rows) < size:
                 return
             start = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}
