@@ -42,7 +42,7 @@ _folders: list[Path] = []
 hypothesis_settings.register_profile(
     "retain",
     deadline=None,
-    max_examples=500 if FULL else 50,
+    max_examples=500 if FULL else 20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 hypothesis_settings.load_profile("retain")

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope, canonical
 from retain.errors import Invalid, NotFound, RetainError, TooLarge
+from tests.chaos.sizes import FULL
 from tests.conftest import ENGINES, SETTINGS, new_database
 
 MIB = 1 << 20
@@ -770,7 +771,7 @@ def test_any_json_text_is_kept_or_refused(written: str) -> None:
         assert kept == written
 
 
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=100 if FULL else 10)
 @given(st.lists(any_json, min_size=1, max_size=8), st.lists(any_text, min_size=1, max_size=8))
 def test_any_json_and_text_come_back_from_the_database(shared: Memory, values: list[Any], texts: list[str]) -> None:
     me = shared.scope("anything", "ada", "scout")

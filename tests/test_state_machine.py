@@ -587,9 +587,9 @@ def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
         for part in tmp_path.glob(f"{path.name}*"):
             part.unlink()
 
-    explore(address, *((1000, 80) if FULL else (40, 30)))
+    explore(address, *((1000, 80) if FULL else (20, 30)))
 
 
 def test_postgres_answers_as_the_model_does() -> None:
     """The same promises on PostgreSQL."""
-    explore(lambda: new_database("modern"), *((200, 60) if FULL else (10, 20)), look_every=5)
+    explore(lambda: new_database("modern"), *((200, 60) if FULL else (6, 20)), look_every=5)

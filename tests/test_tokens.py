@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import tokens
+from tests.chaos.sizes import FULL
 
 FAMILY = "👨‍👩‍👧‍👦"
 ODD = [
@@ -160,7 +161,7 @@ def test_no_character_is_split_at_any_offset(odd: str, end: bool) -> None:
             part.encode()
 
 
-@hypothesis_settings(max_examples=200)
+@hypothesis_settings(max_examples=500 if FULL else 60)
 @given(
     st.lists(st.sampled_from([*ODD, "a", " word", "\n", "字", "я", "123"]), max_size=60), st.integers(-1, 60), st.booleans()
 )

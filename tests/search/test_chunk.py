@@ -211,9 +211,9 @@ def test_code_that_is_larger_than_a_slice_has_no_headings(monkeypatch: pytest.Mo
     ["x", " ", "\n", "[", "> ", "- ", "- a\n", "# a\n", "[a]: b\n", "<!--\n", "`", "|\n", "e\u0301", "\t", "\\", "1) "],
 )
 def test_work_grows_with_the_text_and_not_faster(unit: str) -> None:
-    """Texts made to be slow: a few hundred kilobytes of each are split at once."""
+    """Texts made to be slow: tens of kilobytes of each are split at once."""
     for media in ("text", "markdown"):
-        text = unit * (100_000 // len(unit))
+        text = unit * (40_000 // len(unit))
         check(text, split(text, media))
 
 

@@ -24,6 +24,7 @@ from retain import Memory, Scope
 from retain.errors import Busy, Invalid, NotFound, StorageError, TooLarge, Unreachable
 from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
+from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS
 from tests.storage.storing import WHO, Job, content, settings, start
 
@@ -76,7 +77,7 @@ def contents(draw: st.DrawFn) -> bytes:
 
 
 @given(contents(), st.integers(1, 3))
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=200 if FULL else 20)
 def test_parts_are_the_content_however_it_comes(data: bytes, pieces: int) -> None:
     """P15: how a content is cut depends on its bytes alone, and every engine can keep every part."""
     parts = list(cut([data]))
@@ -102,7 +103,7 @@ def test_no_character_of_a_text_is_cut_in_two() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(-40, 700), st.integers(0, 80)), max_size=20))
-@hypothesis_settings(max_examples=50)
+@hypothesis_settings(max_examples=200 if FULL else 20)
 def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
     data = bytes(random.Random(1).randbytes(600))
     bounds = [0, 100, 103, 350, 600]

@@ -101,13 +101,13 @@ def test_it_always_fits_and_is_always_the_same(texts: list[str], room: int, prev
     assert digest(texts, room, previous) == kept
 
 
-def test_a_megabyte_is_no_problem() -> None:
+def test_a_long_text_is_no_problem() -> None:
     """Text of any size and shape, also one that never ends a sentence."""
     for text in (
-        "word " * 200_000,
-        "x" * 1_000_000,
-        ". " * 300_000,
-        "\n".join(f"Line {n} says {n}." for n in range(50_000)),
+        "word " * 50_000,
+        "x" * 250_000,
+        ". " * 80_000,
+        "\n".join(f"Line {n} says {n}." for n in range(12_000)),
     ):
         assert tokens.estimate(digest([text], 300)) <= 300
 

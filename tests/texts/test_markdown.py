@@ -18,6 +18,7 @@ from retain.errors import Invalid, NoSection
 from retain.texts import markdown
 from retain.texts.markdown import delete_section, headers, outline, replace_section
 from retain.texts.parts import parts
+from tests.chaos.sizes import FULL
 
 # -- what is a heading ------------------------------------------------------------------------------------------------
 
@@ -508,7 +509,7 @@ ENDINGS = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 @given(NASTY, ENDINGS, NASTY, st.sampled_from(["A", "# A", "## A", "B", "#", "a", "A A"]))
-@hypothesis_settings(max_examples=300)
+@hypothesis_settings(max_examples=500 if FULL else 60)
 def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
     made_of: list[str], ending: str, body: list[str], header: str
 ) -> None:

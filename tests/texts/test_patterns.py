@@ -12,7 +12,7 @@ from retain.search import chunk
 from retain.texts import blocks, documents, markdown, webpage
 from retain.texts.documents import read_file, read_text
 
-SIZE = 200_000
+SIZE = 60_000
 """Characters: enough that a pattern that takes the square of them takes minutes or hours, and not milliseconds."""
 UNITS = (
     ".", ".)", "。", "_", "a_", "`", "*", "|", "-", "=", "#", " ", "\n", "\r\n", "a\r\n", " \n", "a\n", "---\n", "---\r\n",

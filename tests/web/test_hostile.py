@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
@@ -12,7 +11,6 @@ from tests.conftest import one_engine
 from tests.web.browsing import Web
 from tests.web.hostile import ALL, PIECES, infest
 
-two_engines = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 USER, AGENT = "<b onclick=owned(1)>\u202eada", "<i>scout</i>"
 WATCH = """
     window.caught = [];
@@ -95,8 +93,8 @@ def visit(web: Web, path: str) -> tuple[int, int]:
     return pressed, dialogs
 
 
-@two_engines
-def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory, engine: str) -> None:
+@one_engine
+def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
     """P0: in every field that takes them, on every page and in every dialog; nothing runs, nothing is fetched."""
     web.lock()
     made = infest(memory, USER, AGENT)
@@ -111,13 +109,9 @@ def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory, engine: 
     places += [f"/memory/knowledge?doc={made['documents'][0]}", "/memory/knowledge", "/memory/refs", "/memory/state"]
     places += [f"/why/{made['turns'][0]}", "/why", "/agents", "/agents/new", f"/search?q={quote(ALL[:1500])}"]
     places += [f"/operations{tab}" for tab in ("", "?by=model", "/calls", "/health", "/review", "/keys", "/audit")]
-    if engine != "sqlite":  # the pages are the same: of what another engine answers, one of each kind is enough
-        places = [places[1], places[5], places[7], "/memory/knowledge", "/memory/refs", "/memory/state", "/why"]
-        places += [f"/search?q={quote(ALL[:1500])}", "/operations/review"]
     counts = [visit(web, place) for place in places]
-    whole = engine == "sqlite"
-    assert sum(dialogs for _, dialogs in counts) > (10 if whole else 3)
-    assert sum(pressed for pressed, _ in counts) > (60 if whole else 20)
+    assert sum(dialogs for _, dialogs in counts) > 10
+    assert sum(pressed for pressed, _ in counts) > 60
 
 
 @one_engine

@@ -125,7 +125,7 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open("/agents/scout/memory")
     expect(page.get_by_role("button", name="Journal 5,000")).to_be_visible()
-    found = walk(page.get_by_role("list", name="What scout remembers").locator(".."), 500, len(made))
+    found = walk(page.get_by_role("list", name="What scout remembers").locator(".."), 200, len(made))
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 80  # a screen of 3,000 pixels and a few beyond it
     over(page, "What scout remembers")
@@ -150,7 +150,7 @@ def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
     first, last = page.get_by_text("Message 1:"), page.get_by_text("Message 10000:")
     expect(last).to_be_visible()
     messages = page.get_by_role("region", name="Messages")
-    found = walk(messages, 500, 10_000)
+    found = walk(messages, 200, 10_000)
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 120
     over(page, "Messages")

@@ -459,7 +459,7 @@ def test_a_tenants_cookie_shows_that_tenant_alone(app: FastAPI, browsers: Browse
     assert "nobody" not in app.state.memory.database.tenants()
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)  # each server is a process
+@pytest.mark.parametrize("engine", ["modern"], indirect=True)  # each server is a process
 def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         _, text = Keys(memory.database).create("acme", "x", PERMISSIONS)
