@@ -1,0 +1,38 @@
+"""A LangChain agent that remembers across conversations: `pip install "retain[langchain]"`, then run this twice.
+
+The first run is told a name; the second, another process and another thread, is reminded of it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from uuid import uuid4
+
+from langchain.agents import create_agent
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+from retain import Memory
+from retain.adapters.langchain import RetainMiddleware
+
+
+class Model(GenericFakeChatModel):
+    """Stands in for a chat model: it knows what is in its prompt, and nothing else."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Model:
+        """Take the tools that the middleware offers."""
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        told = [line for message in messages[:-1] for line in message.text.splitlines() if "called Ada" in line]
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"remembered: {told[0] if told else 'nothing'}"))])
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    me = memory.scope("examples", "langchain-agent", "scout")
+    agent = create_agent(Model(messages=iter([])), middleware=[RetainMiddleware(me)])
+    question = "What am I called?" if me.sessions.list().items else "I am called Ada."
+    thread = {"configurable": {"thread_id": str(uuid4())}}  # a new conversation each time
+    print(agent.invoke({"messages": [HumanMessage(question)]}, thread)["messages"][-1].text)

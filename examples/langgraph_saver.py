@@ -1,0 +1,28 @@
+"""A LangGraph graph whose threads outlive its process: `pip install "retain[langgraph]"`, then run this twice.
+
+The first run is told a name; the second, another process, goes on with the same thread and has heard it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from retain import Memory
+from retain.adapters.langgraph_saver import RetainSaver
+
+
+def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
+    """Stands in for a chat model: it knows what was said in its thread, and nothing else."""
+    *before, _ = [message.text for message in state["messages"] if message.type == "human"]
+    return {"messages": [AIMessage(f"remembered: {before[0] if before else 'nothing'}")]}
+
+
+with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
+    saver = RetainSaver(memory.scope("examples", "langgraph-saver"))
+    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(checkpointer=saver)
+    thread = {"configurable": {"thread_id": "introductions"}}
+    question = "Who am I?" if graph.get_state(thread).values else "I am called Ada."
+    print(graph.invoke({"messages": [HumanMessage(question)]}, thread)["messages"][-1].text)
