@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langgraph.store.sqlite import SqliteStore
 
 from retain import Memory, Scope
@@ -122,6 +127,7 @@ def rows(path: Path) -> list[str]:
     )
 
 
+@one_engine
 def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_path: Path) -> None:
     report = bring_in(memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 3, "messages": 8, "items": 2}
@@ -157,6 +163,7 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
     assert shown[4].tokens < 10  # what is kept beside the words costs nothing
 
 
+@one_engine
 def test_claude_conversations_projects_and_memories(memory: Memory, me: Scope, tmp_path: Path) -> None:
     report = bring_in(memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 2, "messages": 2, "items": 4, "notes": 2}
@@ -180,6 +187,7 @@ def test_claude_conversations_projects_and_memories(memory: Memory, me: Scope, t
     assert not alone.written
 
 
+@one_engine
 def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: Path) -> None:
     report = bring_in(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
     assert dict(report.written) == {"entries": 2, "items": 3}
@@ -214,6 +222,7 @@ def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> N
     assert bring_in(memory, lines, "mem0", tenant="acme").written["entries"] == 1
 
 
+@one_engine
 def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> None:
     report = bring_in(memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada")
     assert dict(report.written) == {"entries": 2, "items": 6, "conversations": 1, "messages": 5}
@@ -260,6 +269,7 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
     assert 0 < (expires - datetime.now(UTC)).total_seconds() <= 3600
 
 
+@one_engine
 def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
     report = bring_in(memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 2, "messages": 6}
@@ -268,6 +278,7 @@ def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
     assert asyncio.run(session.get_items()) == sources.ITEMS
 
 
+@one_engine
 def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_url: str) -> None:
     source = sources.langchain(postgres_url)
     report = bring_in(memory, source, "langchain", tenant="acme", user="ada")
@@ -286,6 +297,7 @@ def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_ur
         bring_in(memory, "postgresql://nobody@127.0.0.1:1/x", "langchain", user="ada")
 
 
+@one_engine
 def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: Path) -> None:
     report = bring_in(memory, sources.mcp_memory(tmp_path / "memory.jsonl"), "mcp-memory", tenant="acme", user="ada")
     assert dict(report.written) == {"entities": 2, "relations": 1}
@@ -389,7 +401,8 @@ def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.M
         assert "../../evil.txt" in [one.where for one in report.unplaced]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.db", "agent.db-shm", "agent.db-wal", "slip.zip"]
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("conversations.json", b"[" + b" " * (80 << 20) + b"]")
+        archive.writestr("conversations.json", b"[" + b" " * (8 << 20) + b"]")
+    monkeypatch.setattr(files, "_SMALL", 1 << 20)
     with pytest.raises(Invalid, match="trap"):
         bring_in(memory, tmp_path / "bomb.zip", "chatgpt", tenant="acme", user="ada")
     with zipfile.ZipFile(tmp_path / "torn.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -425,7 +438,51 @@ def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None
         bring_in(memory, tmp_path / "c.zip", "other", tenant="acme")
     with pytest.raises(Invalid, match="only for the format langchain"):
         bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", table="x")
+    bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", user="ada", dry_run=True)
     assert memory.tenants() == []
+
+
+PLAIN: dict[str, Callable[[Path], Path]] = {
+    name: MAKE[name] for name in ("chatgpt", "claude", "letta", "mcp-memory", "mem0")
+}
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just([]), st.just({}), st.just("\ud800"),
+    st.just([None, 5, "x", {}, []]), st.just({"role": 5, "id": [], "text": {}}), st.just("x" * 600), st.just(10**400),
+)  # fmt: skip
+
+
+def spoilt(value: Any, data: st.DataObject) -> Any:
+    """The value with something in it replaced."""
+    if not isinstance(value, dict | list) or not value or data.draw(st.integers(0, 4)) == 0:
+        return data.draw(ODD)
+    key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[key] = spoilt(value[key], data)
+    return copy
+
+
+@one_engine
+@settings(max_examples=400 if os.environ.get("VENDORS") == "full" else 60)
+@given(data=st.data())
+def test_whatever_stands_where_something_else_should(memory: Memory, tmp_path: Path, data: st.DataObject) -> None:
+    """Wrong types are refused with where they are, or listed: an error of ours or a report, and nothing that is neither."""
+    format = data.draw(st.sampled_from(sorted(PLAIN)))
+    source = PLAIN[format](tmp_path)
+    if zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            name = data.draw(
+                st.sampled_from(["conversations.json", *(n for n in archive.namelist() if n.endswith("s.json"))])
+            )
+            written = json.dumps(spoilt(json.loads(archive.read(name)), data))
+        with zipfile.ZipFile(source, "w") as archive:
+            archive.writestr(name, written)
+            archive.writestr("readme.txt", "so that there are two")
+    else:
+        lines = source.read_text().splitlines() if format == "mcp-memory" else [source.read_text()]
+        changed = [json.dumps(spoilt(json.loads(line), data)) for line in lines if line != "{broken"]
+        source.write_text("\n".join(changed))
+    with suppress(RetainError):
+        bring_in(memory, source, format, tenant="acme", user="ada", dry_run=True)
 
 
 @one_engine
@@ -444,6 +501,7 @@ def test_on_the_command_line(
 ) -> None:
     monkeypatch.setenv("RETAIN_DATABASE", url)
     monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
+    monkeypatch.setattr(cli, "parser", cache(cli.parser))
     source = str(sources.claude(tmp_path / "claude.zip"))
 
     def run(*words: str) -> tuple[int, str, str]:
@@ -452,6 +510,7 @@ def test_on_the_command_line(
 
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--dry-run")
     assert status == 0
+    assert not (tmp_path / "agent.db").exists()
     assert "would be written" in out
     assert "readme.txt" in out
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--agent", "scout", "--json")

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from retain.errors import Invalid
 from retain.faces.command import Arguments, on_record, open_memory, put_on_record, whose
 from retain.faces.render import progress, show, table
 from retain.importers import FORMATS, Report, bring_in, guess
+from retain.memory import Memory
+from retain.settings import Settings
+from retain.storage.connect import absent
 
 ABOUT = "Read an export, or with --from another memory's file (- from standard input); it can be repeated."
 EXAMPLE = "retain import conversations.json --from chatgpt --user ada --dry-run"
@@ -44,7 +48,7 @@ def import_(arguments: Arguments) -> int:
 
 
 def _from_elsewhere(arguments: Arguments) -> int:
-    with open_memory(arguments, create=True) as memory, _file(arguments.file) as name:
+    with _memory(arguments) as memory, _file(arguments.file) as name:
         tenant, user, agent = whose(arguments, memory.settings)
         about: dict[str, Any] = {"tenant": tenant, "user": user, "agent": agent, "table": arguments.table}
         with progress("importing") as bar:
@@ -53,6 +57,14 @@ def _from_elsewhere(arguments: Arguments) -> int:
             put_on_record(memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}")
     _show(report, json_wanted=arguments.json)
     return 0
+
+
+def _memory(arguments: Arguments) -> Memory:
+    """The database; one that is not there is made, but not for a dry run."""
+    settings = Settings.load(arguments.config, database=arguments.database)
+    if arguments.dry_run and absent(settings):
+        return Memory.open(settings=replace(settings, database="memory:"))
+    return open_memory(arguments, create=True)
 
 
 def _show(report: Report, *, json_wanted: bool) -> None:

@@ -119,7 +119,9 @@ def _messages(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> 
             continue  # the root, which says nothing
         author, content = _dict(message.get("author")), _dict(message.get("content"))
         role, said = _role(author, content, message), _text(content)
-        original = {**message, "node": key, "parent": nodes[key].get("parent")}
+        node = nodes[key]
+        original = {**message, "node": key, "parent": node.get("parent")}
+        original["node_fields"] = without(node, "id", "message", "parent", "children")
         if content.get("parts") == [said]:
             original["content"] = {name: item for name, item in content.items() if name != "parts"}
         kept: dict[str, Any] = {"text": said, "original": without(original)}

@@ -28,7 +28,6 @@ from retain.talk.message import NewMessage
 
 T = TypeVar("T")
 _IN_ONE_WRITE = 100
-_IDS = uuid.UUID("6f1c1f0e-1f52-5d0b-9d62-7c1f3a0f9a11")
 Batched = Fact | Thing | Entity | Relation
 
 
@@ -63,13 +62,14 @@ class Writer:
             self.report.leave(record, f"is {user}'s: import without --user, or with --user {user}")
             return
         whose = (user or self._user, self._agent or agent or self.report.format)
-        if isinstance(record, Conversation | Passage):
-            try:
+        try:
+            self._scope(*whose)
+            if isinstance(record, Conversation | Passage):
                 self._converse(record, *whose) if isinstance(record, Conversation) else self._note(record, whose[1])
-            except (Invalid, Conflict, NotFound) as error:
-                self.report.leave(record, str(error))
-            return
-        self._wait(record, whose[0], whose[1] if isinstance(record, Fact) else None)
+            else:
+                self._wait(record, whose[0], whose[1] if isinstance(record, Fact) else None)
+        except (Invalid, Conflict, NotFound) as error:
+            self.report.leave(record, str(error))
 
     def flush(self) -> None:
         """Write what waits."""
@@ -120,7 +120,8 @@ class Writer:
         done: list[bool | str] = []
         for one in batch:
             whose = (self.report.format, str(scope.who.user), str(scope.who.agent), one.id)
-            id, said = str(uuid.uuid5(_IDS, "\n".join(whose))), words(one.text, secrets=self._secrets)
+            print_ = hashlib.sha256("\n".join(whose).encode("utf-8", "surrogatepass")).digest()
+            id, said = str(uuid.UUID(bytes=print_[:16], version=5)), words(one.text, secrets=self._secrets)
             try:
                 done.append("is here with other words" if scope.entries.get(id).content != said else False)
             except NotFound:
@@ -147,7 +148,14 @@ class Writer:
         """Entities that are there get the observations that they lack."""
         added = {one.name for one in scope.graph.add(batch)}
         scope.graph.observe([Observations(one.name, one.observations) for one in batch if one.observations])
-        return [one.name in added for one in batch]
+        types = {one.name: one.type for one in scope.graph.open([one.name for one in batch]).entities}
+        done: list[bool | str] = []
+        for one in batch:
+            kind = types.get(one.name, one.type)
+            other = f"is here as {kind}, not as {one.type}; what was observed is added to it"
+            done.append(one.name in added if kind == one.type else other)
+            added.discard(one.name)
+        return done
 
     def _relations(self, scope: Scope, batch: Sequence[Relation]) -> list[bool | str]:
         return [bool(scope.graph.relate([one])) for one in batch]

@@ -2,7 +2,7 @@
 
 LangChain writes a message as `{"type": "ai", "data": {…}}`. What a prompt, a search or a page shows of it is where every
 message of ours has it: `text`, `parts`, `tool_calls`, `tool_call_id`, `name`. The rest is under `langchain`, without what
-is as LangChain has it by itself. Nothing here needs LangChain.
+is as LangChain has it by itself; most messages are nothing but text. Nothing here needs LangChain.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _DEFAULTS: dict[str, Mapping[str, Any]] = {
     "ai": {"tool_calls": [], "invalid_tool_calls": [], "usage_metadata": None},
     "tool": {"artifact": None, "status": "success"},
 }
+_PLAIN = ("human", "ai", "system")
 _SHOWN = ("tool_calls", "tool_call_id", "name")
 
 
@@ -35,6 +36,8 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
     said = rest.pop("content", "")
+    if not rest and kind in _PLAIN and isinstance(said, str):
+        return NewMessage(role, said)
     content = _content(role, said)
     if isinstance(said, list) and content.get("parts") != said:
         rest["content"] = said
@@ -52,7 +55,7 @@ def unpacked(message: Message) -> dict[str, Any]:
 
     What is stored says no other role than it was stored with.
     """
-    content = dict(message.content)
+    content = message.content
     original = content.get("langchain")
     kind = original.get("type") if isinstance(original, dict) else None
     rest = original.get("data", {}) if isinstance(original, dict) else None
@@ -65,6 +68,8 @@ def unpacked(message: Message) -> dict[str, Any]:
 def foreign(message: Message) -> dict[str, Any]:
     """A message that LangChain did not write: its words, its parts, its tool calls."""
     content = message.content
+    if content.keys() == {"text"} and message.role != "tool":
+        return {"type": _TYPES[message.role], "data": {"content": message.text}}
     data: dict[str, Any] = {"content": content["parts"] if isinstance(content.get("parts"), list) else message.text}
     if message.role == "assistant":
         data["tool_calls"] = [
