@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from retain import Memory, Scope
 from retain.adapters.anthropic import RetainAsyncMemoryTool, RetainMemoryTool
+from retain.wires.memory_stores import Stores
 from tests.conftest import SERVERS, one_engine
 
 EXAMPLES = 400 if os.environ.get("VENDORS") == "full" else 25
@@ -98,9 +99,8 @@ def sized(answer: str) -> str:
 STORIES = st.lists(COMMANDS, min_size=8, max_size=25)
 
 
-def compare(me: Scope, folder: Path, commands: list[Command]) -> None:
+def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> None:
     """The same commands in the same order, and the same answers, to the byte."""
-    ours = RetainMemoryTool(me)
     ours.clear_all_memory()
     with tempfile.TemporaryDirectory(dir=folder) as base:
         theirs = BetaLocalFilesystemMemoryTool(base)
@@ -112,21 +112,22 @@ def compare(me: Scope, folder: Path, commands: list[Command]) -> None:
 @settings(max_examples=EXAMPLES)
 @given(commands=STORIES)
 def test_answers_are_those_of_the_sdks_own_tool(me: Scope, tmp_path: Path, commands: list[Command]) -> None:
-    """A9: whatever is done, in whatever order."""
-    compare(me, tmp_path, commands)
+    """Whatever is done, in whatever order."""
+    compare(RetainMemoryTool(me), tmp_path, commands)
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
 @settings(max_examples=EXAMPLES // 5)
 @given(commands=STORIES)
 def test_answers_are_the_same_on_servers(me: Scope, tmp_path: Path, commands: list[Command]) -> None:
-    """A9: the same there; nothing of it is done in another way."""
-    compare(me, tmp_path, commands)
+    """The same there, and in a memory store, too."""
+    store = Stores(me, "a test").create({"name": "Files"})["id"]
+    compare(RetainMemoryTool(me, store=store), tmp_path, commands)
 
 
 @one_engine
 def test_the_asynchronous_tool(me: Scope) -> None:
-    """A9: the same commands, awaited."""
+    """The same commands, awaited."""
     tool = RetainAsyncMemoryTool(me, cache_control={"type": "ephemeral"})
     commands = [
         {"command": "create", "path": "/memories/a/b", "file_text": "one\n"},
@@ -158,7 +159,7 @@ def test_the_asynchronous_tool(me: Scope) -> None:
     ],
 )
 def test_names_that_a_disk_takes_and_we_do_not(me: Scope, path: str, said: str) -> None:
-    """A9: they are refused in words, before anything is written, and otherwise answered as what is not there."""
+    """They are refused in words, before anything is written, and otherwise answered as what is not there."""
     tool = RetainMemoryTool(me)
     assert said in told(tool, {"command": "create", "path": path, "file_text": ""})
     assert told(tool, {"command": "view", "path": "/memories"}).count("\n") == 1
@@ -167,7 +168,7 @@ def test_names_that_a_disk_takes_and_we_do_not(me: Scope, path: str, said: str) 
 
 @one_engine
 def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
-    """A9: a name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
+    """A name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
     ours, theirs = RetainMemoryTool(me), BetaLocalFilesystemMemoryTool(str(tmp_path))
     for path in ("/memories/" + "é" * 128, "/memories/a\0b"):
         for command in ({"command": "view", "path": path}, {"command": "create", "path": path, "file_text": ""}):
@@ -178,7 +179,7 @@ def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
 
 @one_engine
 def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
-    """A9: a path that would be too long for one of its files leaves all of them where they were."""
+    """A path that would be too long for one of its files leaves all of them where they were."""
     tool = RetainMemoryTool(me)
     for name in ("a", "b", "/".join("c" * 15)):
         tool.call({"command": "create", "path": f"/memories/old/{name}", "file_text": name})
@@ -190,7 +191,7 @@ def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
 
 
 def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
-    """A9: of writers who edit one file at once, none undoes another; of those who make one path, one does."""
+    """Of writers who edit one file at once, none undoes another; of those who make one path, one does."""
     tool = RetainMemoryTool(me)
     tool.call({"command": "create", "path": "/memories/log", "file_text": "0\n"})
 
@@ -225,7 +226,7 @@ def test_whose_files(memory: Memory, me: Scope) -> None:
 
 @one_engine
 def test_a_store_that_is_not_there(me: Scope) -> None:
-    """A9: what cannot be done in a store is told to the model, and nothing is written."""
+    """What cannot be done in a store is told to the model, and nothing is written."""
     tool = RetainMemoryTool(me, store="memstore_none")
     assert "no memory store" in told(tool, {"command": "create", "path": "/memories/a", "file_text": ""})
     assert not list(me.items.list())
@@ -247,7 +248,7 @@ def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """A9: the SDK's own loop, with a played model: what it wrote before the restart, it reads after it."""
+    """The SDK's own loop, with a played model: what it wrote before the restart, it reads after it."""
     path = "/memories/user.md"
 
     def use(**command: str) -> Command:

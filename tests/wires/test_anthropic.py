@@ -16,6 +16,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic
 
 from retain import Memory
+from retain.access import audit
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
 from retain.adapters.anthropic import RetainMemoryTool
@@ -71,7 +72,7 @@ def sha(text: str) -> str:
 
 @one_engine
 def test_stores(server: Server) -> None:
-    """A9: made, read, changed, listed, archived and deleted."""
+    """Made, read, changed, listed, archived and deleted."""
     stores = server.client().beta.memory_stores
     made = [stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"}) for n in range(3)]
     first = made[0]
@@ -114,12 +115,15 @@ def test_stores(server: Server) -> None:
         "error": {"type": "not_found_error", "message": caught.value.api_message},
         "request_id": caught.value.request_id,
     }
+    deeds = [(deed.what, deed.subject) for deed in audit.listed(server.memory.database, "acme")]
+    assert deeds[0] == ("memory_stores_delete", f"memory_stores {made[1].id}")
+    assert [what for what, _ in deeds].count("memory_stores_create") == 3
     left = server.memory.scope("acme", "ada").items.list(limit=100)
     assert not [item for item in left if made[1].id in (item.key, item.place[0].split()[0])]
 
 
 def test_memories(server: Server) -> None:
-    """A9: written, read in both views, changed under a precondition, moved, deleted; each change is a version."""
+    """Written, read in both views, changed under a precondition, moved, deleted; each change is a version."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     memories, versions = stores.memories, stores.memory_versions
@@ -193,7 +197,7 @@ def test_memories(server: Server) -> None:
 
 
 def test_lists_of_memories(server: Server) -> None:
-    """A9: below a prefix, to a depth, page by page; folders are told once."""
+    """Below a prefix, to a depth, page by page; folders are told once."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     paths = ["/a", "/b/1", "/b/2", "/b/c/3", "/b/c/4", "/bb/5", "/d/e/f/6"]
@@ -218,7 +222,7 @@ def test_lists_of_memories(server: Server) -> None:
 
 @one_engine
 def test_paths_that_are_taken(server: Server) -> None:
-    """A9: a memory is not where another is, nor above or below it; the error says which is in the way."""
+    """A memory is not where another is, nor above or below it; the error says which is in the way."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     one = stores.memories.create(store, path="/a/b", content="")
@@ -238,7 +242,7 @@ def test_paths_that_are_taken(server: Server) -> None:
 
 @one_engine
 def test_their_limits(server: Server) -> None:
-    """A9: as large as they allow, and no larger."""
+    """As large as they allow, and no larger."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="N" * 255, description="d" * 1024, metadata={"k" * 64: "v" * 512}).id
     deep = "/" + "/".join("é" * 20 for _ in range(20))
@@ -310,7 +314,7 @@ def test_whose_they_are(server: Server) -> None:
 
 @one_engine
 def test_the_asynchronous_client(server: Server) -> None:
-    """A9: the same, awaited; lists go on by themselves."""
+    """The same, awaited; lists go on by themselves."""
 
     async def story() -> list[str]:
         async with AsyncAnthropic(base_url=server.url, api_key=server.key(), max_retries=0) as client:
@@ -335,7 +339,7 @@ def test_the_asynchronous_client(server: Server) -> None:
 
 @one_engine
 def test_the_tool_in_a_store(server: Server) -> None:
-    """A9: what Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
+    """What Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Shared").id
     tool = RetainMemoryTool(server.memory.scope("acme", "ada"), store=store)
@@ -362,7 +366,7 @@ def test_the_tool_in_a_store(server: Server) -> None:
 
 
 def test_writers_at_once_lose_nothing(server: Server) -> None:
-    """A9: of several who change what they read, each succeeds or is told; of several who make one path, one does."""
+    """Of several who change what they read, each succeeds or is told; of several who make one path, one does."""
     client = server.client()
     stores = client.beta.memory_stores
     store = stores.create(name="Busy").id

@@ -36,7 +36,7 @@ def path_of(item: Item) -> Path:
 
 def is_file(item: Item) -> bool:
     """Whether an item is a file, and no folder."""
-    return "text" in item.value
+    return isinstance(item.value.get("text"), str)
 
 
 class Files:
@@ -116,9 +116,10 @@ class StoreFiles(Files):
     def remove_store(self) -> None:
         """Remove the store with all that is in it."""
         gone = [self.record(), *self.under(), *_all(self.scope, self.ids), *_all(self.scope, self.versions)]
-        for item in gone:
-            self.scope.items.remove(item.place, item.key)
-        self.scope.items.write([Drop(_COUNTERS, self.store)])
+        changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in gone)]
+        most = self.scope._home.settings.max_batch
+        for start in range(0, len(changes), most):
+            self.scope.items.write(changes[start : start + most])
 
     def remove(self, item: Item) -> None:
         """Remove a file or an empty folder; the versions of a file stay."""
