@@ -1,8 +1,9 @@
-"""Puts our session where the tests of OpenAI's Agents SDK have the one over SQLite."""
+"""Puts our session where the tests of OpenAI's Agents SDK have the one over SQLite: each test once for each database."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import uuid
 from functools import cache
@@ -12,16 +13,26 @@ from typing import Any
 import agents
 import agents.memory
 import agents.memory.sqlite_session
+import pytest
 
 from retain import Memory
 from retain.adapters.openai_agents import RetainSession
 from retain.settings import Settings
 
+DATABASES: dict[str, str] = json.loads(os.environ["SESSION_DATABASES"])
+used = [""]
+
 
 @cache
-def memory() -> Memory:
-    """The database that the runner gave us; each of their files is a tenant of its own in it."""
-    return Memory.open(os.environ["SESSION_DATABASE"], settings=Settings(sqlite_ballast_mib=0, postgres_pool=4))
+def memory(database: str) -> Memory:
+    """A database that the runner gave us; each of their files is a tenant of its own in it."""
+    return Memory.open(DATABASES[database], settings=Settings(sqlite_ballast_mib=0, postgres_pool=4))
+
+
+@pytest.fixture(autouse=True, params=DATABASES)
+def database(request: pytest.FixtureRequest) -> None:
+    """Which of them a test uses; an import of their package takes longer than its tests."""
+    used[0] = request.param
 
 
 class Session(RetainSession):
@@ -37,7 +48,7 @@ class Session(RetainSession):
     ) -> None:
         named = f"{db_path} {sessions_table} {messages_table}"
         tenant = uuid.uuid4().hex if str(db_path) == ":memory:" else hashlib.sha256(named.encode()).hexdigest()
-        super().__init__(memory().scope(tenant, "ada", "scout"), session_id, session_settings=session_settings)
+        super().__init__(memory(used[0]).scope(tenant, "ada", "scout"), session_id, session_settings=session_settings)
         self.db_path = db_path
 
     def close(self) -> None:
