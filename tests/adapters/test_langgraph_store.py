@@ -230,7 +230,6 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
         scope = memory.scope("acme", "ada")
         with pytest.raises(ValueError, match="LangChainEmbedder"):
             RetainStore(scope, index={"embed": lambda texts: [[1.0, 2.0, 3.0]] * len(texts), "dims": 3})
-        index["embed"] = embedder.embeddings
         store = RetainStore(scope, index=index)
         store.put(("m",), "1", {"text": "aaaa"})
         store.put(("m",), "2", {"text": "bbbb"})

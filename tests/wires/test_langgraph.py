@@ -138,6 +138,8 @@ def test_what_is_wrong_is_said_as_the_client_expects_it(client: SyncLangGraphCli
         client.store.put_item([], key="k", value={})
     with pytest.raises(UnprocessableEntityError, match=r"\$near"):
         client.store.search_items(["a"], filter={"x": {"$near": 1}})
+    with pytest.raises(UnprocessableEntityError, match="limit"):
+        client.store.search_items(["a"], limit=100_000)
     with pytest.raises(UnprocessableEntityError, match="value"):
         client.store.put_item(["a"], key="k", value="text")  # type: ignore[arg-type]
     with pytest.raises(UnprocessableEntityError, match="colour"):

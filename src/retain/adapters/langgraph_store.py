@@ -57,13 +57,13 @@ class RetainStore(BaseStore):
         self.embeddings: Embeddings | None = None
         given: Mapping[str, Any] = index or {}
         if given.get("embed") is not None:
-            self.embeddings = ensure_embeddings(given["embed"])
             embedder = scope._home.embedder
-            if not isinstance(embedder, LangChainEmbedder) or embedder.embeddings != self.embeddings:
+            if not isinstance(embedder, LangChainEmbedder) or embedder.given != given["embed"]:
                 raise ValueError(
                     "what embeds is one for the whole memory: Memory.open(…, embedder=LangChainEmbedder(index)), or leave "
                     "`embed` out to search with the embedder that the memory has"
                 )
+            self.embeddings = embedder.embeddings
         fields = given.get("fields") or given.get("text_fields")
         self._fields: Sequence[str] | None = [fields] if isinstance(fields, str) else fields
 
@@ -172,7 +172,8 @@ class LangChainEmbedder:
     def __init__(
         self, index: IndexConfig | Mapping[str, Any], *, name: str = "", family: Literal["static", "strong"] = "strong"
     ) -> None:
-        self.embeddings = ensure_embeddings(index["embed"])
+        self.given = index["embed"]
+        self.embeddings = ensure_embeddings(self.given)
         self.dimensions = int(index["dims"])
         self.family = family
         model = name or getattr(self.embeddings, "model", "") or type(self.embeddings).__qualname__

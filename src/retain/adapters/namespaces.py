@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -99,15 +99,11 @@ def search(
     """What is at a namespace and below it: what a query finds, best first, and then the rest, the newest first."""
     here, until = place(under), offset + limit
     size = max(1, min(until, scope._home.settings.max_page))
-    found: list[tuple[PlacedItem, float | None]] = []
-    if query and until:
-        found += scope.items.search(query, here, where=where, limit=size)
-    if len(found) < until:
-        known = {(item.place, item.key) for item, _ in found}
-        every = _each(lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after))
-        rest = ((item, None) for item in every if (item.place, item.key) not in known)
-        found += islice(rest, until - len(found))
-    kept = found[offset:until]
+    ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
+    known = {(item.place, item.key) for item, _ in ranked}
+    every = _each(lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after))
+    rest = ((item, None) for item in every if (item.place, item.key) not in known)
+    kept: list[tuple[PlacedItem, float | None]] = list(islice(chain(ranked, rest), offset, until))
     mortal = [(item.place, item.key) for item, _ in kept if item.expires_at is not None]
     if refresh and mortal:
         scope.items.read(mortal, refresh=True)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from retain import canonical
 from retain.access.attended import Act, attended
 from retain.access.principal import Permission, Principal
 from retain.adapters import namespaces
@@ -157,8 +158,9 @@ class _Store:
     async def _asked(self, request: Request, needs: Permission, shape: type[Said]) -> tuple[Principal, Said]:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
         principal = await self._door.admit(request, needs)
-        body = parsed(await read(request, dict(request.scope["headers"])))
-        return principal, shape.model_validate(body)
+        said = shape.model_validate(parsed(await read(request, dict(request.scope["headers"]))))
+        canonical.whole(getattr(said, "limit", 0), "limit", 0, self._door.memory.settings.max_page)
+        return principal, said
 
     async def _written(
         self,
