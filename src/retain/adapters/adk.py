@@ -31,7 +31,7 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.state import State
 from google.genai.types import Content, Part
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_jsonable_python
 
 from retain.errors import AlreadyExists, Forbidden, Invalid, NotFound, OutOfOrder
 from retain.kinds.finding import LIKELY
@@ -39,6 +39,7 @@ from retain.kinds.sessions import Session as OurSession
 from retain.memory import Scope
 from retain.search.find import Hit
 from retain.talk import adk as talk
+from retain.talk.message import Message
 
 _ADK = "adk"
 _STALE = "The session has been changed in storage since it was loaded: load it again before appending to it."
@@ -134,7 +135,7 @@ class RetainSessionService(BaseSessionService):
             messages = [] if last == 0 else scope.messages.window(name, last=last)
         except NotFound:
             return None
-        events = [Event.model_validate(talk.unpacked(message)) for message in messages]
+        events = [_event(message) for message in messages]
         seq = max(found.last_seq, messages[-1].seq if messages else 0)  # one may have come between the two reads
         updated = events[-1].timestamp if events else self._updated(scope, found)
         if config.after_timestamp is not None:
@@ -293,7 +294,7 @@ def _entry(scope: Scope, hit: Hit) -> list[MemoryEntry]:
         said = Content(role="user", parts=[Part(text=_fenced(text))])
         return [MemoryEntry(content=said, author=hit.author or hit.kind, custom_metadata={"kind": hit.kind}, **known)]
     try:
-        event = Event.model_validate(talk.unpacked(scope.messages.get(hit.id, hit.seq)))
+        event = _event(scope.messages.get(hit.id, hit.seq))
     except NotFound:  # it was removed just now
         return []
     content = event.content or Content(parts=[])
@@ -352,6 +353,10 @@ def _state(scope: Scope, app: str, area: str) -> dict[str, Any]:
 def _written(event: Event) -> dict[str, Any]:
     """An event as JSON, by its aliases: so it is read in half the time."""
     return event.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _event(message: Message) -> Event:
+    return Event.model_validate(talk.unpacked(message, from_json(message.raw)))
 
 
 def _key(id: str, written: Mapping[str, Any]) -> str:

@@ -72,8 +72,10 @@ _TEXTS_OF = """select number, text from graph_observations
 _OBSERVED = "select 1 from graph_observations where tenant = :tenant and entity_id = :id and text = :text limit 1"
 _RELATIONS = """select start, target, type from graph_relations
                 where tenant = :tenant and user_id = :user order by number, id"""
-_STARTING = "select number, id, start, target, type from graph_relations where tenant = :tenant and user_id = :user and "
-_TOUCHING = (_STARTING + "start = :name", _STARTING + "target = :name")
+_STARTING = """select number, id, start, target, type from graph_relations
+               where tenant = :tenant and user_id = :user and start = :name"""
+_ENDING = """select number, id, start, target, type from graph_relations
+             where tenant = :tenant and user_id = :user and target = :name"""
 _RELATED = """select 1 from graph_relations where tenant = :tenant and user_id = :user
               and start = :start and target = :target and type = :type limit 1"""
 _LAST = {
@@ -240,7 +242,8 @@ class Graphs(Kind):
             )
             entities = [Entity(name, type, [row[1] for row in tx.all(_TEXTS_OF, id=id)]) for _, id, name, type in rows]
             there = {one.name for one in entities}
-            touching = {row for name in there for sql in _TOUCHING for row in tx.all(sql, user=self._whose, name=name)}
+            touching = {row for name in there for row in tx.all(_STARTING, user=self._whose, name=name)}
+            touching |= {row for name in there for row in tx.all(_ENDING, user=self._whose, name=name)}
             return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
 
         return self._read(work)

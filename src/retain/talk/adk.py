@@ -40,17 +40,18 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
     )
 
 
-def unpacked(message: Message) -> dict[str, Any]:
+def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A message as the kit reads it; one that did not come from it, as the nearest that it has.
 
-    What is stored says no other role than it was stored with.
+    `content` is what it says, for who reads JSON faster. What is stored says no other role than it was stored with.
     """
-    original = message.content.get(_ORIGINAL)
+    kept = message.content if content is None else content
+    original = kept.get(_ORIGINAL)
     if not isinstance(original, dict) or "invocationId" not in original or _role(original) != message.role:
         return _foreign(message)
-    content = original.get("content")
-    if isinstance(content, dict) and "parts" not in content and isinstance(message.content.get("text"), str):
-        return {**original, "content": {**content, "parts": [{"text": message.content["text"]}]}}
+    said = original.get("content")
+    if isinstance(said, dict) and "parts" not in said and isinstance(kept.get("text"), str):
+        return {**original, "content": {**said, "parts": [{"text": kept["text"]}]}}
     return original
 
 
