@@ -99,7 +99,7 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.items.list(newest=True).items,
     ],
     "items.search": [lambda me: me.items.search("harbour"), lambda me: me.items.search("harbour", ("p",), where={"n": 1})],
-    "items.places": [lambda me: me.items.places().items, lambda me: me.items.places(("p",), depth=1).items],
+    "items.places": [lambda me: me.items.places().items, lambda me: me.items.places(("p",), depth=2).items],
     "interactions.list": [lambda me: me.interactions.list().items, lambda me: me.interactions.list(model="m").items],
     "interactions.totals": [
         lambda me: me.interactions.totals("day"),
@@ -176,7 +176,7 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.items.put(("p",), "k", {"text": "edited"}, if_version=2),
         lambda me: me.items.put(("p",), "fresh", {"text": "edited"}, if_version=0),
     ],
-    "items.write": [lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p", "q"), "k")])],
+    "items.write": [lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p",), "fresh")])],
     "items.remove": [lambda me: me.items.remove(("p",), "k"), lambda me: me.items.remove(("p", "q"), "k", if_version=1)],
     "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
@@ -232,6 +232,7 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     me.state.set("gone", word, ttl=1e-6)
     me.items.put(("p",), "k", {"text": f"harbour {word}", "n": 1}, ttl=1000)
     me.items.put(("p", "q"), "k", {"text": word})
+    me.items.put(("p", word), "k", {"text": word})
     me.graph.add([Entity("g1", word, [word, f"all of {word}"])])
     me.graph.relate([Relation("g1", word, word)])
     keep = partial(me.checkpoints.add, "t1", versions={"said": "1"}, metadata={"run_id": "r"})
