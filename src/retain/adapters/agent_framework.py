@@ -136,12 +136,11 @@ class RetainContextProvider(ContextProvider):
         if context.response is None or context.response.usage_details is None:
             return
         used = context.response.usage_details
-        model = getattr(context.response.raw_representation, "model", None) or "unknown"
         took = (time.monotonic() - context.metadata.get(self.source_id, time.monotonic())) * 1000
         await asyncio.to_thread(
             self.scope.interactions.add,
             "chat",
-            model,
+            _model(agent, context.response.raw_representation),
             latency_ms=took,
             tokens_in=used.get("input_token_count") or 0,
             tokens_out=used.get("output_token_count") or 0,
@@ -189,6 +188,13 @@ def _message(stored: Stored) -> Message:
         return Message.from_dict(talk.unpacked(stored))
     except (TypeError, ValueError):  # not as the framework wrote it: somebody else did
         return Message.from_dict(talk.foreign(stored))
+
+
+def _model(agent: SupportsAgentRun, raw: Any) -> str:
+    """The model that answered, as the service says, whole or piece by piece; else the one that it was asked for."""
+    asked = [*(raw if isinstance(raw, list) else [raw]), getattr(agent, "client", None)]
+    names = [getattr(one, "model", None) for one in asked]
+    return next((name for name in names if isinstance(name, str) and name.strip()), "unknown")
 
 
 def _fenced(context: Context) -> list[str]:

@@ -169,9 +169,8 @@ class RetainConversationStore(ConversationStore):
         after = new_entries[0].parent_id if new_entries else record.head_id
 
         def begin(inner: Scope) -> None:
-            inner.sessions.add(id)
+            inner.sessions.add(id, attributes=_attributes({}, record, None))
             _extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
-            inner.sessions.edit(id, attributes=_attributes({}, record, None))
 
         def go_on(inner: Scope) -> None:
             session = inner.sessions.get(id)
