@@ -250,7 +250,7 @@ def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
     me.together(lambda inner: steps(inner, "t", 40))
     sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
     found = {channel: (count, size) for channel, count, size in memory.database.read("acme", lambda tx: tx.all(sizes))}
-    assert found["big"] == (1, 13_656)
+    assert found["big"] == (1, 10_240)
     assert found["n"][0] == 40
     assert found["n"][1] < 200
 
@@ -270,6 +270,8 @@ def test_what_cannot_be_kept(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(checkpoint, "MOST_BYTES", 10)
     with pytest.raises(TooLarge, match="big"):
         me.checkpoints.add("t", "1", ("null", b""), values={("big", "1"): ("bytes", b"x" * 11)})
+    with pytest.raises(Invalid, match="type"):
+        me.checkpoints.add("t", "1", ("two words", b""))
     assert ids(me) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ Typed = tuple[str, bytes]
 """What a serializer made: the name of its form, and the bytes."""
 MOST_BYTES = 256 << 20
 MOST_NAME = 8 << 10
+_NUL = "\u0100"
+"""What stands for the byte 0, which is no character to every engine: the first that stands for no byte."""
 _CHANGING = "counters_since_delta_snapshot"
 """Where the metadata names the channels that are stored as changes to an earlier value."""
 
@@ -79,16 +80,18 @@ def namespace(ns: str) -> str:
 
 
 def encoded(value: Typed, field: str) -> dict[str, str]:
-    """Bytes as they are stored: as text, which every engine and every export keeps alike."""
+    """Bytes as they are stored: each a character, which every engine and every export keeps alike."""
     form, data = value
     if len(data) > MOST_BYTES:
         raise TooLarge(field=field, size=len(data), unit="bytes", limit=MOST_BYTES)
-    return {"type": canonical.key(form, "type"), "data": base64.b64encode(data).decode()}
+    if " " in canonical.key(form, "type"):
+        raise Invalid(field="type", problem=f"must be one word, not {form!r}")
+    return {"type": form, "data": bytes(data).decode("latin-1").replace("\0", _NUL)}
 
 
 def decoded(type: str, data: str) -> Typed:
     """Bytes as they came."""
-    return type, base64.b64decode(data)
+    return type, data.replace(_NUL, "\0").encode("latin-1")
 
 
 def matches(metadata: str, where: Mapping[str, Json] | None) -> bool:

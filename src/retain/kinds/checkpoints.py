@@ -29,7 +29,8 @@ from retain.kinds.checkpoint import (
 from retain.kinds.kind import Check, Kind, Page, Table, pack, unpack
 from retain.storage.database import Row, Transaction
 
-_AT_ONCE = 16
+_AT_ONCE = (3, 8, 24)
+"""How many values a statement can ask for: the narrowest that will do is used."""
 _SCANNED = 100
 _END = "\U0010ffff"
 """After every id."""
@@ -278,15 +279,13 @@ def _filled(tx: Transaction, rows: Sequence[Row]) -> list[Checkpoint]:
 def _values(tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Typed]:
     """The stored ones among the values of channels at versions."""
     found: dict[tuple[str, str], Typed] = {}
-    for start in range(0, len(pairs), _AT_ONCE):
-        some = list(pairs[start : start + _AT_ONCE])
-        some += [some[-1]] * (_AT_ONCE - len(some))
-        named = {
-            name: value for names, pair in zip(_NAMED, some, strict=True) for name, value in zip(names, pair, strict=True)
-        }
-        for channel, version, stored in tx.all(_VALUES, line=line, **named):
+    for start in range(0, len(pairs), _AT_ONCE[-1]):
+        some = [name for pair in pairs[start : start + _AT_ONCE[-1]] for name in pair]
+        width = next(width for width in _AT_ONCE if 2 * width >= len(some))
+        named = dict.fromkeys(_NAMED[: 2 * width]) | dict(zip(_NAMED, some, strict=False))
+        for channel, version, stored in tx.all(_VALUES[width], line=line, **named):
             if stored is not None:
-                data, _, form = stored.partition(" ")
+                form, _, data = stored.partition(" ")
                 found[channel, version] = decoded(form, data)
     return found
 
@@ -310,16 +309,13 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
     tx.many(_FORGET, [{"line": line, "channel": channel, "version": version} for channel, version in unused])
 
 
-_NAMED = [(f"channel_{letter}", f"version_{letter}") for letter in "abcdefghijklmnop"[:_AT_ONCE]]
+_NAMED = [f"{name}_{letter}" for letter in "abcdefghijklmnopqrstuvwx" for name in ("channel", "version")]
 # Constants, joined at import. Each value is looked up by its key: a join may read every value that the thread ever had.
-_PAIRS = ", ".join("(:" + channel + ", :" + version + ")" for channel, version in _NAMED)
-_VALUES = (
-    "with wanted (channel, version) as (values "
-    + _PAIRS
-    + """) select channel, version, (
-             select data || ' ' || type from channel_values found where found.tenant = :tenant and found.line = :line
-             and found.channel = wanted.channel and found.version = wanted.version) from wanted"""
-)
+_PAIRS = ["(:channel_" + letter + ", :version_" + letter + ")" for letter in "abcdefghijklmnopqrstuvwx"]
+_FOUND = """) select channel, version, (
+    select type || ' ' || data from channel_values found where found.tenant = :tenant and found.line = :line
+    and found.channel = wanted.channel and found.version = wanted.version) from wanted"""
+_VALUES = {width: "with wanted (channel, version) as (values " + ", ".join(_PAIRS[:width]) + _FOUND for width in _AT_ONCE}
 _THREAD = """insert into threads (tenant, line, user_id, thread, ns, created_at, updated_at)
              values (:tenant, :line, :user, :thread, :ns, :now, :now)
              on conflict (tenant, line) do update set updated_at = :now where threads.updated_at < :now - 3600000000"""

@@ -16,7 +16,8 @@ create table threads (
 create index threads_by_name on threads (tenant, user_id, thread);
 create index threads_by_time on threads (tenant, updated_at);
 
--- versions says which version each channel has. data is base64 of what the framework's serializer made, here and below.
+-- versions says which version each channel has. data is what the framework's serializer made,
+-- a character for each byte (and U+0100 for the byte 0), here and below.
 create table checkpoints (
     tenant {key} not null,
     line {key} not null,
