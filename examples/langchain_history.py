@@ -1,7 +1,4 @@
-"""A LangChain chain whose chat history outlives its process: run it twice.
-
-    pip install 'retain[langchain]'
-"""
+"""A LangChain chain whose chat history outlives its process: `pip install "retain[langchain]"`, then run this twice."""
 
 import os
 

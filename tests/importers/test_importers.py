@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -267,6 +268,23 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
     expires = me.items.get(("cache",), "soon").expires_at
     assert expires is not None
     assert 0 < (expires - datetime.now(UTC)).total_seconds() <= 3600
+
+
+@one_engine
+def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: str) -> None:
+    """Its PostgreSQL store has the same table, with the value as jsonb."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("""create table store (prefix text, key text, value jsonb, created_at timestamptz default now(),
+                              updated_at timestamptz default now(), expires_at timestamptz, ttl_minutes int)""")
+        connection.execute("""insert into store (prefix, key, value, created_at) values
+                              ('memories.ada', 'a', '{"text": "Lisbon", "n": 1.5}', '2024-01-02T03:04:05Z')""")
+        connection.execute("""insert into store (prefix, key, value, expires_at) values
+                              ('cache', 'gone', '{}', now() - interval '1 day'), ('odd', 'list', '[1]', null)""")
+    report = bring_in(memory, postgres_url, "langgraph", tenant="acme", user="ada")
+    assert dict(report.written) == {"items": 1}
+    assert [(one.what, one.where) for one in report.unplaced] == [("item", "cache gone"), ("item", "odd list")]
+    found = me.items.get(("memories", "ada"), "a")
+    assert (found.value, found.created_at) == ({"text": "Lisbon", "n": 1.5}, datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
 @one_engine

@@ -11,7 +11,8 @@ from retain.errors import Invalid, SettingsError, Unreachable
 if TYPE_CHECKING:
     from psycopg import sql
 
-_TABLES = "select table_name from information_schema.tables where table_type = 'BASE TABLE'"
+_TABLES = """select table_name from information_schema.tables
+             where table_type = 'BASE TABLE' and table_schema = any (current_schemas(false))"""
 _HISTORY = "select id, session_id::text as session_id, message::text as message, created_at from {} order by session_id, id"
 _NAME = re.compile(r"\w+(\.\w+)?")
 _IN_ONE_READ = 500
