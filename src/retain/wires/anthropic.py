@@ -151,7 +151,14 @@ _OPERATIONS = (
 def add(app: FastAPI, door: Door) -> None:
     """The fourteen routes."""
     for operation in _OPERATIONS:
-        app.router.add_route(operation.path, _route(door, operation), methods=[operation.method], include_in_schema=False)
+        app.add_api_route(
+            operation.path,
+            _route(door, operation),
+            methods=[operation.method],
+            response_model=None,
+            include_in_schema=False,
+            openapi_extra={"x-retain-permission": operation.needs},
+        )
 
 
 def _route(door: Door, operation: _Operation) -> Callable[[Request], Awaitable[Response]]:
