@@ -469,6 +469,14 @@ def test_every_table_says_whose_a_row_is() -> None:
         assert definition, table.name
         personal = any(
             column in definition[1]
-            for column in ("user_id", "area {key}", "session_id", "consolidation_id", "document_id", "references threads")
+            for column in (
+                "user_id",
+                "area {key}",
+                "session_id",
+                "consolidation_id",
+                "document_id",
+                "entity_id",
+                "references threads",
+            )
         )
         assert personal == bool(table.owned), table.name
