@@ -300,14 +300,14 @@ def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
 
 def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
     """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
-    texts = [json.dumps(step.said) for step in steps]
     try:
-        return [*zip(steps, ModelMessagesTypeAdapter.validate_json(f"[{','.join(texts)}]"), strict=True)]
+        said = ModelMessagesTypeAdapter.validate_json(json.dumps([step.said for step in steps]))
+        return [*zip(steps, said, strict=True)]
     except ValidationError:
         found = []
-        for step, text in zip(steps, texts, strict=True):
+        for step in steps:
             with suppress(ValidationError):
-                found.append((step, ModelMessagesTypeAdapter.validate_json(f"[{text}]")[0]))
+                found.append((step, ModelMessagesTypeAdapter.validate_json(json.dumps([step.said]))[0]))
         return found
 
 
