@@ -29,6 +29,7 @@ BODIES: dict[str, Any] = {
     "sessions_edit": {"label": "mine"},
     "messages_append": {"role": "user", "content": "mine"},
     "messages_extend": {"messages": [{"role": "user", "content": "mine"}]},
+    "messages_pop": {},
     "summaries_fold": {"force": True},
     "entries_edit": {"content": "mine"},
     "entries_accept": {},
