@@ -204,7 +204,7 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     copy = "retain import all.jsonl --json --database sqlite:///copy.db"
     assert answer(run(copy))["new"] == 3
     assert answer(run("retain purge --days 1 --json")) == {
-        "messages": 0, "state": 0, "contents": 0, "compacted": True,
+        "messages": 0, "state": 0, "items": 0, "threads": 0, "contents": 0, "compacted": True,
     }  # fmt: skip
     receipt = answer(run("retain erase --user ada --yes --json"))
     assert receipt["removed"]["messages"] == 1  # type: ignore[index]

@@ -25,7 +25,7 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
         self.session_id = session_id
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+    def messages(self) -> list[BaseMessage]:
         """Every message, the oldest first."""
         try:
             found = self.scope.messages.window(self.session_id)

@@ -61,5 +61,6 @@ def unread(memory: Memory, path: str, database: str | None, tenant: str | None, 
     if not path or not os.path.exists(path) or memory.scope(tenant, user).graph.read().entities:
         return ""
     flags = (("--database", database), ("--tenant", tenant), ("--user", user))
-    words = ["retain", "import", path, "--from", "mcp-memory", *(word for flag in flags if flag[1] for word in flag)]
+    words = ["retain", "import", path, "--from", "mcp-memory"]
+    words += [word for flag, value in flags if value for word in (flag, value)]
     return f"This memory is empty, and {path} has not been imported: {shlex.join(words)}"
