@@ -40,9 +40,9 @@ BODIES: dict[str, Any] = {
     "refs_edit": {"summary": "mine"},
     "state_set": {"value": "mine"},
 }
-OWN = {"entries_share"}
+OWN = {"entries_share", "items_put"}
 """Ways whose name is made by who names it."""
-OF_USERS = ("sessions", "messages", "summaries", "refs", "state", "turns")
+OF_USERS = ("sessions", "messages", "summaries", "refs", "state", "items", "turns")
 """Kinds that are one user's."""
 
 Request = tuple[str, str, str, str, dict[str, Any]]
@@ -63,7 +63,10 @@ def filled(scope: Scope) -> Scope:
 def ids(scope: Scope) -> dict[str, str]:
     """The name of one thing of each kind."""
     talking = f"session of {MARK} talking"
+    item = next(iter(scope.items.list()))
     return {
+        "items": item.key,
+        "place": json.dumps(item.place),
         "agents": f"agent of {MARK}",
         "sessions": talking,
         "messages": talking,
@@ -93,6 +96,10 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
             for one in said:
                 where = {"json": {**body, **one}} if body is not None else {"params": one}
                 yield way.name, way.method, "/api/state/again", one["area"].partition(":")[2], where
+            continue
+        if kind == "items":
+            for id in (mine, NOBODYS["key"]):
+                yield way.name, way.method, f"/api/items/{quote(id, safe='')}", id, {"params": {"place": found["place"]}}
             continue
         for id in (mine, NOBODYS[name]):
             path = way.route.replace("{seq:int}", "1")

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,6 +28,7 @@ from retain.memory import Scope
 from retain.rest.answers import Written, encoded
 from retain.rest.operation import parameters, parsed, read
 from retain.rest.threads import in_thread
+from retain.wires import route
 from retain.wires.memory_stores import Stores
 
 STORES = "/v1/memory_stores"
@@ -152,18 +152,10 @@ _OPERATIONS = (
 def add(app: FastAPI, door: Door) -> None:
     """The fourteen routes."""
     for operation in _OPERATIONS:
-        route = APIRoute(  # the app's own kind of route would answer a wrong key in our form, and not in theirs
-            operation.path,
-            _route(door, operation),
-            methods=[operation.method],
-            response_model=None,
-            include_in_schema=False,
-            openapi_extra={"x-retain-permission": operation.needs},
-        )
-        app.router.routes.append(route)
+        route.add(app, operation.method, operation.path, operation.needs, _answer(door, operation))
 
 
-def _route(door: Door, operation: _Operation) -> Callable[[Request], Awaitable[Response]]:
+def _answer(door: Door, operation: _Operation) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         headers = [(b"request-id", problem.request_id(request).encode())]
         try:

@@ -31,6 +31,7 @@ from retain.rest.answers import Written, encoded
 from retain.rest.operation import parameters, parsed, read
 from retain.rest.shapes import STRICT
 from retain.rest.threads import in_thread, patient
+from retain.wires import route
 
 Said = TypeVar("Said", bound=BaseModel)
 Labels = list[str]
@@ -71,14 +72,11 @@ class _Namespaces(BaseModel):
 def add(app: FastAPI, door: Door) -> None:
     """The five routes."""
     store = _Store(door)
-    for method, path, does in (
-        ("PUT", "/store/items", store.put),
-        ("GET", "/store/items", store.get),
-        ("DELETE", "/store/items", store.delete),
-        ("POST", "/store/items/search", store.search),
-        ("POST", "/store/namespaces", store.namespaces),
-    ):
-        app.router.add_route(path, does, methods=[method], include_in_schema=False)
+    route.add(app, "PUT", "/store/items", "write", store.put)
+    route.add(app, "GET", "/store/items", "read", store.get)
+    route.add(app, "DELETE", "/store/items", "delete", store.delete)
+    route.add(app, "POST", "/store/items/search", "read", store.search)
+    route.add(app, "POST", "/store/namespaces", "read", store.namespaces)
 
 
 class _Store:
@@ -173,6 +171,8 @@ class _Store:
     ) -> None:
         """Do something that is on record."""
         scope = self._door.scope(request, principal, None, None)
+        if scope.who.user is None:
+            principal.require_all("change what the whole tenant shares")
         act = Act(what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}")
 
         def done() -> None:

@@ -28,6 +28,7 @@ from retain.memory import Scope
 from retain.rest.answers import Written, encoded
 from retain.rest.operation import ONCE, parameters, parsed, read
 from retain.rest.threads import in_thread
+from retain.wires import route
 from retain.wires.conversations import MOST_IN_A_PAGE, Answer, Conversations, Place
 
 ALL = "/v1/conversations"
@@ -112,11 +113,10 @@ def add(app: FastAPI, door: Door) -> None:
     """The eight routes."""
     known: dict[tuple[str, str, str], Place] = {}
     for operation in _OPERATIONS:
-        does = _route(door, operation, known)
-        app.router.add_route(operation.path, does, methods=[operation.method], include_in_schema=False)
+        route.add(app, operation.method, operation.path, operation.needs, _answer(door, operation, known))
 
 
-def _route(
+def _answer(
     door: Door, operation: _Operation, known: dict[tuple[str, str, str], Place]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:

@@ -1263,8 +1263,9 @@ export interface paths {
          * What is remembered that answers a question, by words and by meaning, best first; any text is a question.
          * @description What is remembered that answers a question, by words and by meaning, best first; any text is a question.
          *
-         *     `kinds` are some of messages, notes, entries, refs, state and knowledge. `at` is when the question is asked, now by
-         *     default: it says which week "last week" is. `least` leaves out what is less likely wanted than this, from 0 to 1.
+         *     `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
+         *     asked, now by default: it says which week "last week" is. `least` leaves out what is less likely wanted than this,
+         *     from 0 to 1.
          *
          *     On the command line: `retain search 'where does my sister live' --user ada`
          */

@@ -45,6 +45,7 @@ create index graph_relations_by_target on graph_relations (tenant, user_id, targ
 create index graph_relations_by_number on graph_relations (tenant, user_id, number);
 
 -- down
+delete from search_items where kind = 'graph';
 drop table graph_relations;
 drop table graph_observations;
 drop table graph_entities;
