@@ -229,7 +229,7 @@ def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
         assert memory.database.script(memory.migrations[1].step(up=True)) in printed
     assert "0003 interactions applied" in run("retain migrate up").stdout
-    assert "alter table entries drop column review" in run("retain migrate down --sql").stdout
+    assert "drop table graph_entities" in run("retain migrate down --sql").stdout
     assert answer(run("retain migrate status --json"))["version"] == NEWEST
 
 
