@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ from retain.canonical import Json, JsonText
 from retain.errors import Invalid
 from retain.kinds.kind import unpack
 from retain.search.legs import AFTER_A_NAME
-from retain.texts.fields import checked
+from retain.storage.database import Row
+from retain.texts.fields import checked, match, words
 
 MOST_NAMES = 20
 Place = tuple[str, ...]
@@ -124,6 +125,15 @@ def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if given is not None and not isinstance(given, Mapping):
         raise Invalid(field="where", problem='must be an object of fields, such as {"kind": "fact"}')
     return checked(given) if given else None
+
+
+def fitting(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows whose value is as a filter asks; most of the others are known by their text, unread."""
+    needed = words(where)
+    for row in rows:
+        raw = row[2]
+        if ("\\" in raw or all(map(raw.__contains__, needed))) and match(json.loads(raw), where):
+            yield row
 
 
 def ordered(item: PlacedItem) -> list[Any]:

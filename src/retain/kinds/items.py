@@ -32,6 +32,9 @@ __all__ = ["Drop", "Item", "Items", "Match", "Matches", "Place", "PlacedItem", "
 MOST_BYTES = 2000
 """The most bytes of an owner, a place and a key together: an index keeps them in one entry."""
 _AT_ONCE = 500
+_SOME = 16
+"""Of so many documents one is as a filter asks, it is guessed; where it is not, more are read at once each time."""
+_MOST_AT_ONCE = 4000
 _LATEST = 1000 * 365 * clock.DAY
 Item = PlacedItem
 Some = list[PlacedItem | None]
@@ -154,9 +157,8 @@ class Items(Kind):
         wanted, start = one.filtered(where), one.start(after, newest)
 
         def work(tx: Transaction) -> _Found:
-            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else max(size + 1, _AT_ONCE))
-            fitting = rows if wanted is None else (row for row in rows if said.match(json.loads(row[2]), wanted))
-            return [one.item(row) for row in islice(fitting, size + 1)]
+            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else _SOME * (size + 1))
+            return [one.item(row) for row in islice(rows if wanted is None else one.fitting(rows, wanted), size + 1)]
 
         return cut(self._read(work), size, one.newest if newest else one.ordered)
 
@@ -332,7 +334,7 @@ class Items(Kind):
             yield from rows
             if len(rows) < size:
                 return
-            start = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}
+            start, size = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}, min(4 * size, _MOST_AT_ONCE)
 
 
 _COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
@@ -346,13 +348,14 @@ _SEVERAL = f"""with wanted (this, that) as (values {", ".join([f"(:p{slot}, :k{s
     select {_COLUMNS} from wanted cross join items
     where tenant = :tenant and area = :area and place = this and key = that and {_LIVE}"""
 _LIST = f"select {_COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
-# The values are read of those only that are wanted.
-_NEWEST = f"""select items.place, items.key, value, version, expires_at, created_at, items.updated_at from (
-        select place, key, updated_at from items where {_BELOW}
+# The values are read of those only that are wanted. Not by a join: before a table is analyzed, that is planned badly.
+_NEWEST = f"""select place, key, (select value from items
+        where tenant = :tenant and area = :area and place = newest.place and key = newest.key),
+        version, expires_at, created_at, updated_at from (
+        select place, key, version, expires_at, created_at, updated_at from items where {_BELOW}
         and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
         order by updated_at desc, place, key limit :size) newest
-    join items on items.tenant = :tenant and items.area = :area and items.place = newest.place and items.key = newest.key
-    order by newest.updated_at desc, newest.place, newest.key"""
+    order by updated_at desc, place, key"""
 # From one place to the next, however much there is at each.
 _PLACES = f"""with recursive places (place) as (
         select * from (select place from items where {_BELOW} and place > :start order by place limit 1) first

@@ -93,6 +93,12 @@ def checked(where: Mapping[str, Any]) -> Mapping[str, Any]:
     return where
 
 
+def words(where: Mapping[str, Any]) -> list[str]:
+    """What stands in the JSON of every object that is as a filter asks, if nothing in that JSON is escaped."""
+    wanted = [one.get("$eq") if isinstance(one, Mapping) else one for one in where.values()]
+    return [f'"{one}"' for one in wanted if isinstance(one, str) and one.isprintable() and not {'"', "\\"} & set(one)]
+
+
 def match(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
     """Whether an object is as a filter asks; a field that it has not is as one that is null."""
     return all(_as(_field(value, name), wanted) for name, wanted in where.items())
