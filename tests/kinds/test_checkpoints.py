@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -172,6 +174,72 @@ def test_a_copy_is_another_thread(me: Scope) -> None:
     me.checkpoints.remove("t")
     assert len(ids(me, "u")) == 4
     assert me.checkpoints.duplicate("t", "u") == 0
+
+
+@contextmanager
+def meanwhile(memory: Memory, statement: str, do: Callable[[], object]) -> Iterator[None]:
+    """Have another writer do something just before a statement is run for the first time, if it is not kept waiting."""
+    kind = memory.database.write("acme", type)
+    other = threading.Thread(target=do)
+
+    def after(real: Callable[..., Any]) -> Callable[..., Any]:
+        def run(tx: Transaction, sql: str, **values: Any) -> Any:
+            if sql == statement and other.ident is None:
+                other.start()
+                other.join(0.15)
+            return real(tx, sql, **values)
+
+        return run
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("run", "all"):
+            patched.setattr(kind, name, after(getattr(kind, name)))
+        yield
+    other.join()
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_removing_runs_takes_nothing_that_is_added_meanwhile(memory: Memory, me: Scope, left: bool) -> None:
+    """The values of a step that another writer adds stay, and so does the step where it is the only one then."""
+    steps(me, "t", 1, run="old")
+    if left:
+        me.checkpoints.add("t", "00001", ("json", b"1"), versions={"n": "2"}, values={("n", "2"): ("bytes", b"1")})
+    new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
+    gone = "delete from threads where tenant = :tenant and line = :line"
+    before = checkpoints._STORED if left else gone
+    with meanwhile(memory, before, lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new)):
+        assert me.checkpoints.remove_runs(["old", "old"]) == 1
+    found = me.checkpoints.get("t")
+    assert (found.id, found.values) == ("00002", {"n": ("bytes", b"2")})
+
+
+def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
+    """Whatever is added while a thread is copied."""
+    steps(me, "t", 2)
+    new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
+    with meanwhile(memory, checkpoints._COPY_WRITES, lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new)):
+        me.checkpoints.duplicate("t", "u")
+    for step in me.checkpoints.list("u"):
+        assert step.values.keys() == step.versions.keys()
+
+
+@one_engine
+def test_what_was_written_before_its_step_stays(me: Scope) -> None:
+    me.checkpoints.write("t", "1", [Write("task", 0, "n", ("bytes", b"early"))])
+    assert me.checkpoints.prune("t") == 0
+    me.checkpoints.add("t", "1", ("json", b"1"), metadata={"run_id": "r"})
+    assert [write.value for write in me.checkpoints.get("t").writes] == [("bytes", b"early")]
+    me.checkpoints.write("t", "2", [Write("task", 0, "n", ("bytes", b"early"))])
+    assert me.checkpoints.remove_runs(["r"]) == 1
+    me.checkpoints.add("t", "2", ("json", b"1"))
+    assert len(me.checkpoints.get("t").writes) == 1
+
+
+@one_engine
+def test_a_step_that_is_its_own_ancestor_has_an_end(me: Scope) -> None:
+    me.checkpoints.add("t", "1", ("json", b"1"), parent="2")
+    me.checkpoints.add("t", "2", ("json", b"1"), parent="1")
+    assert me.checkpoints.trace("t", "1", ["n"])["n"].seed is None
 
 
 def test_retention(open_memory: Callable[..., Memory], now: Now) -> None:

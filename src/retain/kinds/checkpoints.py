@@ -177,9 +177,10 @@ class Checkpoints(Kind):
         def work(tx: Transaction) -> dict[str, Traced]:
             seeds: dict[str, Typed] = {}
             writes: dict[str, list[Write]] = {channel: [] for channel in channels}
-            step = tx.one(_STEP, line=line, id=id)
-            while step is not None and step[0] is not None and len(seeds) < len(writes):
+            step, seen = tx.one(_STEP, line=line, id=id), {id}
+            while step is not None and step[0] is not None and step[0] not in seen and len(seeds) < len(writes):
                 at, step = step[0], tx.one(_STEP, line=line, id=step[0])
+                seen.add(at)
                 if step is None:
                     break
                 for write in reversed(_writes(tx, line, at)):
@@ -204,16 +205,16 @@ class Checkpoints(Kind):
 
     def remove_runs(self, runs: Sequence[str]) -> int:
         """Remove the steps that were made by these runs, in every thread; how many there were."""
-        wanted = [canonical.key(run, "runs") for run in runs]
+        wanted = dict.fromkeys(canonical.key(run, "runs") for run in runs)
 
         def work(tx: Transaction) -> int:
-            gone: dict[str, list[str]] = {}
-            for run in wanted:
-                for line, id in tx.all(_OF_RUN, user=self._who.user or "", run=run):
-                    gone.setdefault(line, []).append(id)
-            for line, steps in gone.items():
-                _drop(tx, line, steps)
-            return sum(len(steps) for steps in gone.values())
+            removed = 0
+            for line in sorted({row[0] for run in wanted for row in tx.all(_OF_RUN, user=self._who.user or "", run=run)}):
+                tx.lock(_HELD, line=line)
+                gone = [id for run in wanted for (id,) in tx.all(_STEPS_OF_RUN, line=line, run=run)]
+                removed += len(gone)
+                _drop(tx, line, gone)
+            return removed
 
         return self._write(work)
 
@@ -227,7 +228,7 @@ class Checkpoints(Kind):
         def work(tx: Transaction) -> int:
             removed = 0
             for (line,) in tx.all(_LINES, user=self._who.user or "", thread=thread):
-                tx.lock("select 1 from threads where tenant = :tenant and line = :line", line=line)
+                tx.lock(_HELD, line=line)
                 steps = tx.all(_STEPS, line=line)
                 kept = needed(steps, {(channel, version) for channel, version in tx.all(_STORED, line=line)})
                 gone = [id for id, *_ in steps if id not in kept]
@@ -243,7 +244,10 @@ class Checkpoints(Kind):
 
         def work(tx: Transaction) -> int:
             copied = 0
-            for line, ns in tx.all(_PLACES, user=self._who.user or "", thread=thread):
+            places = tx.all(_PLACES, user=self._who.user or "", thread=thread)
+            for line, _ in places:
+                tx.lock(_HELD, line=line)
+            for line, ns in places:
                 there = self._line(target, ns)
                 tx.run(_THREAD, line=there, **self._place(target, ns))
                 tx.run(_COPY_VALUES, line=line, there=there)
@@ -296,12 +300,15 @@ def _writes(tx: Transaction, line: str, id: str) -> list[Write]:
 
 
 def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
-    """Remove steps of a line, what was written after them, and the values that no other step has."""
+    """Remove steps of a line that is held, what was written after them, and the values that no other step has.
+
+    A line without steps goes, but not where something was written after a step that is yet to come.
+    """
     gone = [{"line": line, "id": id} for id in steps]
     tx.many("delete from checkpoint_writes where tenant = :tenant and line = :line and checkpoint = :id", gone)
     tx.many("delete from checkpoints where tenant = :tenant and line = :line and id = :id", gone)
     left = tx.all(_STEPS, line=line)
-    if not left:
+    if not left and not tx.one(_UNFINISHED, line=line):
         tx.run("delete from threads where tenant = :tenant and line = :line", line=line)
         return
     used = {pair for _, _, versions, _ in left for pair in json.loads(versions).items()}
@@ -356,7 +363,11 @@ _FORGET = """delete from channel_values
 _REMOVE = "delete from threads where tenant = :tenant and user_id = :user and thread = :thread"
 _LINES = "select line from threads where tenant = :tenant and user_id = :user and thread = :thread order by line"
 _PLACES = "select line, ns from threads where tenant = :tenant and user_id = :user and thread = :thread order by line"
-_OF_RUN = """select checkpoints.line, id from checkpoints
+# Whoever adds to a line takes the same lock: nothing is added between the statements of whoever holds it.
+_HELD = "select 1 from threads where tenant = :tenant and line = :line"
+_UNFINISHED = "select 1 from checkpoint_writes where tenant = :tenant and line = :line limit 1"
+_STEPS_OF_RUN = "select id from checkpoints where tenant = :tenant and line = :line and run_id = :run"
+_OF_RUN = """select distinct checkpoints.line from checkpoints
              join threads on threads.tenant = checkpoints.tenant and threads.line = checkpoints.line
              where checkpoints.tenant = :tenant and threads.tenant = :tenant and run_id = :run and user_id = :user"""
 _COPY_VALUES = """insert into channel_values (tenant, line, channel, version, type, data)
