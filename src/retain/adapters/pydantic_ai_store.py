@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_core import from_json, to_json
 
 from retain.errors import AlreadyExists, NotFound
 from retain.kinds.sessions import Session
@@ -229,8 +230,9 @@ def _entries(messages: Sequence[Message]) -> list[_Step]:
     """The entries among messages; others may have said something in the session, too."""
     found = []
     for message in messages:
-        mark = talk.entry(message)
-        said = talk.unpacked(message) if mark is not None and isinstance(mark.get("id"), str) else None
+        content = from_json(message.raw)
+        mark = talk.entry(content)
+        said = talk.unpacked(message, content) if mark is not None and isinstance(mark.get("id"), str) else None
         if mark is not None and said is not None:
             found.append(_Step(mark["id"], mark.get("parent"), message, said))
     return found
@@ -301,9 +303,9 @@ def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
 def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
     """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
     try:
-        said = ModelMessagesTypeAdapter.validate_json(json.dumps([step.said for step in steps]))
-        return [*zip(steps, said, strict=True)]
-    except ValidationError:
+        whole = to_json([step.said for step in steps], inf_nan_mode="constants")  # in a third of the time of json.dumps
+        return [*zip(steps, ModelMessagesTypeAdapter.validate_json(whole), strict=True)]
+    except ValueError:
         found = []
         for step in steps:
             with suppress(ValidationError):
