@@ -396,6 +396,27 @@ def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Callin
 
 
 @one_engine
+def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory: Memory) -> None:
+    """P11: who may only remove is told no content, and an agent's key changes nothing that the tenant shares."""
+    me = memory.scope("acme", "ada", "scout")
+    me.messages.append(me.sessions.add("s").id, "user", "the secret")
+    memory.scope("acme").items.put(("m",), "k", {"a": 1}, ttl=60)
+    ada = {"X-Retain-User": "ada"}
+    refused(calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada), 403, None, "may not read")
+    assert calling(permissions=["delete", "read"]).post("/api/messages/s/pop", json={}, headers=ada).status_code == 200
+    scout = calling(agent="scout")
+    calls: list[tuple[str, str, Any]] = [
+        ("PUT", "/api/items/new", {"json": {"place": ["m"], "value": {}}}),
+        ("DELETE", "/api/items/k?place=m", {}),
+        ("GET", "/api/items/k?place=m&refresh=true", {}),
+    ]
+    for method, path, said in calls:
+        refused(scout.request(method, path, **said), 403, None, "one agent alone")
+        assert scout.request(method, path, headers=ada, **said).status_code in (200, 404)
+    assert scout.get("/api/items/k?place=m").json()["value"] == {"a": 1}
+
+
+@one_engine
 def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> None:
     app = create_app(memory)
 

@@ -125,6 +125,16 @@ def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory)
     assert before is not None
     assert after is not None
     assert after > before
+    tenants = memory.scope("acme").items
+    kept = tenants.put(("m",), "k", {}, ttl=60)
+    scout = get_sync_client(url=address, api_key=key(memory, agent="scout"))
+    assert scout.store.get_item(["m"], key="k")["value"] == {}
+    assert len(scout.store.search_items(["m"])["items"]) == 1
+    with pytest.raises(PermissionDeniedError, match="one agent alone"):
+        scout.store.delete_item(["m"], key="k")
+    with pytest.raises(PermissionDeniedError, match="one agent alone"):
+        scout.store.put_item(["m"], key="k", value={})
+    assert tenants.get(("m",), "k") == kept
 
 
 @one_engine

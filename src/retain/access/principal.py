@@ -11,6 +11,8 @@ from retain.errors import Forbidden
 Permission = Literal["read", "write", "delete", "admin"]
 """What a credential allows; none of them includes another."""
 PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
+_OF_NOBODY = ("items", "graph")
+"""Kinds of which each user has their own, and the tenant too."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,18 @@ class Principal:
         if self.user is not None or self.agent is not None:
             raise Forbidden(problem=f"a key that is for one user or one agent alone may not {does}")
 
-    def require_for(self, permission: Permission, kind: str, named: Mapping[str, Any]) -> None:
-        """Go on only if a verb may be used on what it names: what the tenant shares is not for one user to change."""
+    def require_for(self, permission: Permission, kind: str, named: Mapping[str, Any], user: str | None) -> None:
+        """Go on only if a verb may be used on what it names: what the tenant shares is not for one user to change.
+
+        `user` is whose memory is meant: of some kinds, what is nobody's is the tenant's.
+        """
         self.require(permission)
-        if permission != "read" and (kind == "agents" or (kind == "state" and named.get("area") == "tenant")):
-            self.require_all("change what the whole tenant shares")
-        if named.get("refresh"):  # it is read, and lives longer for that
+        if refreshes := bool(named.get("refresh")):  # it is read, and lives longer for that
             self.require("write")
+        shared = kind == "agents" or (kind == "state" and named.get("area") == "tenant")
+        shared = shared or (kind in _OF_NOBODY and user is None)
+        if shared and (refreshes or permission != "read"):
+            self.require_all("change what the whole tenant shares")
 
     def whose(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
         """The tenant, user and agent that are meant; a principal that is one user's may name no other."""

@@ -144,7 +144,7 @@ class Tools:
         given = _read(arguments)
         if self._by is not None and isinstance(given, Mapping):
             effect, deed = tool.does(given), tool.deed(given)
-            self._by.principal.require_for(effect, deed.partition("_")[0], given)
+            self._by.principal.require_for(effect, deed.partition("_")[0], given, self._scope.who.user)
             if effect != "read":
                 (tool,) = self._by.doing(self._scope, deed, given).tools([tool.name])
         return tool.call(given)

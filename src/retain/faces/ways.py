@@ -45,6 +45,11 @@ class Way:
         return "read" if self.method == "GET" or self.verb in _READS else "write"
 
     @property
+    def tells(self) -> bool:
+        """Whether it also tells what it removed, for which a key must allow reading, too."""
+        return self.verb == "pop"
+
+    @property
     def name(self) -> str:
         """How a program that wants one word names it."""
         return f"{self.kind}_{self.verb}".removeprefix("_")

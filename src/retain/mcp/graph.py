@@ -236,12 +236,10 @@ def completed(guest: Guest, argument: str, begun: str) -> list[str]:
 
 def _graph(guest: Guest, node: Node, arguments: Mapping[str, Any]) -> Graphs:
     """The graph that is meant, for one deed of somebody who may do it."""
-    guest.principal.require(node.needs)
     scope = guest.scope()
+    guest.principal.require_for(node.needs, "graph", {}, scope.who.user)
     if node.needs == "read":
         return scope.graph
-    if scope.who.user is None:
-        guest.principal.require_all("change what the whole tenant shares")
     (first,) = node.takes["properties"]
     subject = f"graph {', '.join(_name(one) for one in arguments[first])}"
     return guest.acting(scope, Act(node.deed, request_id=guest.request_id, subject=subject)).graph

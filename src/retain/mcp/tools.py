@@ -45,8 +45,8 @@ class Tools:
     def call(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool for somebody."""
         effect, deed = self._all[name].does(arguments), self._all[name].deed(arguments)
-        guest.principal.require_for(effect, deed.partition("_")[0], arguments)
         scope = guest.scope()
+        guest.principal.require_for(effect, deed.partition("_")[0], arguments, scope.who.user)
         if effect != "read":
             scope = guest.acting(scope, Act(deed, arguments, request_id=guest.request_id))
         (tool,) = scope.tools([name])

@@ -144,9 +144,11 @@ class Verbs:
         verb = self._all[name]
         way = verb.way
         guest.principal.require(way.needs)
+        if way.tells:
+            guest.principal.require("read")
         named = verb.named(arguments)
-        guest.principal.require_for(way.needs, way.kind, named)
         scope = guest.scope(named.pop("user", None), named.pop("agent", None))
+        guest.principal.require_for(way.needs, way.kind, named, scope.who.user)
         if way.needs != "read":
             scope = guest.acting(scope, Act(way.name, named, request_id=guest.request_id))
         found = _called(scope, way, named | {"review": "accepted"} if way.name == _LISTS else named)
@@ -157,7 +159,8 @@ class Verbs:
         return result(lambda: self.call(guest, name, arguments), name, self._all)
 
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
-        return [verb.offered for verb in self._all.values() if verb.way.needs in permissions]
+        may = [verb for verb in self._all.values() if verb.way.needs in permissions]
+        return [verb.offered for verb in may if "read" in permissions or not verb.way.tells]
 
 
 def _called(scope: Scope, way: Way, named: Mapping[str, Any]) -> Any:

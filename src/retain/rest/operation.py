@@ -102,6 +102,8 @@ class Operation:
     async def answer(self, request: Request) -> Response:
         """Understand a request, and do what it asks for."""
         principal = await self.door.admit(request, self._needs)
+        if self.way.tells:
+            principal.require("read")
         query, body, do = parameters(request, self._lists), b"", self.do
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
         whose: Any = None
@@ -120,8 +122,9 @@ class Operation:
         else:
             user, agent = (whose.user, whose.agent) if query else (None, None)
         named.update(request.scope["path_params"])
-        principal.require_for(self._needs, self.way.kind, named)
-        call = Call(request, principal, self.door.scope(request, principal, user, agent), named, headers, body)
+        meant = self.door.scope(request, principal, user, agent)
+        principal.require_for(self._needs, self.way.kind, named, meant.who.user)
+        call = Call(request, principal, meant, named, headers, body)
         self._heed(call)
         try:
             return await do(call)

@@ -9,7 +9,6 @@ await client.store.put_item(["memories"], "name", {"text": "The user is called A
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import FastAPI
@@ -21,11 +20,11 @@ from retain import canonical
 from retain.access.attended import Act, attended
 from retain.access.principal import Permission, Principal
 from retain.adapters import namespaces
-from retain.adapters.namespaces import Namespace, checked
-from retain.errors import Invalid
+from retain.adapters.namespaces import checked
+from retain.errors import Forbidden, Invalid
 from retain.gate import problem
 from retain.gate.door import Door
-from retain.kinds.items import PlacedItem
+from retain.kinds.items import Drop, PlacedItem, Put
 from retain.memory import Scope
 from retain.rest.answers import Written, encoded
 from retain.rest.operation import parameters, parsed, read
@@ -94,7 +93,7 @@ class _Store:
         labels = checked(said.namespace, "namespace", new=True)
         fields = said.index if said.index is not False else []
         change = namespaces.change(labels, said.key, said.value, said.ttl, fields)
-        await self._written(request, principal, "items_put", labels, said.key, lambda scope: scope.items.write([change]))
+        await self._written(request, principal, "write", "items_put", change)
         return Response(status_code=204)
 
     async def delete(self, request: Request) -> Response:
@@ -102,7 +101,7 @@ class _Store:
         principal, said = await self._asked(request, "delete", _Key)
         labels = checked(said.namespace, "namespace")
         change = namespaces.change(labels, said.key, None, None, None)
-        await self._written(request, principal, "items_remove", labels, said.key, lambda scope: scope.items.write([change]))
+        await self._written(request, principal, "delete", "items_remove", change)
         return Response(status_code=204)
 
     async def get(self, request: Request) -> Response:
@@ -117,8 +116,7 @@ class _Store:
             raise Invalid(field="key" if not key else "refresh_ttl", problem="is needed" if not key else "is true or false")
         scope = self._door.scope(request, principal, None, None)
         wanted = [(checked(labels, "namespace"), key)]
-        may = refresh and "write" in principal.permissions
-        (item,) = await in_thread(namespaces.read, scope, wanted, refresh=may)
+        (item,) = await in_thread(namespaces.read, scope, wanted, refresh=refresh and _may_refresh(principal, scope))
         return _answer(None if item is None else _told(item))
 
     async def search(self, request: Request) -> Response:
@@ -133,7 +131,7 @@ class _Store:
             where=said.filter,
             limit=said.limit,
             offset=said.offset,
-            refresh=said.refresh_ttl is not False and "write" in principal.permissions,
+            refresh=said.refresh_ttl is not False and _may_refresh(principal, scope),
         )
         return _answer({"items": [{**_told(item), "score": score} for item, score in found]})
 
@@ -161,24 +159,24 @@ class _Store:
         return principal, said
 
     async def _written(
-        self,
-        request: Request,
-        principal: Principal,
-        what: str,
-        labels: Namespace,
-        key: str,
-        work: Callable[[Scope], Any],
+        self, request: Request, principal: Principal, needs: Permission, what: str, change: Put | Drop
     ) -> None:
         """Do something that is on record."""
         scope = self._door.scope(request, principal, None, None)
-        if scope.who.user is None:
-            principal.require_all("change what the whole tenant shares")
+        principal.require_for(needs, "items", {}, scope.who.user)
+        labels, key = namespaces.namespace(tuple(change.place)), namespaces.told(change.key)
         act = Act(what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}")
+        mine = Scope(attended(scope._home, scope.who, principal, act), scope.who)
+        await in_thread(mine.items.write, [change])
 
-        def done() -> None:
-            work(Scope(attended(scope._home, scope.who, principal, act), scope.who))
 
-        await in_thread(done)
+def _may_refresh(principal: Principal, scope: Scope) -> bool:
+    """Whether what is read may live longer for that; who may not reads it all the same."""
+    try:
+        principal.require_for("read", "items", {"refresh": True}, scope.who.user)
+    except Forbidden:
+        return False
+    return True
 
 
 def _told(item: PlacedItem) -> dict[str, Any]:
