@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import operator
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
@@ -158,32 +159,50 @@ class Own:
     name: str
 
 
+class Tasks(TypedDict, total=False):
+    log: Annotated[list[Own], operator.add]
+
+
+OWN = [(Own.__module__, "Own")]
+
+
 @one_engine
-def test_stored_bytes_name_no_class(me: Scope) -> None:
-    """B26: what is read imports nothing that was not allowed before; pickle is refused in either direction."""
-    checkpoint: Any = {
-        "v": 4,
-        "id": "1",
-        "ts": "",
-        "channel_values": {"own": Own("Ada")},
-        "channel_versions": {"own": "1"},
-        "versions_seen": {},
-    }
+def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
+    """B26: what is read imports nothing that was not allowed before; where it was not, nothing is written in its place."""
+    built = StateGraph(Tasks).add_node("go", lambda _: {"log": [Own("Ada")]}).add_edge(START, "go").add_edge("go", END)
     saver = RetainSaver(me)
-    saver.put(on("t", checkpoint_ns=""), checkpoint, {}, {"own": "1"})
-    found = saver.get_tuple(on("t"))
-    assert found is not None
-    assert found.checkpoint["channel_values"]["own"] == {"name": "Ada"}
-    allowed = saver.with_allowlist([(Own.__module__, "Own")]).get_tuple(on("t"))
-    assert allowed is not None
-    assert allowed.checkpoint["channel_values"]["own"] == Own("Ada")
+    refused = re.escape(f"{Own.__module__}.Own: allow it with RetainSaver(…).with_allowlist([('{Own.__module__}', 'Own')])")
+    with pytest.raises(Invalid, match=refused):
+        built.compile(checkpointer=saver).invoke({"log": []}, on("t"))
+    allowed: Any = built.compile(checkpointer=saver.with_allowlist(OWN))
+    for count in (1, 2, 3):
+        assert allowed.invoke({"log": []}, on("u"))["log"] == [Own("Ada")] * count
+    with pytest.raises(Invalid, match=refused):
+        built.compile(checkpointer=saver).invoke({"log": []}, on("u"))
+    with pytest.raises(Invalid, match=refused):
+        list(saver.list(on("u")))
+    assert allowed.get_state(on("u")).values["log"] == [Own("Ada")] * 3
+
+
+@one_engine
+def test_pickle_is_refused(me: Scope) -> None:
+    """B26: in either direction, whatever the serializer says."""
+    own = {"channel_values": {"own": object()}, "channel_versions": {"own": "1"}, "versions_seen": {}}
+    checkpoint: Any = {"v": 4, "id": "1", "ts": "", **own}
     pickling = RetainSaver(me, serde=JsonPlusSerializer(pickle_fallback=True))
-    checkpoint["channel_values"]["own"] = object()
     with pytest.raises(Invalid, match="pickle"):
-        pickling.put(on("t", checkpoint_ns=""), checkpoint, {}, {"own": "2"})
+        pickling.put(on("t", checkpoint_ns=""), checkpoint, {}, {"own": "1"})
     me.checkpoints.add("t", "2", ("pickle", b"cos\nsystem\n(S'true'\ntR."))
     with pytest.raises(Invalid, match="pickle"):
         pickling.get_tuple(on("t"))
+
+
+@one_engine
+def test_what_makes_no_sense_is_refused(me: Scope) -> None:
+    """As the in-memory saver does: writes belong to a step that is named."""
+    saver = RetainSaver(me)
+    with pytest.raises(KeyError, match="checkpoint_id"):
+        saver.put_writes(on("t", checkpoint_ns=""), [("a", 1)], "task")
     with pytest.raises(Invalid, match="strategy"):
         saver.prune(["t"], strategy="some")
 

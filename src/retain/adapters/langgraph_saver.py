@@ -2,6 +2,8 @@
 
 What a graph stores is serialized by LangGraph's own serializer, in the mode that opens nothing but plain data and the
 framework's own messages: a stored byte can name no other class to be imported, and pickle is refused in either direction.
+A class that is not allowed is an error, when it is written and when it is read: LangGraph would go on with plain data in its
+place, and the next step would store that for good.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, cast
 
+import ormsgpack
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -25,6 +29,7 @@ from langgraph.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from retain.errors import Invalid, NotFound
@@ -33,6 +38,15 @@ from retain.kinds.checkpoint import Typed, Write
 from retain.memory import Scope
 
 _AT_ONCE = 50
+_refused: ContextVar[list[SerdeEvent] | None] = ContextVar("refused", default=None)
+
+
+@register_serde_event_listener
+def _heard(event: SerdeEvent) -> None:
+    """LangGraph's serializer says which class it did not make, and nothing but that."""
+    refused = _refused.get()
+    if refused is not None and "blocked" in event["kind"]:
+        refused.append(event)
 
 
 class RetainSaver(BaseCheckpointSaver[str]):
@@ -41,6 +55,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
     def __init__(self, scope: Scope, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
         self._steps = scope.checkpoints
+        self._opened: frozenset[tuple[str, str]] = frozenset()  # classes that could be read
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """One step of a thread, the newest where the config names none; None where there is none."""
@@ -94,7 +109,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
             Write(task_id, WRITES_IDX_MAP.get(channel, idx), channel, self._dump(value), task_path)
             for idx, (channel, value) in enumerate(writes)
         ]
-        self._steps.write(_thread(config), str(get_checkpoint_id(config)), made, ns=_ns(config) or "")
+        self._steps.write(_thread(config), str(config["configurable"]["checkpoint_id"]), made, ns=_ns(config) or "")
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread and everything in it."""
@@ -225,10 +240,38 @@ class RetainSaver(BaseCheckpointSaver[str]):
         )
 
     def _dump(self, value: Any) -> Typed:
-        return _safe(self.serde.dumps_typed(value))
+        """A value as it is stored; what has a class that was not seen yet is read once, to know that it can be."""
+        dumped = _safe(self.serde.dumps_typed(value))
+        if dumped[0] == "msgpack" and not (named := _named(dumped[1])) <= self._opened:
+            self._load(dumped)
+            self._opened |= named  # a new set: a copy with another allowlist has its own
+        return dumped
 
     def _load(self, value: Typed) -> Any:
-        return self.serde.loads_typed(_safe(value))
+        refused: list[SerdeEvent] = []
+        before = _refused.set(refused)
+        try:
+            loaded = self.serde.loads_typed(_safe(value))
+        finally:
+            _refused.reset(before)
+        if refused:
+            one = (refused[0]["module"], refused[0]["name"])
+            problem = f"does not make the class {'.'.join(one)}: allow it with RetainSaver(…).with_allowlist([{one!r}])"
+            raise Invalid(field="serde", problem=problem)
+        return loaded
+
+
+def _named(data: bytes) -> frozenset[tuple[str, str]]:
+    """The classes that stored bytes name, without making anything of them."""
+    found: set[tuple[str, str]] = set()
+
+    def look(_: int, inner: bytes) -> None:
+        match ormsgpack.unpackb(inner, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS):
+            case [str(module), str(name), *_]:
+                found.add((module, name))
+
+    ormsgpack.unpackb(data, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+    return frozenset(found)
 
 
 def _safe(value: Typed) -> Typed:
