@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -69,6 +70,23 @@ def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> 
 
     with pytest.raises(NotFound):
         me.together(lambda inner: inner.messages.append("his", "user", "hello"))
+
+
+@pytest.mark.parametrize("slip", [lambda out: out.state.set("k", 1), lambda out: out.sessions.get("trip")])
+def test_a_scope_from_outside_is_refused(me: Scope, slip: Callable[[Scope], object]) -> None:
+    """And nobody waits for ever: what was done with it would be no part of the whole."""
+    with pytest.raises(Invalid, match="use only the one that it is given"):
+        me.together(lambda inner: (inner.state.set("a", 1), slip(me)))
+    me.together(lambda inner: inner.together(lambda innermost: innermost.state.set("b", 2)))
+    assert [one.key for one in me.state.list()] == ["b"]
+
+
+def test_a_scope_that_leaves_is_over(me: Scope) -> None:
+    inner = me.together(lambda inner: inner)
+    with pytest.raises(Invalid, match="is over"):
+        inner.state.set("k", 2)
+    with pytest.raises(Invalid, match="is over"):
+        inner.sessions.get("trip")
 
 
 def test_references_are_refused_and_not_waited_for(me: Scope) -> None:

@@ -44,7 +44,7 @@ from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Database, Finding, Transaction
 from retain.storage.erase import Receipt, erase
-from retain.storage.joined import Joined, NoBlobs
+from retain.storage.joined import NoBlobs, join
 from retain.storage.verify import count, verify
 from retain.talk.content import Content
 from retain.talk.message import NewMessage
@@ -131,17 +131,22 @@ class Scope:
 
         It reads its own writes, and an error that leaves it undoes them. Whoever says the same name in `alone` waits for it,
         so that what it reads is still so when it writes; without that, compare versions. It may be run more than once, so it
-        must do nothing else; it must not call a model, and cannot use references.
+        must do nothing else; it must not call a model, and cannot use references. It must use no other scope than its own.
         """
 
-        def run(tx: Transaction) -> Done:
+        def run(tx: Transaction) -> tuple[Done, list[str]]:
             if alone is not None:
                 tx.alone(alone)
-            database = cast(Database, Joined(self._home.database, tx))
-            home = replace(self._home, database=database, blobs=cast(Blobs, NoBlobs()), embedder=None, reranker=None)
-            return work(Scope(home, self.who))
+            blobs = NoBlobs(self._home.blobs)
+            with join(self._home.database, tx) as joined:
+                database = cast(Database, joined)
+                home = replace(self._home, database=database, blobs=cast(Blobs, blobs), embedder=None, reranker=None)
+                return work(Scope(home, self.who)), blobs.gone
 
-        return self._home.database.write(self.who.tenant, run)
+        done, gone = self._home.database.write(self.who.tenant, run)
+        if gone:
+            self._home.blobs.discard(gone)
+        return done
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""

@@ -29,6 +29,7 @@ from retain.storage import postgres_near
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
 from retain.storage.files import check_target, make_private
+from retain.storage.joined import require_outside
 from retain.storage.postgres_connection import Connection, Pool, in_our_words, read_address, roll_back, simply
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
@@ -152,6 +153,7 @@ class PostgresDatabase:
 
     def _until_done(self, begin: tuple[str, bool], tenant: str, work: Work[T], *, safe: bool) -> T:
         """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
+        require_outside(self)
         deadline = time.monotonic() + self._settings.postgres_wait_seconds
         pause = 0.01
         in_doubt = False

@@ -31,6 +31,7 @@ from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transac
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
 from retain.storage.fork import Doors
 from retain.storage.group import GroupCommit, Job
+from retain.storage.joined import require_outside
 from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
 
 MOST_IDLE_READERS = 16
@@ -118,6 +119,7 @@ class SqliteDatabase:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
+        require_outside(self)
         return self._with_reader(lambda connection: work(SqliteTransaction(connection, tenant, self._now())))
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -154,6 +156,7 @@ class SqliteDatabase:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+        require_outside(self)
         with self._doors:
             try:
                 return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
