@@ -19,7 +19,9 @@ from rich.table import Table as Drawn
 from bench.harness import Plan, Table, duration, fsync_seconds, planned
 from retain.storage.files import filesystem_of
 
-QUESTIONS = ("append", "window", "threads", "others", "purge", "cli", "tokens", "context", "capture", "search", "http")
+QUESTIONS = (
+    "append", "window", "threads", "others", "adapters", "purge", "cli", "tokens", "context", "capture", "search", "http"
+)  # fmt: skip
 FILES = {"http": "over_http"}  # a file `http` would hide the library of that name from who runs another file of this folder
 
 

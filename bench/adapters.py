@@ -1,0 +1,372 @@
+"""What each adapter costs over the library call that it makes, and how fast it is beside the framework's own durable store.
+
+The frameworks are imported by name at run time: they are installed with the dependency groups alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from bench import conversations
+from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
+from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
+from bench.others import pragmas
+from retain import Scope
+from retain.kinds.items import Put
+
+AT = ("acme", "memories")
+OURS = "SQLite, `synchronous = full`"
+WAITS = "yes"
+NOT = "no"
+COLUMNS = (*RATIO_COLUMNS[:3], "times faster", *RATIO_COLUMNS[4:], "theirs waits for the disk")
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Two tables: over the library, and beside the others."""
+    rows = Rows()
+    only = os.environ.get("ADAPTER", "")
+    questions: tuple[Callable[[Plan, Rows, int], None], ...] = (
+        store_sqlite, store_postgres, saver_sqlite, saver_postgres, *conversations.QUESTIONS, memory_tool, graph_server
+    )  # fmt: skip
+    for question in questions:
+        for size in HISTORIES if only in question.__name__ else ():
+            plan.say(f"{question.__name__}, {size:,}")
+            question(plan, rows, size)
+    yield Table(
+        "Each adapter, over the library call that it makes",
+        "One thread; what is read is read to its content. Where the framework awaits, both sides hop to a worker thread, "
+        "once for each call that it makes. “And the framework's objects”: compared with the library call and, beside it, "
+        "the bare making of the framework's own objects out of what is stored, or the other way.",
+        RATIO_COLUMNS,
+        rows.over,
+    )
+    yield Table(
+        "Each adapter, beside the framework's own durable store",
+        f"Ours: {OURS}, or `synchronous_commit = on`. Theirs as they come; the last column says whether a write is on the "
+        "disk when it is acknowledged.",
+        COLUMNS,
+        rows.beside,
+    )
+
+
+def value(number: int) -> dict[str, Any]:
+    """What an item is: one in ten is a fact."""
+    return {"text": f"{number}: {TEXT}", "kind": "fact" if number % 10 == 0 else "note", "price": number}
+
+
+def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
+    """SqliteStore in WAL mode, which is its best; and many writes in one moment."""
+    folder, module = plan.place(), import_module("langgraph.store.sqlite")
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
+        store.conn.execute("pragma journal_mode = wal")
+        store.setup()
+        against_store(plan, rows, me, store, "SqliteStore in WAL mode", f"yes: {pragmas(store.conn)}", size)
+    if size == HISTORIES[0]:
+        many(plan, rows, me, folder)
+
+
+def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
+    """PostgresStore on one connection, which is its default."""
+    me = plan.open(plan.postgres(f"adapters_store_retain_{size}"))
+    url = plan.postgres(f"adapters_store_{size}")
+    with import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
+        store.setup()
+        against_store(plan, rows, me, store, "PostgresStore", WAITS, size)
+
+
+def against_store(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int) -> None:
+    """Put, get, a filter and a question, with few items and with many."""
+    ours = import_module("retain.adapters.langgraph_store").RetainStore(me)
+    item = import_module("langgraph.store.base").SearchItem
+    put = import_module("langgraph.store.base").PutOp
+    at, numbers = (*AT, str(size)), count()
+    for store in (ours, theirs):
+        for start in range(0, size, 100):
+            store.batch([put(at, f"{n}", value(n)) for n in range(start, min(start + 100, size))])
+    wanted = {"kind": "fact"}
+    few = f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
+    found = [vars_of(one) for one in ours.search(at, limit=10)]
+
+    def numbered() -> tuple[str, dict[str, Any]]:
+        number = next(numbers) % size
+        return f"{number}", value(number)
+
+    def put_one(store: Any, **how: Any) -> None:
+        store.put(at, *numbered(), **how)
+
+    def several() -> list[Any]:
+        return [item(**one) for one in found]
+
+    for case in (
+        Case(
+            f"{few}: put",
+            lambda: put_one(ours),
+            lambda: me.items.write([Put(at, *numbered())]),
+            (Other(name, lambda: put_one(theirs), waits),),
+        ),
+        Case(
+            f"{few}: put with `index=False`",
+            lambda: put_one(ours, index=False),
+            lambda: me.items.write([Put(at, *numbered(), fields=[])]),
+            (Other(name, lambda: put_one(theirs, index=False), waits),),
+        ),
+        Case(
+            f"{few}: get",
+            lambda: ours.get(at, "7"),
+            lambda: me.items.read([(at, "7")])[0].value,  # type: ignore[union-attr]
+            (Other(name, lambda: theirs.get(at, "7")),),
+            objects=lambda: several()[:1],
+        ),
+        Case(
+            f"{few}: search with a filter, 10",
+            lambda: ours.search(at, filter=wanted, limit=10),
+            lambda: [one.value for one in me.items.list(at, where=wanted, newest=True, limit=10)],
+            (Other(name, lambda: theirs.search(at, filter=wanted, limit=10)),),
+            objects=several,
+        ),
+        Case(
+            f"{few}: search with a filter that few are as",
+            lambda: ours.search(at, filter={"price": {"$lt": 3}}, limit=10),
+            lambda: [one.value for one in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)],
+            (Other(name, lambda: theirs.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
+        ),
+        Case(
+            f"{few}: search for words, 10",
+            lambda: ours.search(at, query="a seat by the window", limit=10),
+            lambda: [one.item.value for one in me.items.search("a seat by the window", at, limit=10)],
+            objects=several,
+        ),
+    ):
+        rows.add(plan, case)
+
+
+def vars_of(found: Any) -> dict[str, Any]:
+    """What LangGraph makes an item of."""
+    return {name: getattr(found, name) for name in ("namespace", "key", "value", "created_at", "updated_at", "score")}
+
+
+def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
+    """Three hundred writes that are awaited in one moment."""
+    module = import_module("retain.adapters.langgraph_store")
+    theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
+    stack = RUNNER.run(opened(theirs.from_conn_string(str(folder / "awaited.db"))))
+    RUNNER.run(stack.store.conn.execute("pragma journal_mode = wal"))
+    RUNNER.run(stack.store.setup())
+    ours = RUNNER.run(made(lambda: module.AsyncRetainStore(me)))
+
+    async def all_at_once(store: Any, index: Any = None) -> None:
+        await asyncio.gather(*[store.aput((*AT, "many"), f"{n}", value(n), index=index) for n in range(300)])
+
+    for index, what in ((None, "300 puts at once"), (False, "300 puts with `index=False` at once")):
+        fields: list[str] | None = None if index is None else []
+        rows.add(
+            plan,
+            Case(
+                f"AsyncRetainStore, SQLite: {what}",
+                partial(all_at_once, ours, index),
+                partial(write_all, me, fields),
+                (Other("AsyncSqliteStore in WAL mode", partial(all_at_once, stack.store, index), WAITS),),
+                calls=1,
+                awaited=True,
+            ),
+        )
+    RUNNER.run(stack.context.__aexit__(None, None, None))
+
+
+def write_all(me: Scope, fields: list[str] | None) -> None:
+    """The same, by the library."""
+    me.items.write([Put((*AT, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
+
+
+async def opened(context: Any) -> SimpleNamespace:
+    """An asynchronous context, entered."""
+    return SimpleNamespace(context=context, store=await context.__aenter__())
+
+
+async def made(make: Callable[[], Any]) -> Any:
+    """Something that must be made on the loop."""
+    return make()
+
+
+def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
+    """SqliteSaver, which is in WAL mode by itself."""
+    folder = plan.place()
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(str(folder / "other.db")) as theirs:
+        theirs.setup()
+        against_saver(plan, rows, me, theirs, "SqliteSaver", f"yes: {pragmas(theirs.conn)}", size)
+
+
+def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
+    """PostgresSaver on one connection."""
+    me = plan.open(plan.postgres(f"adapters_saver_retain_{size}"))
+    url = plan.postgres(f"adapters_saver_{size}")
+    with import_module("langgraph.checkpoint.postgres").PostgresSaver.from_conn_string(url) as theirs:
+        theirs.setup()
+        against_saver(plan, rows, me, theirs, "PostgresSaver", WAITS, size)
+
+
+def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """A step of a graph: 50 messages that stay, and a number that changes with each step."""
+    values = {"n": number, "messages": [{"role": "user", "text": TEXT}] * 50}
+    versions = {"n": f"{number + 1:032}.0", "messages": f"{1:032}.0"}
+    id = str(import_module("langgraph.checkpoint.base.id").uuid6(clock_seq=number))
+    made = {
+        "v": 4,
+        "id": id,
+        "ts": "2026-01-01",
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": {},
+    }
+    return made, versions if number == 0 else {"n": versions["n"]}, {"source": "loop", "step": number, "parents": {}}
+
+
+def against_saver(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int) -> None:
+    """A step, what its tasks wrote, and the newest step, in a short thread and in a long one."""
+    ours = import_module("retain.adapters.langgraph_saver").RetainSaver(me)
+    write = import_module("retain.kinds.checkpoint").Write
+    dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
+    which = f"RetainSaver, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} steps"
+    at: dict[str, Any] = {"configurable": {"thread_id": f"{size}", "checkpoint_ns": ""}}
+    for saver in (ours, theirs):
+        config = at
+        for n in range(size):
+            config = saver.put(config, *[step(n)[place] for place in (0, 2, 1)])
+    last, numbers, tasks = ours.get_tuple(at).config, count(size), count()
+    other = theirs.get_tuple(at).config
+
+    def put(saver: Any, config: Any) -> None:
+        made, new, metadata = step(next(numbers))
+        saver.put(config, made, metadata, new)
+
+    def add() -> None:
+        made, new, metadata = step(next(numbers))
+        values = {(channel, version): dump(made["channel_values"][channel]) for channel, version in new.items()}
+        state = dump({key: one for key, one in made.items() if key != "channel_values"})
+        versions, parent = made["channel_versions"], last["configurable"]["checkpoint_id"]
+        me.checkpoints.add(str(size), made["id"], state, parent=parent, metadata=metadata, versions=versions, values=values)
+
+    def wrote() -> None:
+        writes = [write(f"{next(tasks)}", n, "n", dump(n), "") for n in range(2)]
+        me.checkpoints.write(str(size), last["configurable"]["checkpoint_id"], writes)
+
+    kept = me.checkpoints.get(f"{size}")
+    for case in (
+        Case(f"{which}: put", lambda: put(ours, last), add, (Other(name, lambda: put(theirs, other), waits),)),
+        Case(
+            f"{which}: put_writes, 2",
+            lambda: ours.put_writes(last, [("n", 1), ("n", 2)], f"{next(tasks)}"),
+            wrote,
+            (Other(name, lambda: theirs.put_writes(other, [("n", 1), ("n", 2)], f"{next(tasks)}"), waits),),
+        ),
+        Case(
+            f"{which}: get_tuple",
+            lambda: ours.get_tuple(at),
+            lambda: me.checkpoints.get(f"{size}"),
+            (Other(name, lambda: theirs.get_tuple(at)),),
+            objects=lambda: [load(one) for one in (kept.state, *kept.values.values())],
+        ),
+    ):
+        rows.add(plan, case)
+
+
+def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
+    """Anthropic's tool for a folder, which writes a file, waits for it, and does not wait for its folder."""
+    folder = plan.place()
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    ours = import_module("retain.adapters.anthropic").RetainMemoryTool(me)
+    theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(str(folder / "files"))
+    commands = import_module("anthropic.types.beta")
+    view = commands.BetaMemoryTool20250818ViewCommand(command="view", path="/memories/notes/7.txt")
+    edits = [
+        commands.BetaMemoryTool20250818StrReplaceCommand(command="str_replace", path=view.path, old_str=a, new_str=b)
+        for a, b in (("7: ", "8: "), ("8: ", "7: "))
+    ]
+    numbers, turns = count(), {"ours": count(), "theirs": count()}
+    text = "\n".join([f"7: {TEXT}", *["A line of a file that Claude keeps."] * 50])
+
+    def create(tool: Any, path: str = "") -> None:
+        path = path or f"/memories/notes/new-{next(numbers)}.txt"
+        tool.create(commands.BetaMemoryTool20250818CreateCommand(command="create", path=path, file_text=text))
+
+    at, waits = ("memory_tool", "notes"), "yes for the file, no for its folder"
+
+    def write(inner: Scope, key: str) -> None:
+        inner.items.read([(at, key)])
+        inner.items.put(at, key, {"text": text}, fields=["text"])
+
+    def library(key: Callable[[], str]) -> Callable[[], None]:
+        return lambda: me.together(lambda inner: write(inner, key()), alone="files ada")
+
+    for tool in (ours, theirs):
+        for n in range(size):
+            create(tool, f"/memories/notes/{n}.txt")
+    which = f"RetainMemoryTool, {size:,} files"
+    name = "BetaLocalFilesystemMemoryTool"
+    for case in (
+        Case(
+            f"{which}: create",
+            lambda: create(ours),
+            library(lambda: f"other-{next(numbers)}"),
+            (Other(name, lambda: create(theirs), waits),),
+        ),
+        Case(
+            f"{which}: str_replace",
+            lambda: ours.str_replace(edits[next(turns["ours"]) % 2]),
+            library(lambda: "3.txt"),
+            (Other(name, lambda: theirs.str_replace(edits[next(turns["theirs"]) % 2]), waits),),
+        ),
+        Case(
+            f"{which}: view",
+            lambda: ours.view(view),
+            lambda: me.items.read([(at, "7.txt")])[0].value,  # type: ignore[union-attr]
+            (Other(name, lambda: theirs.view(view)),),
+        ),
+    ):
+        rows.add(plan, case)
+
+
+def graph_server(plan: Plan, rows: Rows, size: int) -> None:
+    """The official memory server and our profile of the same tools, both as processes over standard streams."""
+    tests, clients = import_module("tests.mcp.test_graph"), import_module("tests.mcp.clients")
+    folder, name = plan.place(), "the official memory server"
+    words = clients.command(f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada")
+    official = [str(tests.NODE), str(tests.OFFICIAL)]
+    with ExitStack() as stack:
+        ours, _ = stack.enter_context(tests.talking(words))
+        theirs, _ = stack.enter_context(tests.talking(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl")))
+        numbers = {ours: count(), theirs: count()}
+
+        def create(ask: Any, much: int = 1) -> None:
+            names = [f"E{next(numbers[ask])}" for _ in range(much)]
+            entities = [{"name": name, "entityType": "place", "observations": [TEXT]} for name in names]
+            answer = ask("tools/call", name="create_entities", arguments={"entities": entities})
+            assert not answer.get("isError"), answer
+
+        for ask in (ours, theirs):
+            while next(numbers[ask]) < size:
+                create(ask, 19)
+        which = f"MCP profile `graph` over stdio, {size:,} entities"
+        rows.add(
+            plan,
+            Case(f"{which}: create_entities, 1", lambda: create(ours), None, (Other(name, lambda: create(theirs), NOT),)),
+        )
+        for tool, arguments in (("open_nodes", {"names": ["E7"]}), ("search_nodes", {"query": "E19"})):
+            mine, other = (asked(ask, tool, arguments) for ask in (ours, theirs))
+            rows.add(plan, Case(f"{which}: {tool}", mine, None, (Other(name, other),)))
+
+
+def asked(ask: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
+    """A call of a tool."""
+    return lambda: ask("tools/call", name=tool, arguments=arguments)

@@ -1,0 +1,101 @@
+"""An adapter beside the library call that it makes, and beside the framework's own store: they take turns in one race."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.harness import Ahead, Plan, Series, Target, race, versus
+
+Call = Callable[[], Any]
+OVER = Target(at_most=1.3)
+AHEAD = Ahead()
+HISTORIES = (20, 1000)
+
+
+@dataclass(frozen=True)
+class Other:
+    """A framework's own store: its name, what it does, and whether that waits for the disk."""
+
+    name: str
+    call: Call
+    waits: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation.
+
+    `library` is the call that the adapter makes, with what it gives read; None where that is in another process. `objects`
+    makes the framework's own objects of what is stored, or the other way: who wants them pays for them with any store.
+    """
+
+    what: str
+    adapter: Call
+    library: Call | None
+    others: tuple[Other, ...] = ()
+    objects: Call | None = None
+    calls: int = 5
+    awaited: bool = False
+    hops: int = 1
+
+
+@dataclass
+class Rows:
+    """The rows of the two tables."""
+
+    over: list[list[str]] = field(default_factory=list)
+    beside: list[list[str]] = field(default_factory=list)
+
+    def add(self, plan: Plan, case: Case) -> None:
+        """Race, and tell."""
+        had = len(self.over), len(self.beside)
+        contenders: dict[str, Call] = {"adapter": case.adapter}
+        library, objects = case.library, case.objects
+        if library is not None:
+            contenders["library"] = library
+        if library is not None and objects is not None:
+            contenders["objects"] = lambda: (library(), objects())
+        contenders |= {other.name: other.call for other in case.others}
+        taken = _race(plan, case, contenders)
+        ours = taken["adapter"]
+        if library is not None:
+            self.over.append(versus(case.what, ours, taken["library"], OVER))
+        if objects is not None:
+            self.over.append(versus("— and the framework's objects", ours, taken["objects"], OVER))
+        for other in case.others:
+            row = versus(f"{case.what}: {other.name}", ours, taken[other.name], AHEAD, turned=True)
+            self.beside.append([*row, other.waits])
+        done = self.over[had[0] :] + self.beside[had[1] :]
+        plan.say(f"  {case.what}: {', '.join([row[3] for row in done])}")
+
+
+def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, Series]:
+    """Seconds per call. What is awaited runs on one event loop; the library is then called in a worker thread."""
+    if not case.awaited:
+        race(2, case.calls, contenders)
+        return race(plan.much(40, 15), case.calls, contenders)
+
+    async def several(call: Callable[[], Awaitable[object]]) -> None:
+        for _ in range(case.calls):
+            await call()
+
+    def awaited(name: str, call: Call) -> Call:
+        given = (lambda: _hopping(case.hops, call)) if name in ("library", "objects") else call
+        return lambda: RUNNER.run(several(given))
+
+    ready = {name: awaited(name, call) for name, call in contenders.items()}
+    race(2, 1, ready)
+    taken = race(plan.much(40, 15), 1, ready)
+    return {name: [seconds / case.calls for seconds in series] for name, series in taken.items()}
+
+
+async def _hopping(times: int, call: Call) -> None:
+    for _ in range(times - 1):
+        await asyncio.to_thread(int)
+    await asyncio.to_thread(call)
+
+
+RUNNER = asyncio.Runner()

@@ -1,0 +1,303 @@
+"""The adapters that keep a conversation, beside the stores that their frameworks bring."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+import psycopg
+
+from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
+from bench.harness import TEXT, Plan
+from bench.others import pragmas
+from retain import NewMessage, Scope
+
+NOT = "no"
+
+
+def reads(size: int) -> int:
+    """How often a history is read in one turn."""
+    return 5 if size == HISTORIES[0] else 1
+
+
+def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
+    """SQLiteSession, which is in WAL mode by itself."""
+    folder = plan.place()
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    made = import_module("retain.adapters.openai_agents").RetainSession
+    others = import_module("agents.memory").SQLiteSession
+    item = {"role": "user", "content": TEXT}
+    id = str(uuid.uuid4())
+    ours, theirs = made(me, id), others(id, str(folder / "other.db"))
+    me.sessions.add(f"{id} library")
+    for session in (ours, theirs):
+        RUNNER.run(session.add_items([item] * size))
+    waits = f"yes: {pragmas(RUNNER.run(asyncio.to_thread(theirs._get_connection)))}"
+    which = f"RetainSession, {size:,} items"
+    for case in (
+        Case(
+            f"{which}: get_items()",
+            ours.get_items,
+            lambda: [message.content for message in me.messages.window(id)],
+            (Other("SQLiteSession", theirs.get_items),),
+            calls=reads(size),
+            awaited=True,
+        ),
+        Case(
+            f"{which}: get_items(20)",
+            lambda: ours.get_items(20),
+            lambda: [message.content for message in me.messages.window(id, last=20)],
+            (Other("SQLiteSession", lambda: theirs.get_items(20)),),
+            awaited=True,
+        ),
+        Case(
+            f"{which}: add_items, 2",
+            lambda: ours.add_items([item] * 2),
+            lambda: me.messages.extend(f"{id} library", [NewMessage("user", TEXT)] * 2),
+            (Other("SQLiteSession", lambda: theirs.add_items([item] * 2), waits),),
+            awaited=True,
+        ),
+    ):
+        rows.add(plan, case)
+    theirs.close()
+
+
+def langchain(plan: Plan, rows: Rows, size: int) -> None:
+    """PostgresChatMessageHistory; for SQLite, langchain-postgres has nothing."""
+    for url in (plan.postgres(f"adapters_history_retain_{size}"), f"sqlite:///{plan.place()}/retain.db"):
+        other = f"adapters_history_{size}" if url.startswith("postgres") else None
+        against_history(plan, rows, plan.open(url), plan.postgres(other) if other else None, size)
+
+
+def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
+    """Two messages that are added, and all of them."""
+    made = import_module("retain.adapters.langchain_history").RetainChatMessageHistory
+    words = import_module("langchain_core.messages")
+    turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
+    with psycopg.connect(other) if other else _Nothing() as connection:
+        if other:
+            others = import_module("langchain_postgres").PostgresChatMessageHistory
+            others.create_tables(connection, "history")
+        id = str(uuid.uuid4())
+        ours = made(me, id)
+        histories = [ours, *([others("history", id, sync_connection=connection)] if other else [])]
+        me.sessions.add(f"{id} library")
+        for history in histories:
+            history.add_messages(turn * (size // 2))
+        written = [words.message_to_dict(message) for message in ours.messages]
+        name, which = "PostgresChatMessageHistory", f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}"
+        theirs = histories[-1]
+
+        def build() -> object:
+            return words.messages_from_dict(written)
+
+        for case in (
+            Case(
+                f"{which}, {size:,} messages: get_messages",
+                ours.get_messages,
+                lambda: [message.content for message in me.messages.window(id)],
+                (Other(name, theirs.get_messages),) if other else (),
+                build,
+                calls=reads(size),
+            ),
+            Case(
+                f"{which}, {size:,} messages: add_messages, 2",
+                lambda: ours.add_messages(turn),
+                lambda: me.messages.extend(f"{id} library", [NewMessage("user", TEXT), NewMessage("assistant", TEXT)]),
+                (Other(name, lambda: theirs.add_messages(turn), "yes"),) if other else (),
+                lambda: [words.message_to_dict(message) for message in turn],
+            ),
+        ):
+            rows.add(plan, case)
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
+    """Pydantic AI brings a store for one process only, which keeps nothing."""
+    me = plan.open(f"sqlite:///{plan.place()}/retain.db")
+    store = import_module("retain.adapters.pydantic_ai_store").RetainConversationStore(me)
+    said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
+    turn = [
+        said.ModelRequest(parts=[said.UserPromptPart(content=TEXT)]),
+        said.ModelResponse(parts=[said.TextPart(content=TEXT)], model_name="test"),
+    ]
+    adapter = said.ModelMessagesTypeAdapter
+    id, library = str(uuid.uuid4()), str(uuid.uuid4())
+    conversation = module.Conversation(messages=turn * (size // 2), conversation_id=id)
+    memory = import_module("pydantic_ai.conversation_store").InMemoryConversationStore()
+    copy = module.Conversation(messages=turn * (size // 2), conversation_id=id)
+    for one, kept in ((store, conversation), (memory, copy)):
+        RUNNER.run(one.save(kept))
+    written = adapter.dump_json(conversation.messages)
+    rows.add(
+        plan,
+        Case(
+            f"RetainConversationStore, {size:,} messages: load",
+            lambda: store.load(id),
+            lambda: (me.sessions.get(id), [message.content for message in me.messages.window(id)]),
+            (Other("InMemoryConversationStore", lambda: memory.load(id)),),
+            lambda: adapter.validate_json(written),
+            calls=reads(size),
+            awaited=True,
+            hops=2,
+        ),
+    )
+    stored = [NewMessage(one.role, one.content) for one in me.messages.window(id, last=2)]
+    me.sessions.add(library, attributes=me.sessions.get(id).attributes)
+
+    def work(inner: Scope) -> None:
+        found = inner.sessions.get(library)
+        inner.messages.extend(library, stored)
+        inner.sessions.edit(library, attributes=found.attributes)
+
+    async def save(store: Any, conversation: Any) -> None:
+        conversation.messages.extend(turn)
+        await store.save(conversation)
+
+    rows.add(
+        plan,
+        Case(
+            f"RetainConversationStore, {size:,} messages: save 2 more",
+            lambda: save(store, conversation),
+            lambda: (me.sessions.get(library), me.together(work, alone="conversation")),
+            (Other("InMemoryConversationStore", lambda: save(memory, copy), "no: it keeps nothing"),),
+            lambda: json.loads(adapter.dump_json(turn)),
+            awaited=True,
+            hops=2,
+        ),
+    )
+
+
+def adk(plan: Plan, rows: Rows, size: int) -> None:
+    """SqliteSessionService and DatabaseSessionService, both on SQLite with its rollback journal."""
+    folder, sessions = plan.place(), "google.adk.sessions"
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    ours = import_module("retain.adapters.adk").RetainSessionService(me)
+    event, genai = import_module("google.adk.events.event").Event, import_module("google.genai.types")
+    actions, talk = import_module("google.adk.events.event_actions").EventActions, import_module("retain.talk.adk")
+    services = {
+        "SqliteSessionService": import_module(f"{sessions}.sqlite_session_service").SqliteSessionService(
+            f"{folder}/other.db"
+        ),
+        "DatabaseSessionService": import_module(f"{sessions}.database_session_service").DatabaseSessionService(
+            f"sqlite+aiosqlite:///{folder}/sql.db"
+        ),
+    }
+
+    def said(number: int) -> Any:
+        content = genai.Content(role="user", parts=[genai.Part(text=TEXT)])
+        return event(author="user", invocation_id="i", content=content, actions=actions(state_delta={"turn": number}))
+
+    key, numbers, library = {"app_name": "scout", "user_id": "ada", "session_id": f"s{size}"}, count(), f"lib{size}"
+    loaded = {name: RUNNER.run(one.create_session(**key)) for name, one in {"ours": ours, **services}.items()}
+    me.sessions.add(library)
+
+    async def append(name: str, service: Any) -> None:
+        await service.append_event(loaded[name], said(next(numbers)))
+
+    def write() -> None:
+        made = said(next(numbers))
+        message = talk.packed(made.model_dump(mode="json", by_alias=True, exclude_none=True))
+        me.together(lambda inner: _both(inner, library, message, made.id))
+
+    for _ in range(size):
+        RUNNER.run(append("ours", ours))
+        write()
+        for name, service in services.items():
+            RUNNER.run(append(name, service))
+    events = RUNNER.run(ours.get_session(**key)).events
+    written = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in events]
+    waits = "yes: `journal_mode = delete`, `synchronous = full`"
+
+    def others(call: Callable[[str, Any], Any], waits: str = "") -> tuple[Other, ...]:
+        return tuple(Other(name, partial(call, name, one), waits) for name, one in services.items())
+
+    for case in (
+        Case(
+            f"RetainSessionService, {size:,} events: get_session",
+            lambda: ours.get_session(**key),
+            lambda: _read(me, library),
+            others(lambda _, service: service.get_session(**key)),
+            lambda: [event.model_validate(one) for one in written],
+            calls=reads(size),
+            awaited=True,
+        ),
+        Case(
+            f"RetainSessionService, {size:,} events: append_event with state",
+            lambda: append("ours", ours),
+            write,
+            others(append, waits),
+            awaited=True,
+        ),
+    ):
+        rows.add(plan, case)
+
+
+def _both(inner: Scope, session: str, message: NewMessage, key: str) -> None:
+    inner.messages.extend(session, [message], key=key, expected_last_seq=inner.sessions.get(session).last_seq)
+    inner.state.set("adk scout", {"turn": 1}, area=f"session:{session}")
+
+
+def _read(me: Scope, session: str) -> object:
+    found = me.state.get("adk scout", area=f"session:{session}").value
+    return me.sessions.get(session), found, [message.content for message in me.messages.window(session)]
+
+
+def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
+    """FileHistoryProvider, which appends to a file and does not wait for the disk."""
+    folder, module = plan.place(), import_module("agent_framework")
+    me = plan.open(f"sqlite:///{folder}/retain.db")
+    ours = import_module("retain.adapters.agent_framework").RetainHistoryProvider(me)
+    theirs = module.FileHistoryProvider(str(folder / "files"))
+    talk = import_module("retain.talk.agent_framework")
+    numbers = count()
+
+    def turn() -> list[Any]:
+        texts = (f"{next(numbers)}: {TEXT}" for _ in range(2))
+        return [module.Message(role, [text]) for role, text in zip(("user", "assistant"), texts, strict=True)]
+
+    id, library = str(uuid.uuid4()), str(uuid.uuid4())
+    begun = [message for _ in range(size // 2) for message in turn()]
+    for provider in (ours, theirs):
+        RUNNER.run(provider.save_messages(id, begun))
+    RUNNER.run(ours.save_messages(library, begun))
+    written = [message.to_dict() for message in begun]
+
+    def save() -> None:
+        new = [talk.packed(message.to_dict()) for message in turn()]
+        me.together(
+            lambda inner: (inner.messages.window(library, last=3), inner.messages.extend(library, new)), alone=library
+        )
+
+    for case in (
+        Case(
+            f"RetainHistoryProvider, {size:,} messages: get_messages",
+            lambda: ours.get_messages(id),
+            lambda: [message.content for message in me.messages.window(library)],
+            (Other("FileHistoryProvider", lambda: theirs.get_messages(id)),),
+            lambda: [module.Message.from_dict(one) for one in written],
+            calls=reads(size),
+            awaited=True,
+        ),
+        Case(
+            f"RetainHistoryProvider, {size:,} messages: save_messages, 2",
+            lambda: ours.save_messages(id, turn()),
+            save,
+            (Other("FileHistoryProvider", lambda: theirs.save_messages(id, turn()), NOT),),
+            awaited=True,
+        ),
+    ):
+        rows.add(plan, case)
+
+
+QUESTIONS = (openai_agents, langchain, pydantic_ai, adk, agent_framework)
