@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from retain import Memory, Scope
 from retain.adapters.anthropic import RetainAsyncMemoryTool, RetainMemoryTool
+from retain.errors import Invalid
 from retain.wires.memory_stores import Stores
 from tests.conftest import SERVERS, one_engine
 
@@ -225,11 +226,27 @@ def test_whose_files(memory: Memory, me: Scope) -> None:
 
 
 @one_engine
-def test_a_store_that_is_not_there(me: Scope) -> None:
-    """What cannot be done in a store is told to the model, and nothing is written."""
-    tool = RetainMemoryTool(me, store="memstore_none")
-    assert "no memory store" in told(tool, {"command": "create", "path": "/memories/a", "file_text": ""})
-    assert not list(me.items.list())
+def test_a_store_that_is_not_there(memory: Memory, me: Scope) -> None:
+    """Every command says so, and neither reads nor writes what else is at a place of that name."""
+    theirs = Stores(memory.scope("acme", "bob"), "a test").create({"name": "Files"})["id"]
+    for store in ("memstore_none", theirs):
+        me.items.put((store,), "a", {"text": "mine"})
+        tool = RetainMemoryTool(me, store=store)
+        before = [item.raw for item in me.items.list()]
+        for command in (
+            {"command": "create", "path": "/memories/b", "file_text": ""},
+            {"command": "view", "path": "/memories"},
+            {"command": "view", "path": "/memories/a"},
+            {"command": "str_replace", "path": "/memories/a", "old_str": "mine", "new_str": ""},
+            {"command": "delete", "path": "/memories/a"},
+            {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"},
+            {"command": "clear"},
+        ):
+            assert f"no memory store '{store}'" in told(tool, command)
+        assert [item.raw for item in me.items.list()] == before
+    for store in ("m", "memory_tool", "memory_stores"):
+        with pytest.raises(Invalid, match="memstore_"):
+            RetainMemoryTool(me, store=store)
 
 
 def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:

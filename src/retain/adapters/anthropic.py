@@ -23,7 +23,7 @@ from anthropic.types.beta import (
 )
 from anyio.to_thread import run_sync
 
-from retain.adapters.files import Files, Path, StoreFiles, is_file, path_of
+from retain.adapters.files import STORE, Files, Path, StoreFiles, is_file, path_of
 from retain.errors import Invalid, NotFound
 from retain.kinds.items import Item
 from retain.memory import Scope
@@ -44,11 +44,17 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         self, scope: Scope, *, store: str | None = None, cache_control: BetaCacheControlEphemeralParam | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
+        if store is not None and not store.startswith(STORE):
+            raise Invalid(field="store", problem=f"is the id of a memory store, which begins with {STORE}, not {store!r}")
         self._files = Files(scope) if store is None else StoreFiles(scope, store)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """The lines of a file, or what is in a folder."""
         path = _path(command.path)
+        try:
+            self._files.check()
+        except NotFound as error:
+            raise ToolError(str(error)) from error
         found = self._existing(self._files, path, command.path)
         if found is None:
             return _listed(command.path, path, list(self._files.under(path)))
@@ -183,8 +189,13 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
 
     def _change(self, work: Callable[[Files], str | Exception]) -> str:
         """Do it in one transaction, which a failure that is raised undoes, and one that is returned does not."""
+
+        def checked(files: Files) -> str | Exception:
+            files.check()
+            return work(files)
+
         try:
-            done = self._files.change(work)
+            done = self._files.change(checked)
         except (Invalid, NotFound) as error:
             raise ToolError(str(error)) from error
         if isinstance(done, Exception):

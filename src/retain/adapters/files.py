@@ -24,6 +24,8 @@ TOOL: Path = ("memory_tool",)
 """Where the files are that belong to no memory store."""
 STORES: Path = ("memory_stores",)
 """Where the stores are. The files of one are at its id: a path may have as many names as a place has, but for one."""
+STORE = "memstore_"
+"""How the id of every store begins."""
 _FOLDER = {"folder": True}
 _COUNTERS: Path = ("memory_stores counters",)
 _AT_ONCE = 500
@@ -50,6 +52,9 @@ class Files:
         """Do what reads and writes, all of it or nothing, while nobody else changes these files."""
         name = f"files {self.scope.who.user or ''} {self.root[0]}"
         return self.scope.together(lambda inner: work(self._with(inner)), alone=name)
+
+    def check(self) -> None:
+        """An error where there is no place for files."""
 
     def find(self, path: Path) -> Item | None:
         """The file or folder at a path; None where there is none, or no such name can be."""
@@ -106,9 +111,13 @@ class StoreFiles(Files):
         self.versions: Path = (f"{store} versions",)
         self.by = by
 
+    def check(self) -> None:
+        """An error where there is no such store: what else is at a place of that name is nobody's files."""
+        self.record()
+
     def record(self) -> Item:
         """The store itself."""
-        found = self.scope.items.read([(STORES, self.store)])[0]
+        found = self.scope.items.read([(STORES, self.store)])[0] if self.store.startswith(STORE) else None
         if found is None:
             raise NotFound(what="memory store", id=self.store)
         return found
