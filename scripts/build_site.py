@@ -16,8 +16,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
@@ -44,7 +50,7 @@ def build() -> str:
     wanted = sources()
     if built() and STAMP.read_text() == wanted:
         return "the web app is built"
-    run("build")
+    run("build", unless=lambda: built() and STAMP.read_text() == wanted)
     STAMP.write_text(wanted)
     return f"the web app was built: {SITE.relative_to(ROOT)}"
 
@@ -64,14 +70,29 @@ def sources() -> str:
     return found.hexdigest()
 
 
-def run(script: str, *more: str) -> None:
+def run(script: str, *more: str, unless: Callable[[], bool] = lambda: False) -> None:
     """Run a script of the app's package.json, with its libraries installed as the lock file says."""
     npm, env = node()
     locked = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
-    if not INSTALLED.is_file() or INSTALLED.read_text() != locked:
-        _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
-        INSTALLED.write_text(locked)
-    _call([*npm, "run", "--silent", script, *more], env)
+    with _alone():
+        if unless():
+            return
+        if not INSTALLED.is_file() or INSTALLED.read_text() != locked:
+            INSTALLED.unlink(missing_ok=True)
+            _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
+            INSTALLED.write_text(locked)
+        _call([*npm, "run", "--silent", script, *more], env)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for whoever builds here already: two installs at once leave half of each behind."""
+    lock = ROOT / ".cache" / "site.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def node() -> tuple[list[str], dict[str, str]]:
