@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from retain import JsonText, Memory, Scope
 from retain.errors import Invalid, NotFound, TooLarge, WrongVersion
+from retain.kinds import moved
 from retain.kinds.items import MOST_BYTES, Drop, Items, Place, Put
 from retain.kinds.kind import Page
 from retain.testing.embedder import FakeEmbedder
@@ -453,6 +454,27 @@ def test_the_index_is_filled_again(memory: Memory) -> None:
     assert memory.database.read("acme", lambda tx: tx.all(rows)) == before
     memory.database.write("acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'"))
     assert memory.reindex().removed == 2
+    sound(memory)
+
+
+def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope) -> None:
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    me.items.write([Put(("a",), "k", {"text": "green tea", "by": "Bob"}, None, ["text"]), Put(("a",), "l", {}, None, [])])
+    for key in ("k", "l"):
+        moved.item(me.items, ("a",), key, old, old)
+    for round in range(2):
+        assert [hit.at for hit in me.search("green tea", until=old + timedelta(days=1))] == [old], round
+        assert len(me.search("green tea", since=old + timedelta(days=1))) == len(me.search("Bob", least=0.01)) == 0
+        memory.reindex()
+    me.items.put(("a",), "k", {"text": "green tea"})
+    moved.item(me.items, ("a",), "k", old, old)
+    assert me.items.get(("a",), "k").updated_at > old
+    sound(memory)
+
+
+def test_white_space_around_a_value_is_kept_and_no_damage(memory: Memory, me: Scope) -> None:
+    me.items.put(("a",), "k", JsonText(' \t\r\n{"a": 1} '))
+    assert me.items.get(("a",), "k").value == {"a": 1}
     sound(memory)
 
 

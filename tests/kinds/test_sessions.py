@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from threading import Thread
 
 import pytest
 
 from retain import Memory, Scope, clock
 from retain.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds import sessions
+from retain.kinds.sessions import held
 from tests.conftest import Now
 
 
@@ -181,9 +183,30 @@ def test_only_those_in_which_something_was_said(me: Scope) -> None:
         me.sessions.add(f"s{number}", label="tea")
         if number % 3 == 0:
             me.messages.append(f"s{number}", "user", "Hello.")
+    me.messages.append("s1", "user", "Never mind.")
+    me.messages.pop("s1")  # what was removed is not said
     for search in (None, "tea"):
         assert len(me.sessions.list(search=search)) == 6
         found = me.sessions.list(search=search, spoken=True, limit=1)
         rest = me.sessions.list(search=search, spoken=True, limit=1, after=found.next)
         assert [session.id for session in [*found, *rest]] == ["s3", "s0"]
         assert rest.next is None
+
+
+def test_one_that_is_held_is_changed_by_nobody_else(me: Scope) -> None:
+    """What is written after it was read loses nothing that another wrote."""
+    me.sessions.add("trip", attributes={"a": 1})
+    other = Thread(target=lambda: me.sessions.edit("trip", attributes={**me.sessions.get("trip").attributes, "c": 3}))
+
+    def work(inner: Scope) -> None:
+        before = held(inner.sessions, "trip").attributes
+        if other.ident is None:
+            other.start()
+            other.join(0.1)
+        inner.sessions.edit("trip", attributes={**before, "b": 2})
+
+    me.together(work)
+    other.join()
+    assert me.sessions.get("trip").attributes["c"] == 3
+    with pytest.raises(NotFound):
+        me.together(lambda inner: held(inner.sessions, "none"))

@@ -120,9 +120,12 @@ _STRAY = """select number, 'entity ' || title from search_items where tenant = :
 
 
 def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[engine.Item]:
-    """The rows of an entity (seq 0, its type is the text) or of one of its observations."""
+    """The rows of an entity (seq 0, its type is the text) or of one of its observations.
+
+    One that is the tenant's own belongs to a user whom nobody can be: what is nobody's, every user would find.
+    """
     said = parts(text) or ([""] if seq == 0 and name.strip() else [])
-    return [engine.Item("graph", id, one, at, seq, part, user or None, title=name) for part, one in enumerate(said)]
+    return [engine.Item("graph", id, one, at, seq, part, user, title=name) for part, one in enumerate(said)]
 
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
@@ -265,8 +268,9 @@ class Graphs(Kind):
     def forget(self, observations: Sequence[Observations]) -> int:
         """Remove observations of entities, and say how many there were; what is not there is no error."""
         given = [
-            (self._seek(one.name, "observations"), [self._seek(text, "observations") for text in one.texts])
-            for one in _several(observations, "observations", Observations)
+            (self._seek(one.name, field), [self._seek(text, field) for text in _several(one.texts, field, str)])
+            for n, one in enumerate(_several(observations, "observations", Observations))
+            for field in [f"observations[{n}]"]
         ]
 
         def work(tx: Transaction) -> int:

@@ -58,9 +58,8 @@ class Items(Kind):
         Check(
             "items have an owner, a place and a JSON object",
             """select area || ' ' || place || key from items where tenant = :tenant and not (
-                   (area = 'tenant' or area like 'user:_%') and place like '_%' || ' ' and value like '{%')""".replace(
-                "' '", f"'{AFTER_A_NAME}'"
-            ),
+                   (area = 'tenant' or area like 'user:_%') and place like '_%' || ' '
+                   and ltrim(value, ' \t\r\n') like '{%')""".replace("' '", f"'{AFTER_A_NAME}'"),
         ),
         *index.ITEMS.checks,
     )

@@ -5,19 +5,24 @@ No verbs: nobody but an import knows better than the clock.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
 from retain import clock
+from retain.kinds import findable
+from retain.kinds import item as one
+from retain.kinds.items import Items
 from retain.kinds.kind import Kind
-from retain.search.legs import AFTER_A_NAME
+from retain.storage.database import Transaction
 
 _SESSION = """update sessions set created_at = :created, touched_at = :updated
               where tenant = :tenant and id = :id and user_id = :user"""
 _REST = """delete from active_sessions
            where tenant = :tenant and user_id = :user and agent = :agent and active_session_id = :id"""
-_ITEM = """update items set created_at = :created, updated_at = :updated
-           where tenant = :tenant and area = :area and place = :place and key = :key and version = 1"""
+_ITEM = """update items set created_at = :created, updated_at = :updated, expires_at = coalesce(:expires, expires_at)
+           where tenant = :tenant and area = :area and place = :place and key = :key and version = 1
+           returning fields, value, expires_at"""
 
 
 def session(sessions: Kind, id: str, created: datetime, updated: datetime) -> None:
@@ -31,12 +36,23 @@ def rest(sessions: Kind, id: str) -> None:
     sessions._write(lambda tx: tx.run(_REST, user=sessions._who.user, agent=sessions._who.agent, id=id))
 
 
-def item(items: Kind, place: Sequence[str], key: str, created: datetime, updated: datetime) -> None:
-    """Let an item that nobody put since have been put when it was."""
-    area = "tenant" if items._who.user is None else f"user:{items._who.user}"
-    where = "".join([name + AFTER_A_NAME for name in place])
+def item(
+    items: Items, place: Sequence[str], key: str, created: datetime, updated: datetime, *, expires: datetime | None = None
+) -> None:
+    """Let an item that nobody put since have been put when it was, be found as of then, and go when it would have."""
+    area, where = items._area, one.text(place)
     began, put = _moments(created, updated)
-    items._write(lambda tx: tx.run(_ITEM, area=area, place=where, key=key, created=began, updated=put))
+    ends = None if expires is None else clock.from_datetime(expires, "expires_at")
+
+    def work(tx: Transaction) -> None:
+        row = tx.one(_ITEM, area=area, place=where, key=key, created=began, updated=put, expires=ends)
+        if row is not None:
+            fields, value, until = row
+            said = findable.document(json.loads(value), fields and json.loads(fields))
+            rows = findable.items(area, where, key, said, put, until)
+            items._home.index.replace(tx, items.name, findable.item_id(area, where, key), rows)
+
+    items._write(work)
 
 
 def _moments(created: datetime, updated: datetime) -> tuple[int, int]:

@@ -61,6 +61,16 @@ def _place(session: Session) -> list[Any]:
     return [clock.from_datetime(session.updated_at, "after"), session.id]
 
 
+def held(sessions: Sessions, id: str) -> Session:
+    """A session that nobody else changes before the transaction is over: for `Scope.together`, to write what is read."""
+
+    def work(tx: Transaction) -> Session:
+        tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+        return sessions._get(tx, id)
+
+    return sessions._write(work)
+
+
 def _has(text: str, words: Sequence[str]) -> bool:
     folded = text.casefold()
     return all(word in folded for word in words)
@@ -195,8 +205,8 @@ class Sessions(Kind):
                 some = named[start : start + _AT_ONCE]
                 if some[0][1] < floor:
                     break
-                sessions = [_session(row) for row in tx.all(_SOME, **_ids([key for key, _ in some]))]
-                found += [one for one in sessions if _place(one) < [at, id] and one.count >= least]
+                sessions = [_session(row) for row in tx.all(_SOME, least=least, **_ids([key for key, _ in some]))]
+                found += [one for one in sessions if _place(one) < [at, id]]
                 if len(found) >= size:  # enough, but for those whose last message is up to a minute later than they say
                     floor = floor or some[-1][1] - clock.MINUTE
             if len(rows) < _IN_ONE_READ or rows[-1][2] < floor:
@@ -306,8 +316,10 @@ _SEEN = """
                   order by seq desc limit 1) as last_at
           from sessions where sessions.tenant = :tenant """
 _ONE = _FIELDS + _SEEN + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
-_RANGE = """and agent = coalesce(:agent, agent) and touched_at <= :at and (:least < 1 or exists (
-            select 1 from messages where messages.tenant = :tenant and session_id = sessions.id)) """
+# What was removed (2) is no message.
+_SPOKEN = """and (:least < 1 or exists (
+             select 1 from messages where messages.tenant = :tenant and session_id = sessions.id and chatter < 2)) """
+_RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _SPOKEN
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
@@ -319,7 +331,7 @@ _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at de
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
 _PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
 _NAMED = [f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_AT_ONCE)]  # parameters have letters alone
-_SOME = _FIELDS + _SEEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
+_SOME = _FIELDS + _SEEN + _SPOKEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
                    and role = 'user' and chatter < 2 and seq < first_seq + 20 order by seq limit 1)
