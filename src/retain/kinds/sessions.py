@@ -63,6 +63,7 @@ def _place(session: Session) -> list[Any]:
 
 def held(sessions: Sessions, id: str) -> Session:
     """A session that nobody else changes before the transaction is over: for `Scope.together`, to write what is read."""
+    canonical.key(id, "id")
 
     def work(tx: Transaction) -> Session:
         tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
