@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 
 from retain import Memory
 from retain.adapters.adk import RetainMemoryService, RetainSessionService
-from retain.errors import Forbidden
+from retain.errors import Forbidden, Invalid
 from tests.conftest import SETTINGS, one_engine
 
 EXAMPLES = 300 if os.environ.get("VENDORS") == "full" else 20
@@ -248,6 +248,104 @@ def test_whose_it_is(memory: Memory) -> None:
     assert asyncio.run(everybody.get_user_state(app_name="app", user_id="bob")) == {"x": "bob"}
 
 
+def texts(found: list[MemoryEntry]) -> list[str]:
+    return [str(one.content.parts[0].text) for one in found if one.content.parts]
+
+
+@one_engine
+def test_no_user_is_not_everybody(memory: Memory) -> None:
+    """S8: who names no user, or no app, is nobody, and neither reads nor deletes what others have."""
+    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+
+    async def use() -> None:
+        made = await sessions.create_session(**ADA, session_id="s")
+        await sessions.append_event(made, said("The word of Ada."))
+        (found,) = (await memories.search_memory(**ADA, query="the word")).memories
+        for nobody in ({**ADA, "user_id": ""}, {**ADA, "user_id": None}, {**ADA, "app_name": " "}, {**ADA, "user_id": "\0"}):
+            for call in (
+                memories.search_memory(**nobody, query="the word"),
+                memories.delete_memory(**nobody, memory_id=found.id),
+                memories.add_events_to_memory(**nobody, events=[said("x")]),
+                sessions.create_session(**nobody),
+                sessions.get_session(**nobody, session_id="s"),
+                sessions.delete_session(**nobody, session_id="s"),
+                sessions.get_user_state(**nobody),
+            ):
+                with pytest.raises(Invalid):
+                    await call
+            if nobody["user_id"] is not None:  # here, none is all of the app
+                with pytest.raises(Invalid):
+                    await sessions.list_sessions(**nobody)
+        assert len((await memories.search_memory(**ADA, query="the word")).memories) == 1
+
+    asyncio.run(use())
+
+
+def test_what_is_kept_for_an_app_is_found_for_it_alone(memory: Memory) -> None:
+    """Of no other app's sessions, memories and state anything is found or deleted; nor of another user's of the app."""
+    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+
+    async def found(app: str, user: str) -> list[MemoryEntry]:
+        return (await memories.search_memory(app_name=app, user_id=user, query="the secret")).memories
+
+    async def use() -> None:
+        state = {"user:a": "the secret iban", "app:a": "the secret key", "a": "the secret place"}
+        for number in range(12):  # so many that they would take all places
+            made = await sessions.create_session(app_name="bank", user_id="ada", session_id=f"{number}", state=state)
+        await sessions.append_event(made, said("The secret pin."))
+        entry = MemoryEntry(content=Content(parts=[Part(text="The secret is gold.")]))
+        await memories.add_memory(app_name="bank", user_id="ada", memories=[entry])
+        await memories.add_memory(app_name="weather", user_id="ada", memories=[entry])
+        assert texts(await found("weather", "ada")) == ["The secret is gold."]
+        assert await found("weather", "bob") == []
+        (shared,) = await found("bank", "bob")
+        assert texts([shared]) == ['adk bank: {"a":"the secret key"}']
+        both = RetainMemoryService(memory.scope("acme"), kinds=["messages"])
+        bank = (await both.search_memory(app_name="bank", user_id="ada", query="the secret")).memories
+        assert sorted(texts(bank)) == ["The secret is gold.", "The secret pin."]
+        for one in bank:
+            for app, user in (("weather", "ada"), ("bank", "bob")):
+                await memories.delete_memory(app_name=app, user_id=user, memory_id=one.id)
+        assert (await both.search_memory(app_name="bank", user_id="ada", query="the secret")).memories == bank
+        every = memory.scope("acme", agent="bank").entries.add("The secret of the bank is its vault.")
+        with pytest.raises(Invalid, match="every user"):
+            await memories.delete_memory(app_name="bank", user_id="ada", memory_id=f"entries {every.id} 0")
+
+    asyncio.run(use())
+
+
+@one_engine
+def test_what_others_write_to_a_session_does_not_break_it(memory: Memory) -> None:
+    """Attributes that are changed, messages like events, and sessions under its name by others."""
+    service, me = RetainSessionService(memory.scope("acme")), memory.scope("acme", "ada", "app")
+    like = {"id": "i", "invocationId": "i", "author": "user", "timestamp": 1.0}
+
+    async def use() -> None:
+        await service.create_session(**ADA, session_id="s/ 1", state={"a": 1})
+        for attributes in ({"colour": "red"}, {"adk": 5}, {"adk": {"created": "x"}}):
+            me.sessions.edit("app/ada/s%2F%201", attributes=attributes)
+            session = await service.get_session(**ADA, session_id="s/ 1")
+            assert session is not None
+            assert (session.id, session.state) == ("s/ 1", {"a": 1})
+            assert [one.id for one in (await service.list_sessions(**ADA)).sessions] == ["s/ 1"]
+            await service.append_event(session, said("hello"))
+        for original in (like | {"timestamp": "x"}, like | {"id": 5}, like | {"content": 1}):
+            me.messages.append("app/ada/s%2F%201", "user", {"text": "typed", "original": original})
+            assert len((await service.list_sessions(**ADA)).sessions) == 1
+        session = await service.get_session(**ADA, session_id="s/ 1")
+        assert session is not None
+        assert [event.content.parts[0].text for event in session.events] == ["hello"] * 3 + ["typed"] * 3  # type: ignore[union-attr, index]
+        session._storage_update_marker = "2026-01-01T00:00:00"  # as the kit's own service has it
+        await service.append_event(session, said("more"))
+        for id in ("app/ada/%zz", "app/ada/", "app/ada/a/b", "trip"):
+            me.sessions.add(id)
+        memory.scope("acme", "ada", "other").sessions.add("app/ada/foreign")
+        assert await service.get_session(**ADA, session_id="foreign") is None
+        assert len((await service.list_sessions(**ADA)).sessions) == 1
+
+    asyncio.run(use())
+
+
 @one_engine
 def test_events_are_messages_like_any_other(memory: Memory) -> None:
     """Pages, searches, summaries and contexts see what is said, called and answered; and the kit sees what others say."""
@@ -315,6 +413,40 @@ def test_what_other_services_keep_can_be_added(memory: Memory) -> None:
         await service.add_session_to_memory(session)
         assert (await service.search_memory(**ADA, query="tea")).memories == []
         assert (await service.search_memory(**ADA, query=" ")).memories == []
+
+    asyncio.run(use())
+
+
+@one_engine
+def test_adding_a_session_that_is_kept_changes_nothing(memory: Memory) -> None:
+    """Not even where others typed in it, or what they typed was removed; and nobody begins a session by remembering."""
+    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+    me = memory.scope("acme", "ada", "app")
+
+    async def use() -> None:
+        made = await sessions.create_session(**ADA, session_id="s")
+        await sessions.append_event(made, said("hello\0", long_running_tool_ids=set("abcdefgh")))
+        me.messages.append("app/ada/s", "user", "typed on the web page")
+        me.messages.append("app/ada/s", "user", "and taken back")
+        session = await sessions.get_session(**ADA, session_id="s")
+        assert session is not None
+        me.messages.remove("app/ada/s", 3)
+        session.events[0].long_running_tool_ids = set("hgfedcba")
+        for _ in range(2):
+            await memories.add_session_to_memory(session)
+        await sessions.append_event(session, said("next"))
+        again = await sessions.get_session(**ADA, session_id="s")
+        assert again is not None
+        assert [event.id for event in again.events] == [session.events[place].id for place in (0, 1, 3)]
+        await memories.add_events_to_memory(**ADA, events=[said("told aside")], custom_metadata={"ttl": 5})
+        await memories.add_memory(**ADA, memories=[MemoryEntry(content=Content(parts=[Part(text="aside too")]))])
+        (first, second) = (await memories.search_memory(**ADA, query="aside")).memories
+        assert {"ttl": 5, "kind": "messages"} in (first.custom_metadata, second.custom_metadata)
+        theirs = Session(**ADA, id="t", events=[said("words of theirs")])
+        await memories.add_events_to_memory(**ADA, events=theirs.events, session_id="t", custom_metadata={"ttl": 5})
+        await memories.add_session_to_memory(theirs)
+        assert len((await memories.search_memory(**ADA, query="theirs")).memories) == 1
+        assert [one.id for one in (await sessions.list_sessions(**ADA)).sessions] == ["s"]
 
     asyncio.run(use())
 

@@ -47,8 +47,8 @@ def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict
     """
     kept = message.content if content is None else content
     original = kept.get(_ORIGINAL)
-    if not isinstance(original, dict) or "invocationId" not in original or _role(original) != message.role:
-        return _foreign(message)
+    if not isinstance(original, dict) or not _is_event(original) or _role(original) != message.role:
+        return foreign(message)
     said = original.get("content")
     if isinstance(said, dict) and "parts" not in said and isinstance(kept.get("text"), str):
         return {**original, "content": {**said, "parts": [{"text": kept["text"]}]}}
@@ -79,7 +79,18 @@ def _role(event: Mapping[str, Any]) -> str:
     return _USER if event.get("author") == _USER else "assistant"
 
 
-def _foreign(message: Message) -> dict[str, Any]:
+def _is_event(original: Mapping[str, Any]) -> bool:
+    named = all(isinstance(original.get(name), str) for name in ("id", "invocationId"))
+    return named and isinstance(original.get("timestamp"), int | float)
+
+
+def is_foreign(id: str, session: str) -> bool:
+    """Whether an event of that id is what somebody else said in the session."""
+    said, _, seq = id.rpartition(" ")
+    return said == session and seq.isdecimal()
+
+
+def foreign(message: Message) -> dict[str, Any]:
     """What somebody else said in the session: its words, its tool calls and their results."""
     parts: list[dict[str, Any]] = [{"text": message.text}] if message.text and message.role != "tool" else []
     parts += [
