@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from retain.access import audit
 from retain.access.keys import Keys
 from retain.access.principal import PERMISSIONS
 from retain.adapters.anthropic import RetainMemoryTool
+from retain.kinds.items import Items, Put
 from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.serving import serving
@@ -218,6 +220,58 @@ def test_lists_of_memories(server: Server) -> None:
     full = [item for item in stores.memories.list(store, view="full") if item.type == "memory"]
     assert [item.content for item in full] == paths
     assert [item.type for item in stores.memories.list(store, depth=1)] == ["memory"] + ["memory_prefix"] * 3
+    assert told(path_prefix="/" + "a/" * 20) == []
+
+
+def test_a_folder_is_told_without_reading_all_of_it(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is in it, and whatever its neighbours are called."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    items = server.memory.scope("acme", "ada").items
+    for folder in ("big", "big ", "big!", "z"):
+        files = {"text": "x", "id": "mem_1", "version": "memver_1"}
+        items.write([Put((store, folder), f"{n:04}", files, None, []) for n in range(350 if folder == "big" else 1)])
+        items.write([Put((store, folder, "below"), "file", files, None, [])])
+    reads: list[Any] = []
+    listed = Items.list
+
+    def counted(self: Items, *asked: Any, **more: Any) -> Any:
+        reads.append(asked)
+        return listed(self, *asked, **more)
+
+    monkeypatch.setattr(Items, "list", counted)
+    for limit in (1, 2, 20):
+        assert [item.path for item in stores.memories.list(store, depth=1, limit=limit)] == [
+            "/big/",
+            "/big /",
+            "/big!/",
+            "/z/",
+        ]
+    assert len(reads) < 15  # one for each page, and one behind the folder that is larger than a read
+    assert len(list(stores.memories.list(store, limit=100))) == 357
+
+
+@one_engine
+def test_what_others_keep_at_the_same_places_is_left_out(server: Server) -> None:
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    memory = stores.memories.create(store, path="/a", content="x")
+    items = server.memory.scope("acme", "ada").items
+    items.put(("memory_stores",), "mine", {"archived": False, "at": 1})
+    items.put((store,), "b", {"text": "t"})
+    items.put((f"{store} versions",), "0", {"memory": 5})
+    assert [one.id for one in stores.list()] == [store]
+    assert [one.path for one in stores.memories.list(store)] == ["/a"]
+    assert [one.id for one in stores.memory_versions.list(store)] == [memory.memory_version_id]
+    for call in (
+        partial(stores.retrieve, "mine"),
+        partial(stores.archive, "mine"),
+        partial(stores.memory_versions.retrieve, "0", memory_store_id=store),
+    ):
+        with pytest.raises(anthropic.NotFoundError):
+            call()
+    with pytest.raises(anthropic.ConflictError):
+        stores.memories.create(store, path="/b", content="x")
 
 
 @one_engine
@@ -262,6 +316,7 @@ def test_their_limits(server: Server) -> None:
         lambda: stores.memories.list(store, limit=101),
         lambda: stores.memories.list(store, path_prefix="/a"),
         lambda: stores.memories.list(store, page="nonsense"),
+        lambda: stores.memories.list(store, page=base64.urlsafe_b64encode(b"[" * 20_000).decode()),
         lambda: stores.memories.list(store, depth=-1),
         lambda: stores.list(page="nonsense"),
         lambda: stores.list(created_at_gte="yesterday"),
@@ -276,6 +331,7 @@ def test_their_limits(server: Server) -> None:
         with pytest.raises(anthropic.BadRequestError) as caught:
             call()
         assert caught.value.type == "invalid_request_error"
+        assert not re.search("place:|key:|after:", str(caught.value.api_message))  # words that they never said
 
 
 @one_engine
@@ -304,6 +360,10 @@ def test_whose_they_are(server: Server) -> None:
         with pytest.raises(anthropic.PermissionDeniedError) as caught:
             denied()
         assert caught.value.type == "permission_error"
+    writer = server.client("acme", ["write"]).beta.memory_stores.memories
+    assert writer.update(memory.id, memory_store_id=store).content is None
+    with pytest.raises(anthropic.PermissionDeniedError):
+        writer.update(memory.id, memory_store_id=store, view="full")
     scout = server.client("acme", user=None, agent="scout").beta.memory_stores
     with pytest.raises(anthropic.PermissionDeniedError):
         scout.create(name="everybody's")

@@ -13,6 +13,7 @@ from openai import (
     AsyncOpenAI,
     AuthenticationError,
     BadRequestError,
+    ConflictError,
     NotFoundError,
     OpenAI,
     PermissionDeniedError,
@@ -59,7 +60,8 @@ def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) ->
 
     added = client.conversations.items.create(talk.id, items=cast(Any, SAID[1:]))
     assert [item.type for item in added.data] == [item.get("type", "message") for item in SAID[1:]]
-    assert (added.first_id, added.last_id, added.has_more) == (added.data[0].id, "msg_1", False)
+    assert (added.first_id, added.last_id, added.has_more) == (added.data[0].id, added.last_id, False)
+    assert client.conversations.items.retrieve(str(added.last_id), conversation_id=talk.id).id == "msg_1"
     first = client.conversations.items.list(talk.id, order="asc", limit=1).data[0]
     assert first.model_dump(exclude_unset=True) == {
         "id": first.id,
@@ -99,7 +101,8 @@ def test_pages_meet_in_both_directions(client: OpenAI, own: bool) -> None:
     assert [item.id for item in client.conversations.items.list(talk)] == everything[::-1]
     some = client.conversations.items.list(talk, after=str(everything[30]), order="asc", limit=2)
     assert [item.id for item in some.data] == everything[31:33]
-    assert (some.has_more, some.last_id) == (True, everything[32])
+    assert some.has_more
+    assert own or some.last_id == everything[32]
     last = client.conversations.items.list(talk, after=str(everything[1]), limit=2, include=["reasoning.encrypted_content"])
     assert ([item.id for item in last.data], last.has_more) == ([everything[0]], False)
 
@@ -119,6 +122,14 @@ def test_ids_lead_to_their_items_alone(client: OpenAI) -> None:
     assert [str(each.id) for each in client.conversations.items.list(one)] == [twin.id, item.id]
     for _ in range(2):  # the same id twice: the newest is meant
         client.conversations.items.create(two, items=cast(Any, [{"id": "msg_x", "type": "message", **ASKED}]))
+    client.conversations.items.create(two, items=cast(Any, [{"id": "msg_y", "type": "message", **ASKED}]))
+    for order in ("asc", "desc"):
+        pages = client.conversations.items.list(two, order=cast(Any, order), limit=1)
+        assert sorted(str(each.id) for each in pages) == ["msg_x", "msg_x", "msg_y"]
+    with pytest.raises(BadRequestError, match="last_id"):
+        client.conversations.items.list(two, after="msg_x")
+    assert [str(each.id) for each in client.conversations.items.list(two, after="msg_y")] == ["msg_x", "msg_x"]
+    client.conversations.items.delete("msg_y", conversation_id=two)
     client.conversations.items.delete("msg_x", conversation_id=two)
     assert [each.id for each in client.conversations.items.list(two)] == ["msg_x"]
 
@@ -136,16 +147,26 @@ def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memo
     assert [str(item.id).split("_")[0] for item in items] == ["msg", "msg", "fc", "fco"]
     assert list(client.conversations.items.list("trip", limit=1)) == items[::-1]
     assert client.conversations.items.retrieve(str(items[2].id), conversation_id="trip") == items[2]
+    for item in items[1:3]:  # they are one message, and only one of them was named
+        with pytest.raises(ConflictError, match="one of 2"):
+            client.conversations.items.delete(str(item.id), conversation_id="trip")
+    assert list(client.conversations.items.list("trip", order="asc")) == items
     client.conversations.update("trip", metadata={"a": "b"})
     assert me.sessions.get("trip").attributes == {"pinned": True, "metadata": {"a": "b"}}
 
 
 @one_engine
 def test_a_retry_with_its_key_adds_nothing(client: OpenAI) -> None:
+    once = {"Idempotency-Key": "k"}
+    made = [client.conversations.create(items=[ASKED], extra_headers=once) for _ in range(2)]
+    assert made[0] == made[1]
+    with pytest.raises(BadRequestError):
+        client.conversations.create(extra_headers=once)
     talk = client.conversations.create().id
+    assert talk != made[0].id
     for _ in range(2):
-        client.conversations.items.create(talk, items=[ASKED], extra_headers={"Idempotency-Key": "k"})
-    assert len(client.conversations.items.list(talk).data) == 1
+        client.conversations.items.create(talk, items=[ASKED], extra_headers=once)
+    assert [len(client.conversations.items.list(id).data) for id in (talk, made[0].id)] == [1, 1]
 
 
 @one_engine

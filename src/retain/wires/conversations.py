@@ -1,8 +1,9 @@
 """Conversations as OpenAI has them, over sessions: an item is a message, and its id says which one.
 
 An item that came without an id has one that is made of its number, and signed with its session's name: it leads back without
-a table. One that came with its own keeps it, and is looked for from the newest back. An id that we gave out names the item
-that it was given to: what comes in again under it is a new item.
+a table. One that came with its own keeps it, and is looked for from the newest back; where a page ends is always told by one
+of ours, as two items may have come with the same. An id that we gave out names the item that it was given to: what comes in
+again under it is a new item.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any, Literal
 
 from retain import ids
 from retain.chat.session import AGENT, USER
-from retain.errors import Invalid, NotFound
+from retain.errors import Conflict, Invalid, NotFound
 from retain.kinds.kind import pack
-from retain.kinds.sessions import Session
+from retain.kinds.sessions import Session, held
 from retain.memory import Scope
 from retain.talk import openai
 from retain.talk.message import Message
@@ -30,7 +31,6 @@ _PREFIXES = {
 }  # fmt: skip
 _HAVE_STATUS = ("message", "function_call", "function_call_output", "computer_call", "computer_call_output")
 _IN_ONE_READ = 250
-_MOST_KNOWN = 10_000
 _LONGEST = {"keys": 64, "values": 512}
 _MOST_PAIRS = 16
 Answer = dict[str, Any]
@@ -40,12 +40,11 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Conversations:
-    """The conversations of a scope; `known` is where items with ids of their own were seen, to go on after them."""
+    """The conversations of a scope."""
 
     scope: Scope
-    known: dict[tuple[str, str, str], Place]
 
-    def create(self, items: Any, metadata: Any) -> Answer:
+    def create(self, items: Any, metadata: Any) -> Session:
         """Start a conversation, with what was said before."""
         given, new = _attributes({}, metadata), _items(items)
         who = self.scope.who
@@ -60,19 +59,19 @@ class Conversations:
                 scope.messages.extend(id, [openai.packed(item) for item in new])
             return made
 
-        return _conversation(mine.together(work))
+        return mine.together(work)
 
     def retrieve(self, id: str) -> Answer:
         """A conversation."""
-        return _conversation(self.scope.sessions.get(id))
+        return conversation(self.scope.sessions.get(id))
 
     def update(self, id: str, metadata: Any) -> Answer:
         """Give a conversation other metadata; whatever else its session has stays."""
 
         def work(scope: Scope) -> Session:
-            return scope.sessions.edit(id, attributes=_attributes(scope.sessions.get(id).attributes, metadata))
+            return scope.sessions.edit(id, attributes=_attributes(held(scope.sessions, id).attributes, metadata))
 
-        return _conversation(self.scope.together(work, alone=f"conversation {id}"))
+        return conversation(self.scope.together(work))
 
     def delete(self, id: str) -> Answer:
         """Remove a conversation, with everything in it."""
@@ -86,7 +85,7 @@ class Conversations:
             raise Invalid(field="items", problem="must be a list of items that is not empty")
         fresh = [{name: value for name, value in item.items() if name != "id"} if _ours(id, item) else item for item in new]
         added = self.scope.messages.extend(id, [openai.packed(item, f"items[{n}]") for n, item in enumerate(fresh)], key=key)
-        return _listed([told for _, told in _told(added)], False)
+        return _listed(id, [*_told(added)], False)
 
     def list(self, id: str, after: str | None, limit: int, order: Literal["asc", "desc"]) -> Answer:
         """Items from the newest back, or from the oldest on, after one of them."""
@@ -99,18 +98,18 @@ class Conversations:
         else:
             found = self.scope.messages.window(id, last=limit + 2, before=None if start is None else start[0] + 1)
             told = [(place, item) for place, item in _told(found) if start is None or place < start][::-1]
-        page = told[:limit]
-        if page:
-            self._know(id, *page[-1])
-        return _listed([item for _, item in page], len(told) > limit)
+        return _listed(id, told[:limit], len(told) > limit)
 
     def item(self, id: str, item_id: str) -> Answer:
         """One item."""
         return self._find(id, item_id)[1]
 
     def remove(self, id: str, item_id: str) -> Answer:
-        """Remove one item."""
+        """Remove one item; one of several that are one message cannot go without the others, which nobody named."""
         (seq, _), _ = self._find(id, item_id)
+        if (count := len([*_told(self._read(id, seq))])) > 1:
+            problem = f"The item is one of {count} that are one message, number {seq}: remove that, and with it all of them"
+            raise Conflict(problem=problem)
         self.scope.messages.remove(id, seq)
         return self.retrieve(id)
 
@@ -119,16 +118,14 @@ class Conversations:
         signed = _place(id, item_id)
         if signed is not None:
             return signed
-        known = self.known.get((self.scope.who.tenant, id, item_id))
-        if known is not None and any(item["id"] == item_id for _, item in _told(self._read(id, known[0]))):
-            return known
-        return self._find(id, item_id)[0]
-
-    def _know(self, id: str, place: Place, item: Answer) -> None:
-        if _place(id, item["id"]) is None:
-            if len(self.known) >= _MOST_KNOWN:
-                self.known.clear()
-            self.known[self.scope.who.tenant, id, item["id"]] = place
+        found = [place for page in self._back(id) for place, item in _told(page) if item["id"] == item_id]
+        if len(found) > 1:
+            raise Invalid(
+                field="after", problem=f"is the id of {len(found)} items; go on after the `last_id` of the page before"
+            )
+        if not found:
+            raise NotFound(what="item", id=item_id)
+        return found[0]
 
     def _find(self, id: str, item_id: str) -> tuple[Place, Answer]:
         self.scope.sessions.get(id)
@@ -136,7 +133,7 @@ class Conversations:
         pages = self._back(id) if signed is None else [self._read(id, signed[0])]
         for page in pages:
             for place, item in reversed([*_told(page)]):
-                if item["id"] == item_id:
+                if place == signed or item["id"] == item_id:
                     return place, item
         raise NotFound(what="item", id=item_id)
 
@@ -177,7 +174,8 @@ def _attributes(before: Mapping[str, Any], metadata: Any) -> dict[str, Any]:
     return {**before, "metadata": given}
 
 
-def _conversation(session: Session) -> Answer:
+def conversation(session: Session) -> Answer:
+    """A session as a conversation is told."""
     kept = session.attributes.get("metadata")
     made = int(session.created_at.timestamp())
     return {
@@ -198,7 +196,7 @@ def _told(messages: Sequence[Message]) -> Iterator[tuple[Place, Answer]]:
 def _shown(item: Mapping[str, Any], session: str, seq: int, number: int) -> Answer:
     kind = item["type"] if isinstance(item.get("type"), str) else "message"
     own = item.get("id")
-    id = own if isinstance(own, str) and own else _id(session, _PREFIXES.get(kind, "item"), seq, number)
+    id = own if isinstance(own, str) and own else _id(session, kind, seq, number)
     told = {**item, "id": id, "type": kind}
     if kind in _HAVE_STATUS and not told.get("status"):
         told["status"] = "completed"
@@ -209,21 +207,25 @@ def _shown(item: Mapping[str, Any], session: str, seq: int, number: int) -> Answ
     return told
 
 
-def _id(session: str, prefix: str, seq: int, number: int) -> str:
+def _id(session: str, kind: str, seq: int, number: int) -> str:
+    return f"{_PREFIXES.get(kind, 'item')}_{_code(session, seq, number)}"
+
+
+def _code(session: str, seq: int, number: int) -> str:
     at = f"{seq:013x}{number:03x}"
-    return f"{prefix}_{at}{hashlib.sha256(f'{at} {session}'.encode()).hexdigest()[:32]}"
+    return f"{at}{hashlib.sha256(f'{at} {session}'.encode()).hexdigest()[:32]}"
 
 
 def _place(session: str, id: str) -> Place | None:
     """Where an id that was made here leads; None for any other."""
-    prefix, _, code = id.rpartition("_")
+    code = id.rpartition("_")[2]
     if len(code) != 48 or not code.isascii():
         return None
     try:
         seq, number = int(code[:13], 16), int(code[13:16], 16)
     except ValueError:
         return None
-    return (seq, number) if seq > 0 and _id(session, prefix, seq, number) == id else None
+    return (seq, number) if seq > 0 and _code(session, seq, number) == code else None
 
 
 def _ours(session: str, item: Mapping[str, Any]) -> bool:
@@ -231,6 +233,8 @@ def _ours(session: str, item: Mapping[str, Any]) -> bool:
     return isinstance(id, str) and _place(session, id) is not None
 
 
-def _listed(items: Sequence[Answer], more: bool) -> Answer:
-    first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
-    return {"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": more}
+def _listed(session: str, items: Sequence[tuple[Place, Answer]], more: bool) -> Answer:
+    """Items as a page; `last_id` leads to the last of them also where another has the same id, and needs no search."""
+    first = items[0][1]["id"] if items else None
+    last = _id(session, items[-1][1]["type"], *items[-1][0]) if items else None
+    return {"object": "list", "data": [item for _, item in items], "first_id": first, "last_id": last, "has_more": more}

@@ -153,9 +153,28 @@ def unpacked(page: str) -> tuple[str, str]:
     """What `packed` made of a place."""
     try:
         after, last = json.loads(base64.urlsafe_b64decode(page))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise Invalid(field="page", problem="is not a next_page from the page before") from None
     return str(after), str(last)
+
+
+def is_store(item: Item) -> bool:
+    """Whether an item is a store: others may put theirs at the same place."""
+    return _has(item, name=str, description=str, metadata=dict, archived=bool)
+
+
+def is_memory(item: Item) -> bool:
+    """Whether an item is a memory, and no folder or somebody else's."""
+    return _has(item, text=str, id=str, version=str)
+
+
+def is_version(item: Item) -> bool:
+    """Whether an item is a version of a memory."""
+    return _has(item, memory=str, operation=str, path=list | None, text=str | None, by=str | None)
+
+
+def _has(item: Item, **fields: Any) -> bool:
+    return all(name in item.value and isinstance(item.value[name], kind) for name, kind in fields.items())
 
 
 def store(item: Item) -> Json:

@@ -11,13 +11,18 @@ from typing import TypeVar, cast
 
 from retain.adapters.files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
 from retain.errors import Conflict, Invalid, NotFound
+from retain.kinds.item import ordered
 from retain.kinds.items import Item
+from retain.kinds.kind import pack
 from retain.memory import Scope
 from retain.wires import memory_shapes as shapes
 from retain.wires.memory_shapes import MOST_FULL, MOST_NAMES, Json, Query
 
 Done = TypeVar("Done")
 _TRIES = 5
+_AT_ONCE = 100
+_LAST = "\U0010fffe" * 128
+"""A name that comes after any other."""
 
 
 class Stores:
@@ -41,14 +46,14 @@ class Stores:
 
     def retrieve(self, id: str) -> Json:
         """One store."""
-        return shapes.store(self._files(id).record())
+        return shapes.store(_record(self._files(id)))
 
     def update(self, id: str, body: Query) -> Json:
         """Change what is said of a store; of its metadata, only the keys that are named."""
         changes = {name: value for name, value in body.items() if value is not None}
 
         def work(files: StoreFiles) -> Item:
-            item = files.record()
+            item = _record(files)
             if item.value["archived"]:
                 raise Invalid(field="memory_store_id", problem="the store is archived, and cannot be changed")
             metadata = {**item.value["metadata"], **shapes.an_object(changes.get("metadata", {}), "metadata")}
@@ -65,13 +70,13 @@ class Stores:
         if not shapes.flag(query, "include_archived"):
             where["archived"] = False
         page = self._scope.items.list(STORES, where=where, exact=True, limit=shapes.limit(query), after=query.get("page"))
-        return {"data": [shapes.store(item) for item in page], "next_page": page.next}
+        return {"data": [shapes.store(item) for item in page if shapes.is_store(item)], "next_page": page.next}
 
     def archive(self, id: str) -> Json:
         """Let a store be changed no more."""
 
         def work(files: StoreFiles) -> Item:
-            item = files.record()
+            item = _record(files)
             value = item.value | {"archived": True}
             return item if item.value["archived"] else _keep(files.scope, item, value, ["name", "description"])
 
@@ -97,7 +102,7 @@ class Stores:
     def retrieve_memory(self, store: str, id: str, query: Query) -> Json:
         """One memory."""
         full, files = shapes.is_full(query, default="full"), self._files(store)
-        files.record()
+        _record(files)
         for _ in range(_TRIES):  # it may move between the two reads
             found = _find(files, id)
             if found is not None:
@@ -143,28 +148,34 @@ class Stores:
         limit, depth = shapes.limit(query, most=MOST_FULL if full else 100), shapes.whole(query, "depth", 0, 0, MOST_NAMES)
         prefix = shapes.path(query["path_prefix"], prefix=True) if query.get("path_prefix") else ()
         after, last = shapes.unpacked(query["page"]) if query.get("page") else (None, "")
-        files.record()
+        _record(files)
         data: list[Json] = []
-        while len(data) < limit:
-            page = self._scope.items.list(files.root + prefix, limit=limit - len(data), after=after)
-            for item in filter(is_file, page):
+        deepest, folder = len(prefix) + depth if depth else MOST_NAMES, ""
+        size = min(_AT_ONCE, self._scope._home.settings.max_page)
+        while len(prefix) < MOST_NAMES:  # nothing can be in a folder that is as deep as a file can be
+            page = self._scope.items.list(files.root + prefix, limit=size, after=after)
+            for item in page:
                 path = path_of(item)
-                if not depth or len(path) <= len(prefix) + depth:
-                    data.append(shapes.memory(store, item, full))
-                elif (folder := f"/{'/'.join(path[: len(prefix) + depth])}/") != last:
-                    data.append({"type": "memory_prefix", "path": folder})
-                    last = folder
-            after = page.next
-            if after is None:
+                folder = f"/{'/'.join(path[:deepest])}/" if len(path) > deepest else ""
+                if not shapes.is_memory(item) or (folder and folder == last):
+                    continue
+                if len(data) == limit:
+                    return {"data": data, "next_page": shapes.packed(after or "", last)}
+                data.append({"type": "memory_prefix", "path": folder} if folder else shapes.memory(store, item, full))
+                last = folder or last
+                after = pack(ordered(item)) if not folder else pack([*item.place[: deepest + 1], _LAST, _LAST])
+            if page.next is None:
                 break
-        return {"data": data, "next_page": None if after is None else shapes.packed(after, last)}
+            if not folder or folder != last:  # else it goes on behind that folder, however much is in it
+                after = page.next
+        return {"data": data, "next_page": None}
 
     # -- versions ----------------------------------------------------------------------------------------------
 
     def list_versions(self, store: str, query: Query) -> Json:
         """The versions of a store's memories, the newest first."""
         full, files = shapes.is_full(query), self._files(store)
-        files.record()
+        _record(files)
         limit, where = shapes.limit(query, most=MOST_FULL if full else 100), shapes.between(query)
         if query.get("service_account_id") or query.get("session_id"):  # nobody here writes as one
             return {"data": [], "next_page": None}
@@ -172,12 +183,13 @@ class Stores:
             if query.get(name):
                 where[field] = query[name]
         page = self._scope.items.list(files.versions, where=where, exact=True, limit=limit, after=query.get("page"))
-        return {"data": [shapes.version(store, item, full) for item in page], "next_page": page.next}
+        found = [shapes.version(store, item, full) for item in page if shapes.is_version(item)]
+        return {"data": found, "next_page": page.next}
 
     def retrieve_version(self, store: str, id: str, query: Query) -> Json:
         """One version."""
         full, files = shapes.is_full(query, default="full"), self._files(store)
-        files.record()
+        _record(files)
         return shapes.version(store, _one_version(files, id), full)
 
     def redact_version(self, store: str, id: str) -> Json:
@@ -202,7 +214,7 @@ class Stores:
 
         def checked(files: Files) -> Done:
             mine = cast(StoreFiles, files)
-            mine.record()
+            _record(mine)
             return work(mine)
 
         return self._files(store).change(checked)
@@ -215,11 +227,20 @@ def _keep(scope: Scope, item: Item, value: Json, fields: list[str]) -> Item:
     return scope.items.put(item.place, item.key, value, fields=fields, if_version=item.version)
 
 
+def _record(files: StoreFiles) -> Item:
+    """The store itself."""
+    found = files.record()
+    if not shapes.is_store(found):
+        raise NotFound(what="memory store", id=files.store)
+    return found
+
+
 def _find(files: StoreFiles, id: str) -> Item | None:
     """A memory by its id."""
     place = files.scope.items.read([(files.ids, id)])[0]
-    found = None if place is None else files.find(tuple(place.value["path"]))
-    return found if found is not None and found.value.get("id") == id else None
+    path = None if place is None else place.value.get("path")
+    found = files.find(tuple(path)) if isinstance(path, list) and path else None
+    return found if found is not None and shapes.is_memory(found) and found.value["id"] == id else None
 
 
 def _existing(files: StoreFiles, id: str) -> Item:
@@ -231,7 +252,7 @@ def _existing(files: StoreFiles, id: str) -> Item:
 
 def _one_version(files: StoreFiles, id: str) -> Item:
     found = files.scope.items.read([(files.versions, id)])[0]
-    if found is None:
+    if found is None or not shapes.is_version(found):
         raise NotFound(what="memory version", id=id)
     return found
 
@@ -246,7 +267,7 @@ def _make_way(files: StoreFiles, path: Path) -> None:
             files.remove(item)
     if blocked is not None:
         taken = f"/{'/'.join(path_of(blocked))}"
-        said = {"conflicting_memory_id": blocked.value["id"], "conflicting_path": taken}
+        said = {"conflicting_memory_id": blocked.value.get("id"), "conflicting_path": taken}
         raise Conflict(problem=f"The memory at {taken} is in the way", type="memory_path_conflict_error", told=said)
 
 
