@@ -10,23 +10,25 @@ import errno
 import os
 from collections.abc import Callable
 
-from anthropic.lib.tools import ToolError
-from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-    BetaMemoryTool20250818CreateCommand,
-    BetaMemoryTool20250818DeleteCommand,
-    BetaMemoryTool20250818InsertCommand,
-    BetaMemoryTool20250818RenameCommand,
-    BetaMemoryTool20250818StrReplaceCommand,
-    BetaMemoryTool20250818ViewCommand,
-)
-from anyio.to_thread import run_sync
-
 from retain.adapters.files import STORE, Files, Path, StoreFiles, is_file, path_of
+from retain.adapters.given import extra, local
 from retain.errors import Invalid, NotFound
 from retain.kinds.items import Item
 from retain.memory import Scope
+
+with extra("anthropic"):
+    from anthropic.lib.tools import ToolError
+    from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+        BetaMemoryTool20250818CreateCommand,
+        BetaMemoryTool20250818DeleteCommand,
+        BetaMemoryTool20250818InsertCommand,
+        BetaMemoryTool20250818RenameCommand,
+        BetaMemoryTool20250818StrReplaceCommand,
+        BetaMemoryTool20250818ViewCommand,
+    )
+    from anyio.to_thread import run_sync
 
 ROOT = "/memories"
 MOST_LINES = 999_999
@@ -46,6 +48,7 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         super().__init__(cache_control=cache_control)
         if store is not None and not store.startswith(STORE):
             raise Invalid(field="store", problem=f"is the id of a memory store, which begins with {STORE}, not {store!r}")
+        local(scope)
         self._files = Files(scope) if store is None else StoreFiles(scope, store)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:

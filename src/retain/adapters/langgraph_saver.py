@@ -15,27 +15,29 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, cast
 
-import ormsgpack
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
-    get_checkpoint_id,
-    get_serializable_checkpoint_metadata,
-)
-from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
+from retain.adapters.given import extra, local
 from retain.errors import Invalid, NotFound
 from retain.kinds.checkpoint import Checkpoint as Step
 from retain.kinds.checkpoint import Typed, Write
 from retain.memory import Scope
+
+with extra("langgraph"):
+    import ormsgpack
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+        get_checkpoint_id,
+        get_serializable_checkpoint_metadata,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 _AT_ONCE = 50
 _refused: ContextVar[list[SerdeEvent] | None] = ContextVar("refused", default=None)
@@ -50,11 +52,11 @@ def _heard(event: SerdeEvent) -> None:
 
 
 class RetainSaver(BaseCheckpointSaver[str]):
-    """A checkpointer over the memory of a scope: `graph.compile(checkpointer=RetainSaver(memory.scope("acme", "ada")))`."""
+    """A checkpointer over the memory of a scope: `graph.compile(checkpointer=RetainSaver(memory.scope(user="ada")))`."""
 
     def __init__(self, scope: Scope, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self._steps = scope.checkpoints
+        self._steps = local(scope).checkpoints
         self._opened: frozenset[tuple[str, str]] = frozenset()  # classes that could be read
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

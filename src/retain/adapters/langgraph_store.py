@@ -14,28 +14,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    IndexConfig,
-    Item,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    ensure_embeddings,
-    validate_op_namespace,
-)
-from langgraph.store.base.batch import AsyncBatchedBaseStore
-
 from retain.adapters import namespaces
+from retain.adapters.given import extra, local
 from retain.adapters.namespaces import Namespace
 from retain.kinds.items import Drop, Put
 from retain.memory import Scope
 from retain.work.retention import purge
+
+with extra("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        IndexConfig,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        ensure_embeddings,
+        validate_op_namespace,
+    )
+    from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -52,7 +54,7 @@ class RetainStore(BaseStore):
     supports_ttl = True
 
     def __init__(self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
-        self.scope = scope
+        self.scope = local(scope)
         self.index_config, self.ttl_config = index, ttl
         self.embeddings: Embeddings | None = None
         given: Mapping[str, Any] = index or {}
@@ -142,8 +144,9 @@ class AsyncRetainStore(AsyncBatchedBaseStore):
     supports_ttl = True
 
     def __init__(self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
-        super().__init__()
+        self._task = None  # which the end of one that could not be made looks at
         self.store = RetainStore(scope, index=index, ttl=ttl)
+        super().__init__()
         self.index_config, self.ttl_config, self.embeddings = index, ttl, self.store.embeddings
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
