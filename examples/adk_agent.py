@@ -32,7 +32,7 @@ class Model(BaseLlm):
 
 async def main(memory: Memory) -> None:
     """One run of an agent, in a session of its own."""
-    scope = memory.scope("acme")
+    scope = memory.scope()
     runner = Runner(
         app_name="assistant",
         agent=LlmAgent(name="scout", model=Model(model="a-model"), tools=[preload_memory]),

@@ -27,7 +27,7 @@ class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
 
 async def main(memory: Memory) -> None:
     """One run, in a session of its own: one provider keeps the conversation, the other tells what else is remembered."""
-    scope = memory.scope("acme", "ada", "scout")
+    scope = memory.scope(user="ada", agent="scout")
     agent = Agent(Model(), context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)])
     session = agent.create_session()
 

@@ -54,6 +54,6 @@ with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as me
         model="claude-sonnet-5-5",
         max_tokens=1024,
         messages=[{"role": "user", "content": "I am Ada. Do you know me?"}],
-        tools=[RetainMemoryTool(memory.scope("examples", "anthropic"))],
+        tools=[RetainMemoryTool(memory.scope(user="ada"))],
     )
     print(runner.until_done().content[0].text)

@@ -31,7 +31,7 @@ class Model(GenericFakeChatModel):
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    me = memory.scope("examples", "langchain-agent", "scout")
+    me = memory.scope(user="ada", agent="scout")
     agent = create_agent(Model(messages=iter([])), middleware=[RetainMiddleware(me)])
     question = "What am I called?" if me.sessions.list().items else "I am called Ada."
     thread = {"configurable": {"thread_id": str(uuid4())}}  # a new conversation each time

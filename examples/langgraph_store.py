@@ -31,7 +31,7 @@ def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    store = RetainStore(memory.scope("examples", "langgraph-store"))
+    store = RetainStore(memory.scope(user="ada"))
     graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(store=store)
     question = "Who am I?" if store.get(("memories",), "name") else "I am called Ada."
     graph.invoke({"messages": [HumanMessage(question)]})

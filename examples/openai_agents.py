@@ -33,7 +33,7 @@ class Script(Model):
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
-    session = RetainSession(memory.scope("examples", "ada", "scout"), "openai-agents")
+    session = RetainSession(memory.scope(user="ada", agent="scout"), "openai-agents")
     agent = Agent(name="scout", model=Script())  # Agent(name="scout"), with a key
     quiet = RunConfig(tracing_disabled=True)
     answer = Runner.run_sync(agent, "I am called Ada. What do you know of me?", session=session, run_config=quiet)

@@ -24,7 +24,7 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 async def main(memory: Memory) -> None:
     """One run: the store keeps the conversation; the capability tells the agent what it remembers, and gives it tools."""
-    scope = memory.scope("acme", "ada", "scout")
+    scope = memory.scope(user="ada", agent="scout")
     store = RetainConversationStore(scope)
     agent = Agent(FunctionModel(answer), capabilities=[RetainMemory(scope, save=False)])
 
