@@ -226,6 +226,9 @@ def openai_agents(path: Path) -> Path:
             session.close()
 
     asyncio.run(write())
+    with sqlite3.connect(path) as database:
+        database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', '{broken')")
+    database.close()
     return path
 
 
@@ -244,6 +247,7 @@ def langgraph(path: Path) -> Path:
                    "versions_seen": {}}, {}, {})  # type: ignore[typeddict-item]  # fmt: skip
     with sqlite3.connect(path) as database:
         database.execute("update store set expires_at = '2020-01-01 00:00:00' where key = 'gone'")
+        database.execute("update store set expires_at = datetime('now', '+2 minutes') where key = 'soon'")
         database.execute("update store set created_at = '2024-01-02 03:04:05', updated_at = '2024-02-03 04:05:06'")
     database.close()
     return path

@@ -25,6 +25,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "file": {"metavar": "FILE", "help": "a file; for langgraph and langchain also the address of a server"},
     "--from": {"dest": "format", "choices": FORMATS, "help": "whose file it is; without, an export of retain"},
     "--dry-run": {"action": "store_true", "help": "write nothing, and report the same"},
+    "--shared": {"action": "store_true", "help": "what the source says of nobody is for every user"},
     "--table": {"metavar": "NAME", "help": "the table of LangChain's history (default: chat_message_history)"},
 }
 _SCOPE = ("tenant", "user", "agent")
@@ -37,6 +38,8 @@ def import_(arguments: Arguments) -> int:
     for name, given in [*((f"--{name}", getattr(arguments, name)) for name in _SCOPE), ("--table", arguments.table)]:
         if given is not None:
             raise Invalid(field=name, problem="goes with --from: an export of retain says itself whose it is")
+    if arguments.shared:
+        raise Invalid(field="--shared", problem="goes with --from: an export of retain says itself whose it is")
     if arguments.dry_run:
         raise Invalid(field="--dry-run", problem="goes with --from: an export of retain is checked before it is read")
     with _file(arguments.file) as name:
@@ -50,7 +53,13 @@ def import_(arguments: Arguments) -> int:
 def _from_elsewhere(arguments: Arguments) -> int:
     with _memory(arguments) as memory, _file(arguments.file) as name:
         tenant, user, agent = whose(arguments, memory.settings)
-        about: dict[str, Any] = {"tenant": tenant, "user": user, "agent": agent, "table": arguments.table}
+        about: dict[str, Any] = {
+            "tenant": tenant,
+            "user": user,
+            "agent": agent,
+            "table": arguments.table,
+            "shared": arguments.shared,
+        }
         with progress("importing") as bar:
             report = bring_in(memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar)
         if not arguments.dry_run:

@@ -17,8 +17,8 @@ from retain import canonical
 from retain.errors import Invalid
 from retain.importers import chatgpt, claude, langchain, langgraph, letta, mcp_memory, mem0, openai_agents
 from retain.importers.guess import guess
-from retain.importers.record import Conversation, Passage, Record, Unplaced
-from retain.importers.report import Report
+from retain.importers.record import Conversation, Fact, Passage, Record, Thing, Unplaced
+from retain.importers.report import Report, where
 from retain.importers.writer import Writer
 from retain.memory import Memory
 from retain.storage.copy import Progress
@@ -37,6 +37,7 @@ _READERS: dict[str, Callable[[str], Iterator[Record]]] = {
 }
 FORMATS = tuple(_READERS)
 """What can be read."""
+_OF_A_PERSON = ("chatgpt", "claude", "letta", "mem0")
 
 
 def bring_in(
@@ -48,14 +49,15 @@ def bring_in(
     user: str | None = None,
     agent: str | None = None,
     table: str | None = None,
+    shared: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Read a file, or a database by its address, into the kinds of a tenant; the same source can be read again.
 
     `user` is whose it is where the source does not say, `agent` whose entries and sessions it becomes (by default the one
-    that the source names, or the name of the format). `table` is the one that LangChain's history is in. A dry run writes
-    nothing and reports the same.
+    that the source names, or the name of the format). `shared` says that what names nobody is for every user. `table` is
+    the one that LangChain's history is in. A dry run writes nothing and reports the same.
     """
     if format not in _READERS:
         raise Invalid(field="from", problem=f"must be one of {', '.join(FORMATS)}, not {format!r}")
@@ -70,8 +72,11 @@ def bring_in(
     total = 0
     for record in records():
         total += 1
-        if user is None and isinstance(record, Conversation | Passage) and getattr(record, "user", None) is None:
-            raise Invalid(field="user", problem=f"is needed: a source of the format {format} does not say whose it is")
+        if user is None and getattr(record, "user", None) is None and _has_owner(record, format, shared):
+            or_shared = "" if shared or isinstance(record, Conversation | Passage) else ", or that it is shared by all"
+            whose = f"does not say whose it is, such as {where(record)[:100]}"
+            problem = f"is needed{or_shared}: a source of the format {format} {whose}"
+            raise Invalid(field="user", problem=problem)
     writer = Writer(memory, format, tenant, user, agent, dry_run)
     for number, record in enumerate(records(), 1):
         writer.put(record)
@@ -81,3 +86,10 @@ def bring_in(
     if progress:
         progress(total, total)
     return writer.report
+
+
+def _has_owner(record: Record, format: str, shared: bool) -> bool:
+    """Whether somebody must own it: a conversation and notes always, and what a person's memory has unless it is shared."""
+    if isinstance(record, Thing):
+        return format in _OF_A_PERSON and not shared
+    return isinstance(record, Conversation | Passage) or (isinstance(record, Fact) and not shared)

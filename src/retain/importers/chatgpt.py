@@ -2,7 +2,8 @@
 
 A conversation is a tree: whoever edits a message or asks again opens a branch. The branch that is shown becomes the session;
 each other one becomes a session of its own, with what is only there. A message is its text; all else that ChatGPT says of it
-is under `original`, from which the export can be made again. Images and sound are files of the archive, and are listed.
+is under `original`, from which the export can be made again, but for the order of branches. Images and sound are files of
+the archive, and are listed.
 """
 
 from __future__ import annotations
@@ -67,9 +68,13 @@ def _conversation(value: Any, where: str) -> Iterator[Record]:
     nodes = {key: node for key, node in value["mapping"].items() if isinstance(node, dict)}
     for key in value["mapping"].keys() - nodes.keys():
         yield Unplaced("message", f"{where} node {key}", "is no object")
-    about = {"import": "chatgpt", **without(value, "mapping", "title", "conversation_id" if id == value.get("id") else "")}
-    shown, others = _branches(nodes, text(value.get("current_node")))
+    for key, node in nodes.items():
+        if node.get("message") and _said(node) is None:
+            yield Unplaced("message", f"{where} node {key}", "is no object")
     label = text(value.get("title"))
+    known = ("mapping", "title" if label else "", "conversation_id" if id == value.get("conversation_id") else "")
+    about = {"import": "chatgpt", **without(value, *known), **_silent(nodes)}
+    shown, others = _branches(nodes, text(value.get("current_node")))
     for branch in [shown, *others]:
         mine = about if branch is shown else {"import": "chatgpt", "branch_of": id, "after": nodes[branch[0]].get("parent")}
         yield Conversation(
@@ -80,6 +85,22 @@ def _conversation(value: Any, where: str) -> Iterator[Record]:
             created_at=moment(value.get("create_time")),
             updated_at=moment(value.get("update_time")),
         )
+
+
+def _silent(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is known of nodes that say nothing: of the root only that it is one, as a rule."""
+    found = {
+        key: {"parent": node.get("parent"), **_fields(nodes, key)} for key, node in nodes.items() if _said(node) is None
+    }
+    return without({"silent_nodes": without({key: without(node) for key, node in found.items()})})
+
+
+def _fields(nodes: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Any]:
+    """What a node says beside its message, its parent, and what others say of it: its id, and who its children are."""
+    node, children = nodes[key], nodes[key].get("children")
+    plain = isinstance(children, list) and all(isinstance(one, str) and one in nodes for one in children)
+    told = ("message", "parent", "id" if node.get("id") == key else "", "children" if plain else "")
+    return without(node, *told)
 
 
 def _branches(nodes: Mapping[str, Mapping[str, Any]], current: str) -> tuple[list[str], list[list[str]]]:
@@ -99,7 +120,7 @@ def _branches(nodes: Mapping[str, Mapping[str, Any]], current: str) -> tuple[lis
     ends = [key for key in nodes if key not in parents]
     shown = up(current if current in nodes else next(reversed(ends), ""))
     others = [up(end) for end in [*ends, *nodes] if end not in taken]
-    return shown, [branch for branch in others if any(_said(nodes[key]) for key in branch)]
+    return shown, [branch for branch in others if any(_said(nodes[key]) is not None for key in branch)]
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -121,7 +142,7 @@ def _messages(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> 
         role, said = _role(author, content, message), _text(content)
         node = nodes[key]
         original = {**message, "node": key, "parent": node.get("parent")}
-        original["node_fields"] = without(node, "id", "message", "parent", "children")
+        original["node_fields"] = _fields(nodes, key)
         if content.get("parts") == [said]:
             original["content"] = {name: item for name, item in content.items() if name != "parts"}
         kept: dict[str, Any] = {"text": said, "original": without(original)}
@@ -129,7 +150,7 @@ def _messages(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> 
             call = key  # what it says is what a tool is given
             function = {"name": text(message["recipient"]) or "tool", "arguments": said}
             kept |= {"text": "", "tool_calls": [{"id": call, "type": "function", "function": function}]}
-            kept["original"]["content"] = content
+            kept["original"]["content"] = message.get("content")
         elif role == "tool" and call:
             kept["tool_call_id"] = call
         yield NewMessage(role, kept, created_at=moment(message.get("create_time")))

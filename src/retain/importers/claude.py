@@ -14,7 +14,7 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.importers import files
-from retain.importers.record import Conversation, Passage, Record, Thing, Unplaced, moment, objects, text, without
+from retain.importers.record import Conversation, Passage, Record, Thing, Unplaced, moment, objects, sifted, text, without
 from retain.talk.message import NewMessage
 
 _SENDERS = {"human": "user", "user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
@@ -47,17 +47,18 @@ def _kind(name: str) -> str | None:
 
 
 def _conversation(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    id, said = text(value.get("uuid")), value.get("chat_messages", value.get("messages"))
+    held = "chat_messages" if "chat_messages" in value else "messages"
+    id, said = text(value.get("uuid")), value.get(held)
     if not id or not isinstance(said, list):
         raise Invalid(field=where, problem="is no conversation of Claude: it has no `uuid` or no `chat_messages`")
-    for number, message in enumerate(said):
-        if not isinstance(message, dict):
-            yield Unplaced("message", f"{where} message {number}", "is no object")
+    messages, odd = sifted(said, "message", f"{where} {held}")
+    yield from odd
+    named = "name" if text(value.get("name")) else "title"
     yield Conversation(
         id,
-        [_message(message) for message in objects(said)],
-        text(value.get("name")) or text(value.get("title")),
-        {"import": "claude", **without(value, "uuid", "name", "chat_messages", "messages")},
+        [_message(message) for message in messages],
+        text(value.get(named)),
+        {"import": "claude", **without(value, "uuid", held, named if text(value.get(named)) else "")},
         created_at=moment(value.get("created_at")),
         updated_at=moment(value.get("updated_at")),
     )
@@ -96,25 +97,28 @@ def _project(value: Mapping[str, Any], where: str) -> Iterator[Record]:
     if not id:
         raise Invalid(field=where, problem="is no project of Claude: it has no `uuid`")
     yield Thing(("claude", "projects"), id, without(value, "docs"), ["name", "description", "prompt_template"])
-    for number, document in enumerate(value.get("docs") or ()):
-        if not isinstance(document, dict):
-            yield Unplaced("document", f"{where} docs[{number}]", "is no object")
-            continue
+    documents, odd = sifted(value.get("docs"), "document", f"{where} docs")
+    yield from odd
+    for number, document in enumerate(documents):
         key = text(document.get("uuid")) or str(number)
         yield Thing(("claude", "projects", id, "docs"), key, document, ["filename", "content"])
 
 
 def _memory(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    taken = [name for name, kind in (("conversations_memory", str), ("project_memories", dict)) if _is(value, name, kind)]
     if told := text(value.get("conversations_memory")).strip():
         yield Passage(where, f"## What Claude remembered\n\n{told}")
-    projects = value.get("project_memories")
-    for id, told in (projects if isinstance(projects, dict) else {}).items():
+    for id, told in (value["project_memories"] if "project_memories" in taken else {}).items():
         if isinstance(told, str) and told.strip():
             yield Passage(f"{where} project {id}", f"## What Claude remembered of project {id}\n\n{told.strip()}")
         elif told:
             yield Unplaced("memory", f"{where} project {id}", "is no text")
-    if rest := without(value, "conversations_memory", "project_memories"):
+    if rest := without(value, *taken):
         yield Thing(("claude", "account"), f"memories {text(value.get('account_uuid')) or '0'}", rest)
+
+
+def _is(value: Mapping[str, Any], name: str, kind: type) -> bool:
+    return isinstance(value.get(name), kind)
 
 
 def _user(value: Mapping[str, Any], where: str) -> Iterator[Record]:

@@ -191,7 +191,10 @@ def members(path: Path) -> Iterator[Archive]:
                     f"is an archive of {len(found)} files that unpacks to {size} bytes: that is a trap, and nothing was read"
                 )
                 raise Invalid(field="file", problem=problem)
-            yield Archive({one.filename: (path, archive) for one in found})
+            named: dict[str, tuple[Path, zipfile.ZipFile | None]] = {one.filename: (path, archive) for one in found}
+            if len(named) < len(found):
+                raise Invalid(field="file", problem="is an archive that has two files of one name")
+            yield Archive(named)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, lzma.LZMAError) as error:
         raise Invalid(field="file", problem=f"is an archive that cannot be read: {str(error)[:200]}") from None
 

@@ -43,18 +43,31 @@ def read(source: str) -> Iterator[Record]:
 
 def _item(row: dict[str, Any]) -> Iterator[Record]:
     where = f"{row['prefix']} {row['key']}"
-    value = files.parse(row["value"], where) if isinstance(row["value"], str | bytes) else row["value"]
+    try:
+        value = files.parse(row["value"], where) if isinstance(row["value"], str | bytes) else row["value"]
+        ends = _end(row.get("expires_at"), where)
+    except Invalid as error:
+        yield Unplaced("item", where, str(error))
+        return
     if not isinstance(value, dict):
         yield Unplaced("item", where, "has a value that is no object")
         return
-    ends = row.get("expires_at")
-    ttl = None
-    if ends is not None:
-        until = datetime.fromisoformat(ends) if isinstance(ends, str) else ends
-        ttl = ((until if until.tzinfo else until.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-        if ttl <= 0:
-            yield Unplaced("item", where, f"expired at {ends}")
-            return
     times: dict[str, Any] = {name: moment(row.get(name)) for name in ("created_at", "updated_at")}
+    ttl, minutes = None, row.get("ttl_minutes")
+    if ends is not None:
+        left = (ends - datetime.now(UTC)).total_seconds()
+        if left <= 0:
+            yield Unplaced("item", where, f"expired at {row['expires_at']}")
+            return
+        ttl = 60.0 * minutes if isinstance(minutes, int | float) and minutes > 0 else left
     place, key = namespaces.place(text(row["prefix"]).split(".")), namespaces.stored(text(row["key"]))
-    yield Thing(place, key, value, None, ttl, **times)
+    yield Thing(place, key, value, None, ttl, **times, expires_at=ends)
+
+
+def _end(value: Any, where: str) -> datetime | None:
+    """When an item goes: text in SQLite, a time on a server."""
+    try:
+        until = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return None if until is None else until if until.tzinfo else until.replace(tzinfo=UTC)
+    except (ValueError, AttributeError):
+        raise Invalid(field=where, problem=f"has an expires_at that is no time: {str(value)[:100]}") from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.importers import files
-from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, objects, text, without
+from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, sifted, text, without
 from retain.talk.message import NewMessage
 
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
@@ -38,32 +38,38 @@ def read(source: str) -> Iterator[Record]:
 
 
 def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    blocks = {text(block.get("id")): block for block in objects(value.get("blocks"))}
+    found, odd = sifted(value.get("blocks"), "block", f"{where} blocks")
+    yield from odd
+    blocks: dict[str, dict[str, Any]] = {}
+    for number, block in enumerate(found):
+        id = text(block.get("id")) or f"{where} blocks[{number}]"
+        if blocks.setdefault(id, block) != block:
+            yield Unplaced("block", f"{where} blocks[{number}]", f"has the id of another block, {id[:100]}")
     used: set[str] = set()
     for number, agent in enumerate(value["agents"]):
         here = f"{where} agents[{number}]"
         if not isinstance(agent, dict):
             raise Invalid(field=here, problem="must be a JSON object")
         name = text(agent.get("name")).strip() or text(agent.get("id")) or f"letta {number}"
-        listed = [id for id in agent.get("block_ids") or () if isinstance(id, str)]
+        ids = agent.get("block_ids")
+        listed = [id for id in ids if isinstance(id, str)] if isinstance(ids, list) else []
         used |= {*listed}
         for id in listed:
             if id in blocks:
                 yield from _block(blocks[id], name, f"{name}/{id}")
             else:
                 yield Unplaced("block", f"{here} {id}", "is named by the agent, and is not in the file")
-        for place, block in enumerate(objects(agent.get("memory_blocks"))):
-            yield from _block(block, name, f"{name}/{text(block.get('label')) or place}")
-        yield from _said_and_kept(agent, name, here)
+        yield from _own_blocks(agent, "memory_blocks", name, here)
+        yield from _said_and_kept(without(agent, "memory_blocks"), name, here)
     for id in blocks.keys() - used:
         yield from _block(blocks[id], None, id)
-    for tool in objects(value.get("tools")):
-        yield Unplaced("tool", text(tool.get("name")) or text(tool.get("id")), _TOOL)
+    yield from _tools(value, where)
     for what in _KEPT:
-        for place, one in enumerate(objects(value.get(what))):
+        found, odd = sifted(value.get(what), what, f"{where} {what}")
+        yield from odd
+        for place, one in enumerate(found):
             yield Thing(("letta", what), text(one.get("id")) or text(one.get("name")) or str(place), one)
-    for passage in (one for name in _PASSAGES for one in objects(value.get(name))):
-        yield from _passage(passage, None, where)
+    yield from _archive(value, None, where)
     if rest := without(value, "agents", "blocks", "tools", *_KEPT, *_PASSAGES):
         yield Thing(("letta", "files"), where, rest)
 
@@ -71,27 +77,44 @@ def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
 def _old(value: Mapping[str, Any], where: str) -> Iterator[Record]:
     """A file of the first version: one agent, its blocks and its tools with it."""
     name = text(value.get("name")).strip() or "letta"
-    for place, block in enumerate(objects(value["core_memory"])):
-        yield from _block(block, name, f"{name}/{text(block.get('label')) or place}")
-    for tool in objects(value.get("tools")):
-        yield Unplaced("tool", text(tool.get("name")), _TOOL)
+    yield from _own_blocks(value, "core_memory", name, where)
+    yield from _tools(value, where)
     yield from _said_and_kept(without(value, "core_memory", "tools"), name, where)
 
 
 def _said_and_kept(agent: Mapping[str, Any], name: str, where: str) -> Iterator[Record]:
     """The agent's messages as a session, its archive as entries, and the agent itself as an item."""
-    said = agent.get("messages")
-    for number, message in enumerate(said if isinstance(said, list) else ()):
-        if not isinstance(message, dict):
-            yield Unplaced("message", f"{where} messages[{number}]", "is no object")
-    messages = [_message(message) for message in objects(said)]
+    said, odd = sifted(agent.get("messages"), "message", f"{where} messages")
+    yield from odd
+    messages = [_message(message) for message in said]
     if messages:
         times: dict[str, Any] = {"created_at": messages[0].created_at, "updated_at": messages[-1].created_at}
         about = {"import": "letta", "agent": agent.get("id")}
         yield Conversation(f"letta {name}", messages, name, without(about), agent=name, **times)
-    for passage in (one for kind in _PASSAGES for one in objects(agent.get(kind))):
-        yield from _passage(passage, name, where)
-    yield Thing(("letta", "agents"), name, without(agent, "messages", "memory_blocks", *_PASSAGES))
+    yield from _archive(agent, name, where)
+    yield Thing(("letta", "agents"), name, without(agent, "messages", *_PASSAGES))
+
+
+def _own_blocks(agent: Mapping[str, Any], field: str, name: str, where: str) -> Iterator[Record]:
+    blocks, odd = sifted(agent.get(field), "block", f"{where} {field}")
+    yield from odd
+    for place, block in enumerate(blocks):
+        yield from _block(block, name, f"{name}/{text(block.get('label')) or place}")
+
+
+def _tools(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    tools, odd = sifted(value.get("tools"), "tool", f"{where} tools")
+    yield from odd
+    for tool in tools:
+        yield Unplaced("tool", text(tool.get("name")) or text(tool.get("id")), _TOOL)
+
+
+def _archive(value: Mapping[str, Any], agent: str | None, where: str) -> Iterator[Record]:
+    for field in _PASSAGES:
+        passages, odd = sifted(value.get(field), "passage", f"{where} {field}")
+        yield from odd
+        for passage in passages:
+            yield from _passage(passage, agent, where)
 
 
 def _block(block: Mapping[str, Any], agent: str | None, key: str) -> Iterator[Record]:
@@ -102,7 +125,8 @@ def _block(block: Mapping[str, Any], agent: str | None, key: str) -> Iterator[Re
 
 
 def _passage(passage: Mapping[str, Any], agent: str | None, where: str) -> Iterator[Record]:
-    said = text(passage.get("text")).strip() or text(passage.get("content")).strip()
+    words = "text" if text(passage.get("text")).strip() else "content"
+    said = text(passage.get(words)).strip()
     if not said:
         yield Unplaced("passage", f"{where} {text(passage.get('id'))}".strip(), "has no text")
         return
@@ -110,12 +134,13 @@ def _passage(passage: Mapping[str, Any], agent: str | None, where: str) -> Itera
     if "embedding" in passage:
         yield Unplaced("vector", f"{where} {id[:80]}", "belongs to another embedder; this database makes its own")
     yield Fact(id, said, agent=agent, created_at=moment(passage.get("created_at")))
-    if rest := without(passage, "text", "content", "embedding"):
+    if rest := without(passage, words, "embedding"):
         yield Thing(("letta", "passages"), id[:200], rest)
 
 
 def _message(message: Mapping[str, Any]) -> NewMessage:
-    said = message.get("content", message.get("text"))
+    told = "text" if message.get("content") is None else "content"
+    said = message.get(told)
     role = _ROLES.get(text(message.get("role")), "system")
     content: dict[str, Any] = {}
     for name in ("tool_calls", "tool_call_id", "name"):
@@ -124,11 +149,13 @@ def _message(message: Mapping[str, Any]) -> NewMessage:
     parts = said if isinstance(said, list) else None
     only = parts[0] if parts and len(parts) == 1 and isinstance(parts[0], dict) else None
     if only is not None and only.get("type") == "text" and isinstance(only.get("text"), str):
-        content["text"], rest = only["text"], without(only, "text", "type")
-        original = without(message, "content", *content) | ({"content": [rest]} if rest else {})
-    elif parts is not None:
-        content["parts"] = [part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in parts]
-        original = without(message, "content", *content)
-    else:
-        content["text"], original = text(said), without(message, "content", "text", *content)
+        rest = without(only, "text", "type")
+        original = without(message, told, *content) | ({told: [rest]} if rest else {})
+        content["text"] = only["text"]
+    elif parts is not None and all(isinstance(part, dict) for part in parts):
+        original = without(message, told, *content)
+        content["parts"] = parts
+    else:  # what is no text and no parts is kept as it is
+        original = without(message, told if isinstance(said, str) else "", *content)
+        content["text"] = "\n".join(map(text, parts)) if parts else text(said)
     return NewMessage(role, {**content, "original": original}, created_at=moment(message.get("created_at")))

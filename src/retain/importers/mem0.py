@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from retain.importers import files
-from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, objects, text, without
+from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, sifted, text, without
 from retain.storage.connect import foreign
 from retain.talk.message import ROLES, NewMessage
 
 _LISTS = ("results", "memories", "points", "result")
 _WORDS = ("memory", "data", "text", "content")
+_LONGEST = 200
 _HISTORY = "select * from history order by created_at, updated_at, rowid"
 _MESSAGES = "select * from messages order by session_scope, created_at, rowid"
 
@@ -48,17 +49,23 @@ def _is_lines(start: bytes) -> bool:
 
 
 def _export(value: Any, where: str) -> Iterator[Record]:
-    while isinstance(value, dict):
-        name = next((name for name in _LISTS if isinstance(value.get(name), list | dict)), None)
-        if name is None:
-            yield from _memory(value, where)
-            return
-        for number, one in enumerate(objects(value.get("relations"))):
-            key = "\n".join(text(one.get(part)) for part in ("source", "relationship", "target", "destination")).strip()
-            yield Thing(("mem0", "relations"), key.replace("\n", " → ")[:100] or str(number), one, None)
-        value, where = value[name], f"{where} {name}"
-    for number, one in enumerate(value if isinstance(value, list) else [value]):
-        yield from _memory(one, f"{where}[{number}]")
+    """An object that has lists of memories, or objects that do; or a memory that is alone in its file."""
+    lists = [name for name in _LISTS if isinstance(value.get(name), list | dict)] if isinstance(value, dict) else []
+    if not lists:
+        for number, one in enumerate(value if isinstance(value, list) else [value]):
+            yield from _memory(one, f"{where}[{number}]" if isinstance(value, list) else where)
+        return
+    found = [record for name in lists for record in _export(value[name], f"{where} {name}")]
+    yield from found
+    users = {record.user for record in found if isinstance(record, Fact)}
+    user = users.pop() if len(users) == 1 else None  # what stands beside one person's memories is that person's
+    relations, odd = sifted(value.get("relations"), "relation", f"{where} relations")
+    yield from odd
+    for number, one in enumerate(relations):
+        key = "\n".join(text(one.get(part)) for part in ("source", "relationship", "target", "destination")).strip()
+        yield Thing(("mem0", "relations"), key.replace("\n", " → ")[:100] or str(number), one, None, user=user)
+    if rest := without(value, "relations", *lists):
+        yield Thing(("mem0", "files"), where, rest, user=user)
 
 
 def _memory(value: Any, where: str) -> Iterator[Record]:
@@ -66,20 +73,26 @@ def _memory(value: Any, where: str) -> Iterator[Record]:
     if not isinstance(value, dict):
         yield Unplaced("memory", where, "is no object")
         return
-    about = {**value["payload"], "id": value.get("id")} if isinstance(value.get("payload"), dict) else value
+    point = isinstance(value.get("payload"), dict)
+    about = value["payload"] if point else value
     words = next((name for name in _WORDS if text(about.get(name)).strip()), None)
     if words is None:
         yield Unplaced("memory", where, f"has no text under {', '.join(_WORDS)}")
         return
     if "vector" in value:
         yield Unplaced("vector", where, "belongs to another embedder; this database makes its own")
-    named = about.get("id")
-    id = str(named) if isinstance(named, str | int) and not isinstance(named, bool) and str(named).strip() else about[words]
+    named = about.get("id") if value.get("id") is None else value["id"]
+    known = isinstance(named, str | int) and not isinstance(named, bool) and str(named).strip()
+    id = str(named) if known else about[words]
     whose: dict[str, Any] = {"user": text(about.get("user_id")) or None}
     times: dict[str, Any] = {name: moment(about.get(name)) for name in ("created_at", "updated_at")}
     yield Fact(id, about[words], agent=text(about.get("agent_id")) or None, **whose, **times)
-    if rest := without(about, words, "id"):
-        yield Thing(("mem0", "memories"), id[:200], rest, **whose)
+    key = "id" if known and len(id) <= _LONGEST else ""  # or it is kept as a field
+    rest = without(about, words, key if about.get("id") == named else "", "" if point else "vector")
+    if point and (beside := without(value, "payload", "vector", key)):
+        rest["point"] = beside
+    if rest:
+        yield Thing(("mem0", "memories"), id[:_LONGEST], rest, **whose)
 
 
 def _database(source: str) -> Iterator[Record]:
@@ -106,9 +119,13 @@ def _messages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
         said = [
             NewMessage(
                 role if (role := text(row.get("role"))) in ROLES else "user",
-                {"text": text(row.get("content")), "original": without(row, "content", "session_scope")},
+                {"text": text(row.get("content")), "original": without(row, "session_scope", _words(row))},
                 created_at=moment(row.get("created_at")),
             )
             for row in some
         ]
         yield Conversation(f"mem0 {scope}".strip(), said, scope, {"import": "mem0"})
+
+
+def _words(row: Mapping[str, Any]) -> str:
+    return "content" if isinstance(row.get("content"), str) else ""

@@ -35,11 +35,13 @@ def read(source: str) -> Iterator[Record]:
         messages = []
         for row in rows:
             where = f"{Path(source).name} message {row['id']}"
-            item = files.parse(text(row["message_data"]), where)
-            if isinstance(item, dict):
+            try:
+                item = files.parse(text(row["message_data"]), where)
+                if not isinstance(item, dict):
+                    raise Invalid(field=where, problem="is no object")
                 messages.append(replace(openai.packed(item, where), created_at=moment(row["created_at"])))
-            else:
-                yield Unplaced("message", where, "is no object")
+            except Invalid as error:  # the SDK itself passes over such a row
+                yield Unplaced("message", where, str(error))
         spoken.add(id)
         yield _session(id, messages, about.get(id, {}))
     for id, row in about.items():

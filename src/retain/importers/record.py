@@ -40,7 +40,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Thing:
-    """An item. `fields` are what a search finds of it, nothing by default: it is mostly kept beside what is found."""
+    """An item. `fields` are what a search finds of it, nothing by default: it is mostly kept beside what is found.
+
+    `ttl` is how long a read lets it live again, `expires_at` when it goes without one.
+    """
 
     place: Sequence[str]
     key: str
@@ -50,6 +53,7 @@ class Thing:
     user: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,14 @@ def text(value: Any) -> str:
 def objects(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def sifted(value: Any, what: str, where: str) -> tuple[list[dict[str, Any]], list[Unplaced]]:
+    """The objects of a list, and what else stands there as things that have no place."""
+    if not isinstance(value, list):
+        return [], [Unplaced(what, where, "is no list")] if value else []
+    odd = [number for number, item in enumerate(value) if not isinstance(item, dict)]
+    return objects(value), [Unplaced(what, f"{where}[{number}]", "is no object") for number in odd]
 
 
 def without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from retain import canonical
@@ -28,6 +29,7 @@ from retain.talk.message import NewMessage
 
 T = TypeVar("T")
 _IN_ONE_WRITE = 100
+_LABEL = 250
 Batched = Fact | Thing | Entity | Relation
 
 
@@ -46,9 +48,11 @@ class Writer:
     ) -> None:
         self._memory, self._tenant, self._user, self._agent = memory, tenant, user, agent
         self._secrets = memory.settings.secrets
+        self._most = min(_IN_ONE_WRITE, memory.settings.max_batch, memory.settings.max_page)
         self.report = Report(format, dry_run)
         self._waiting: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._seen: dict[tuple[str, ...], bytes] = {}
+        self._types: dict[tuple[str | None, str], str] = {}
 
     def put(self, record: Record) -> None:
         """Keep a record, or put it into the batch that will be."""
@@ -91,7 +95,7 @@ class Writer:
         self._seen[name] = print_
         batch = self._waiting.setdefault((type(record), user, agent), [])
         batch.append(record)
-        if len(batch) >= _IN_ONE_WRITE or isinstance(record, Relation):
+        if len(batch) >= self._most:
             self.flush()
 
     def _write(self, batch: Sequence[Any], scope: Scope) -> None:
@@ -111,6 +115,8 @@ class Writer:
                     self._write([one], scope)
             return
         for one, new in zip(batch, done, strict=True):
+            if isinstance(one, Entity):
+                self._types.setdefault((scope.who.user, one.name), one.type)
             if isinstance(new, str):
                 self.report.leave(one, new)
             else:
@@ -135,8 +141,9 @@ class Writer:
         new = [one for one, found in zip(batch, there, strict=True) if found is None]
         scope.items.write([Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new])
         for one in new:
-            if one.created_at is not None:
-                moved.item(scope.items, one.place, one.key, one.created_at, one.updated_at or one.created_at)
+            if one.created_at is not None or one.expires_at is not None:
+                began = one.created_at or datetime.now(UTC)
+                moved.item(scope.items, one.place, one.key, began, one.updated_at or began, expires=one.expires_at)
         limit = self._memory.settings.max_item_bytes
         kept = [json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch]
         return [
@@ -145,13 +152,17 @@ class Writer:
         ]
 
     def _entities(self, scope: Scope, batch: Sequence[Entity]) -> list[bool | str]:
-        """Entities that are there get the observations that they lack."""
-        added = {one.name for one in scope.graph.add(batch)}
+        """Entities that are there get the observations that they lack; so do those that the source has twice."""
+        first: dict[str, Entity] = {}
+        for one in batch:
+            first.setdefault(one.name, one)
+        known = {one.name: self._types.get((scope.who.user, one.name)) for one in batch}  # in a dry run, it is not there
+        added = {one.name for one in scope.graph.add(list(first.values())) if known[one.name] is None}
         scope.graph.observe([Observations(one.name, one.observations) for one in batch if one.observations])
         types = {one.name: one.type for one in scope.graph.open([one.name for one in batch]).entities}
         done: list[bool | str] = []
         for one in batch:
-            kind = types.get(one.name, one.type)
+            kind = known[one.name] or types.get(one.name, one.type)
             other = f"is here as {kind}, not as {one.type}; what was observed is added to it"
             done.append(one.name in added if kind == one.type else other)
             added.discard(one.name)
@@ -165,29 +176,47 @@ class Writer:
     def _converse(self, one: Conversation, user: str | None, agent: str) -> None:
         scope = self._scope(user, agent)
         messages, raws = self._valid(scope, one)
-        there = _there(scope, one.id)
+        there, last = self._there(scope, one.id)
         known = self._seen.get(("conversation", one.id))
         self._seen["conversation", one.id] = print_ = hashlib.sha256(repr(raws).encode()).digest()[:12]
-        if known not in (None, print_) or (there and [one[:2] for one in there[: len(raws)]] != raws[: len(there)]):
+        if known not in (None, print_) or (there and there[: len(raws)] != raws[: len(there)]):
             self.report.read["messages"] += len(raws)
             self.report.leave(one, "is here with other messages: it went on differently in one of both places")
             return
         done = len(raws) if known else min(len(there or ()), len(raws))
         attributes = self._attributes(one, user)
-        if there is None and not known:
-            self._begin(scope, one, attributes, messages[:_IN_ONE_WRITE])
-        self.report.count("conversations", new=there is None and not known)
         self.report.read["messages"] += len(raws)
         self.report.count("messages", new=False, number=done)
-        self.report.count("messages", new=True, number=len(raws) - done)
+        if there is None and not known:
+            last = min(len(messages), self._most)
+            self._begin(scope, one, attributes, messages[:last])
+            self.report.count("messages", new=True, number=last)
+            done = last
+        self.report.count("conversations", new=there is None and not known)
         if self.report.dry_run:
+            self.report.count("messages", new=True, number=len(raws) - done)
             return
-        last = there[-1][2] if there else min(len(messages), _IN_ONE_WRITE) if there is None else None
-        for start in range(_IN_ONE_WRITE if there is None else done, len(messages), _IN_ONE_WRITE):
-            some = messages[start : start + _IN_ONE_WRITE]
+        for start in range(done, len(messages), self._most):
+            some = messages[start : start + self._most]
             last = scope.messages.extend(one.id, some, expected_last_seq=last)[-1].seq  # or another import is at it, too
+            self.report.count("messages", new=True, number=len(some))
         if there is None or len(there) <= len(messages):
-            self._date(scope, one, messages, wrote=done < len(messages))
+            self._date(scope, one, messages, wrote=there is None or len(there) < len(messages))
+
+    def _there(self, scope: Scope, session: str) -> tuple[list[tuple[str, str]] | None, int]:
+        """What a session has to read, and its last number; None where there is no such session."""
+        found: list[tuple[str, str]] = []
+        after: str | None = None
+        try:
+            last = scope.sessions.get(session).last_seq  # first: what is said meanwhile makes the number wrong
+            while True:
+                page = scope.messages.list(session, after=after, limit=self._most)
+                found += [(message.role, message.raw) for message in page]
+                after = page.next
+                if after is None:
+                    return found, last
+        except NotFound:
+            return None, 0
 
     def _valid(self, scope: Scope, one: Conversation) -> tuple[list[NewMessage], list[tuple[str, str]]]:
         """The messages that can be kept, and each as it is kept."""
@@ -204,12 +233,13 @@ class Writer:
         return messages, raws
 
     def _attributes(self, one: Conversation, user: str | None) -> Any:
-        """What is said of a session; an item has more room, where a session has too little."""
+        """What is said of a session, its name too where that is cut; where a session has no room for it, an item has."""
+        about = {**one.attributes, "label": one.label} if len(one.label) > _LABEL else one.attributes
         try:
-            canonical.dump(one.attributes, "attributes", self._memory.settings.max_attributes_bytes, self._secrets)
-            return one.attributes
+            canonical.dump(about, "attributes", self._memory.settings.max_attributes_bytes, self._secrets)
+            return about
         except Invalid:
-            self.put(Thing((self.report.format, "conversations"), one.id, one.attributes, user=user))
+            self.put(Thing((self.report.format, "conversations"), one.id, about, user=user))
             return {"import": self.report.format}
 
     def _begin(self, scope: Scope, one: Conversation, attributes: Any, messages: Sequence[NewMessage]) -> None:
@@ -219,7 +249,7 @@ class Writer:
             active = scope.sessions.active().id
 
         def work(inner: Scope) -> None:
-            inner.sessions.add(one.id, label=one.label[:250], attributes=attributes)
+            inner.sessions.add(one.id, label=one.label[:_LABEL], attributes=attributes)
             if messages:
                 inner.messages.extend(one.id, messages)
             if active is None:
@@ -279,18 +309,3 @@ def _kind(one: Fact) -> str:
 
 def _name(record: Batched) -> tuple[str, ...]:
     return (record.start, record.target, record.type) if isinstance(record, Relation) else (where(record),)
-
-
-def _there(scope: Scope, session: str) -> list[tuple[str, str, int]] | None:
-    """What a session has to read, each with its number; None where there is no such session."""
-    found: list[tuple[str, str, int]] = []
-    after: str | None = None
-    try:
-        while True:
-            page = scope.messages.list(session, after=after, limit=_IN_ONE_WRITE)
-            found += [(message.role, message.raw, message.seq) for message in page]
-            after = page.next
-            if after is None:
-                return found
-    except NotFound:
-        return None
