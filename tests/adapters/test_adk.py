@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -32,8 +33,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from retain import Memory
-from retain.adapters.adk import RetainMemoryService, RetainSessionService
+from retain.adapters.adk import RetainMemoryService, RetainSessionService, _together
 from retain.errors import Forbidden, Invalid
+from retain.memory import Scope
 from tests.conftest import SETTINGS, one_engine
 
 EXAMPLES = 300 if os.environ.get("VENDORS") == "full" else 20
@@ -222,6 +224,33 @@ def test_two_writers_at_once(memory: Memory) -> None:
         assert len(one.events) == 15
 
     asyncio.run(crowd())
+
+
+@pytest.mark.parametrize("engine", ["debian"], indirect=True)  # where there is more than one writer
+def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
+    """While a user's state changes, another user's does; but not the same one's."""
+    service, scope = RetainSessionService(memory.scope("acme")), memory.scope("acme", "ada", "app")
+    held, done = threading.Event(), threading.Event()
+
+    def hold(_: Scope) -> None:
+        held.set()
+        assert done.wait(30)
+
+    async def use() -> None:
+        await service.create_session(**ADA, session_id="first")  # of the tenant, which others wait for
+        slow = asyncio.create_task(asyncio.to_thread(_together, scope, "app", "ada", {"tenant": {}, "user": {"x": 1}}, hold))
+        await asyncio.to_thread(held.wait, 30)
+        same = asyncio.create_task(service.create_session(**ADA, state={"user:x": 1}))
+        try:
+            for state in ({"user:x": 1}, {"app:x": 1}):
+                other = service.create_session(app_name="app", user_id="bob", state=state)
+                await asyncio.wait_for(other, 10)
+            assert not same.done()
+        finally:
+            done.set()
+            await asyncio.gather(slow, same)
+
+    asyncio.run(use())
 
 
 @one_engine
