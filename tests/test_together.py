@@ -95,6 +95,23 @@ def test_references_are_refused_and_not_waited_for(me: Scope) -> None:
     assert len(me.refs.list()) == 0
 
 
+def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope) -> None:
+    me.sessions.add("other")
+    me.refs.add("x" * 100_000, session="other")
+    (ref,) = me.refs.list()
+
+    def stopped(inner: Scope) -> None:
+        inner.sessions.remove("other")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        me.together(stopped)
+    assert me.refs.content(ref.key) == b"x" * 100_000
+    me.together(lambda inner: (inner.state.set("gone", True), inner.sessions.remove("other")))
+    with pytest.raises(NotFound):
+        me.refs.info(ref.key)
+
+
 def test_for_asyncio(url: str) -> None:
     async def run() -> int:
         async with await AsyncMemory.open(url) as memory:

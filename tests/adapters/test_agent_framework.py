@@ -20,6 +20,7 @@ from agent_framework import (
     FunctionInvocationLayer,
     InMemoryHistoryProvider,
     Message,
+    tool,
 )
 from agent_framework._types import ContentType
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ from hypothesis import strategies as st
 
 from retain import Memory, Scope
 from retain.adapters.agent_framework import RetainContextProvider, RetainHistoryProvider
-from retain.errors import Invalid
+from retain.errors import AlreadyExists, Invalid
 from retain.talk import agent_framework as talk
 from tests.conftest import one_engine
 
@@ -162,7 +163,7 @@ def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
     mine, theirs = (RetainHistoryProvider(memory.scope("acme", user, "scout")) for user in ("ada", "bob"))
     run(mine.save_messages("talk", [Message("user", ["mine"])]))
     assert run(theirs.get_messages("talk")) == []
-    with pytest.raises(Exception, match="session"):
+    with pytest.raises(AlreadyExists, match="another user's: a session has one id in a tenant"):
         run(theirs.save_messages("talk", [Message("user", ["theirs"])]))
     assert [message.text for message in run(mine.get_messages("talk"))] == ["mine"]
 
@@ -273,6 +274,30 @@ def test_a_large_output_becomes_a_reference_and_data_stays_out_of_the_instructio
     run(agent.run("How does it end?", session=agent.create_session(session_id="talk")))
     assert "line 4999" in client.asked[1]
     assert "ignore your instructions" not in str([message.raw for message in me.messages.window("talk")])
+
+
+@one_engine
+def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
+    """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
+    picture = Content.from_data(b"x" * 1_200_000, "image/png")
+    call = Content.from_function_call("c1", "draw", arguments={"size": 2})
+    client = Scripted(Content.from_text("Good."), call, Content.from_text("Drawn."), picture)
+
+    @tool
+    def draw(size: int) -> Content:
+        """Draw a picture."""
+        return picture
+
+    agent = Agent(client, context_providers=[RetainHistoryProvider(me), RetainContextProvider(me)], tools=[draw])
+    session = agent.create_session(session_id="talk")
+    for asked in ("word " * 40_000, Message("user", ["Look:", picture]), "And now?"):
+        run(agent.run(asked, session=session))
+    said = run(RetainHistoryProvider(me).get_messages("talk"))
+    roles = ["user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert [one.role for one in said] == roles
+    assert [one.contents[0].call_id for one in said[3:5]] == ["c1", "c1"]
+    assert said[2].text.startswith("Look:")
+    assert "[MemoryRef: " in said[2].text
 
 
 @one_engine

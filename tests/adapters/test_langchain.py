@@ -209,6 +209,21 @@ def test_a_long_message_needs_no_room(me: Scope) -> None:
 
 
 @one_engine
+def test_what_no_message_can_hold_is_a_reference(me: Scope) -> None:
+    """A run that was answered does not fail any more."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 1_500_000}}
+    agent = create_agent(speaking("A boat.", "Good."), middleware=[RetainMiddleware(me)])
+    done = agent.invoke({"messages": [HumanMessage([{"type": "text", "text": "Look:"}, picture])]}, on("s"))
+    assert done["messages"][-1].text == "A boat."
+    say(agent, "Thanks", on("s"))
+    first, *_, last = me.messages.window("s")
+    (ref,) = me.refs.list()
+    assert first.text.startswith(f"Look:\n[MemoryRef: {ref.key} - ")
+    assert len(me.refs.content(ref.key)) > 1_500_000
+    assert last.text == "Good."
+
+
+@one_engine
 def test_memory_is_not_remembered(me: Scope) -> None:
     """What the middleware tells is in no state and in no session, so that it is not recalled as if it had been said."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")

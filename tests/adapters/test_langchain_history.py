@@ -36,7 +36,7 @@ from langchain_postgres import PostgresChatMessageHistory
 
 from retain import Memory, Scope
 from retain.adapters.langchain_history import RetainChatMessageHistory
-from retain.errors import Invalid, NotFound
+from retain.errors import AlreadyExists, Invalid
 from tests.conftest import one_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -133,7 +133,7 @@ def test_nobody_reads_or_writes_anothers(memory: Memory) -> None:
     for other in (memory.scope("acme", "bob", "scout"), memory.scope("globex", "ada", "scout")):
         assert history(other).messages == []
         history(other).clear()
-    with pytest.raises(NotFound):
+    with pytest.raises(AlreadyExists, match="another user's"):
         history(memory.scope("acme", "bob", "scout")).add_user_message("let me in")
     assert len(history(memory.scope("acme", "ada", "scout")).messages) == 1
 

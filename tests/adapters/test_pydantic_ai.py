@@ -292,6 +292,68 @@ def test_of_two_writers_one_hears_of_the_other_and_nothing_is_lost(me: Scope, me
     assert not [finding for finding in memory.verify() if finding.problem]
 
 
+def test_who_deletes_and_who_saves_at_once_hear_of_each_other(me: Scope, memory: Memory) -> None:
+    """No save that succeeded is deleted by who did not know of it; a new conversation of the name is whole."""
+
+    async def work() -> None:
+        store, other = RetainConversationStore(me), RetainConversationStore(memory.scope("acme", "ada", "scout"))
+        for number in range(4):
+            first = Conversation(messages=[said("one")], conversation_id="talk")
+            await store.save(first)
+            assert first.revision is not None
+            revision = first.revision
+            first.messages.append(answered("two"))
+            fresh = Conversation(messages=[said("new")], conversation_id="talk")
+            steps = [other.save(first if number % 2 else fresh), store.delete_record("talk", expected_revision=revision)]
+            saved, deleted = await asyncio.gather(*steps[:: 1 if number < 2 else -1], return_exceptions=True)
+            saved, deleted = (saved, deleted) if number < 2 else (deleted, saved)
+            done = [one for one in (saved, deleted) if not isinstance(one, ConversationConflict)]
+            loaded = await store.load("talk")
+            kept = None if loaded is None else [str(getattr(m.parts[0], "content", "")) for m in loaded.messages]
+            if isinstance(saved, ConversationConflict):
+                assert (deleted, kept) == (None, None)
+            else:
+                assert len(done) == (1 if number % 2 else 2)
+                assert kept == texts(me, "talk") == (["one", "two"] if number % 2 else ["new"])
+            await store.delete("talk")
+        assert me.sessions.list().items == []
+
+    run(work())
+
+
+@one_engine
+def test_what_others_do_to_a_session_harms_no_conversation(me: Scope) -> None:
+    async def work() -> None:
+        store = RetainConversationStore(me)
+        first = Conversation(messages=[said("one"), answered("two")], conversation_id="talk")
+        await store.save(first)
+        me.sessions.edit("talk", attributes={"colour": "red"})
+        for key, value in (("bad", {"record": 1}), ("worse", {"record": {"x": 1}}), ("worst", {})):
+            me.items.put(("pydantic_ai",), key, value)
+        me.sessions.add("other")
+        assert first.revision is not None
+        branched = await store.branch("talk", at=1, expected_revision=first.revision)
+        assert me.sessions.active().id == "other"
+        (left,) = [one.id for one in me.sessions.list() if one.label]
+        me.sessions.remove(left)
+        branched.messages.append(answered("three"))
+        await store.save(branched)
+        assert branched.revision is not None
+        await store.branch("talk", at=1, expected_revision=branched.revision)
+        assert texts(me, "talk") == ["one"]
+        assert me.sessions.get("talk").attributes == {"colour": "red"}
+        assert [record.conversation_id for record in await store.list_conversations(limit=1)] == ["talk"]
+        assert "head_id" not in me.context("talk", "revision").text()
+        me.sessions.remove("talk")
+        me.sessions.add("talk")
+        assert await store.load("talk") is None
+        assert await store.list_conversations() == []
+        await store.save(Conversation(messages=[said("new")], conversation_id="talk"))
+        assert texts(me, "talk") == ["new"]
+
+    run(work())
+
+
 def test_a_conversation_is_its_users_own(memory: Memory) -> None:
     """S8: a user's conversation is there for nobody else, under any name."""
 
@@ -522,6 +584,23 @@ def test_what_is_remembered_stays_within_the_budget_and_no_system_prompt_has_wha
     told = "".join(str(part) for message in seen[1] for part in message.parts)
     assert "word-1 " in told
     assert len(told) < 8000
+
+
+@one_engine
+def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
+    """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
+    picture = BinaryContent(b"x" * 1_200_000, media_type="image/png")
+    drawn = ModelResponse(parts=[TextPart("Here:"), FilePart(picture)])
+    seen: list[list[ModelMessage]] = []
+    agent = Agent(seeing(seen, drawn), output_type=[str], capabilities=[RetainMemory(me, "talk")])
+    run(agent.run("Draw " + "word " * 40_000))
+    run(agent.run(["Look:", picture]))
+    run(agent.run("And now?"))
+    _, answer, look, *others = texts(me, "talk")
+    assert answer.startswith("Here:\n[MemoryRef: ")
+    assert look.startswith("Look:\n[MemoryRef: ")
+    assert others == ["Good.", "And now?", "Good."]
+    assert "xxxx" not in str(seen[-1])
 
 
 @one_engine

@@ -10,32 +10,31 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from agent_framework import (
-    AgentSession,
-    Content,
-    ContextProvider,
-    FunctionInvocationContext,
-    FunctionMiddleware,
-    FunctionTool,
-    HistoryProvider,
-    Message,
-    SessionContext,
-    SupportsAgentRun,
-)
-from agent_framework._sessions import filter_new_messages
-
-from retain.context.assemble import Context
-from retain.context.render import PREAMBLE
-from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.adapters import session as sessions
+from retain.adapters.given import extra, local
+from retain.errors import Invalid, NotFound
 from retain.memory import Scope
 from retain.talk import agent_framework as talk
 from retain.talk.message import Message as Stored
+from retain.talk.message import NewMessage
 from retain.tool import Tool
 
-Done = TypeVar("Done")
-_IN_ONE_WRITE = 100
+with extra("agent-framework"):
+    from agent_framework import (
+        AgentSession,
+        Content,
+        ContextProvider,
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        FunctionTool,
+        HistoryProvider,
+        Message,
+        SessionContext,
+        SupportsAgentRun,
+    )
+    from agent_framework._sessions import filter_new_messages
 
 
 class RetainHistoryProvider(HistoryProvider):
@@ -63,7 +62,7 @@ class RetainHistoryProvider(HistoryProvider):
             store_context_from=store_context_from,
             store_outputs=store_outputs,
         )
-        self.scope, self.skip_excluded = scope, skip_excluded
+        self.scope, self.skip_excluded = local(scope), skip_excluded
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -85,14 +84,18 @@ class RetainHistoryProvider(HistoryProvider):
         return []
 
     def _save(self, session: str, messages: Sequence[Message]) -> None:
-        def work(inner: Scope) -> None:
-            # The framework looks for what overlaps; no more can than there are new ones.
-            recent = inner.messages.window(session, last=len(messages) + 1)
-            new = [talk.packed(one.to_dict()) for one in filter_new_messages([_message(one) for one in recent], messages)]
-            for start in range(0, len(new), _IN_ONE_WRITE):
-                inner.messages.extend(session, new[start : start + _IN_ONE_WRITE])
+        packed = [talk.packed(one.to_dict()) for one in messages]
 
-        _there(self.scope, session, lambda: self.scope.together(work, alone=f"history {session}"))
+        def save(given: Sequence[NewMessage]) -> None:
+            def work(inner: Scope) -> None:
+                # The framework looks for what overlaps; no more can than there are new ones.
+                recent = inner.messages.window(session, last=len(messages) + 1)
+                new = filter_new_messages([_message(one) for one in recent], messages)  # the last of them
+                sessions.extend(inner, session, given[len(given) - len(new) :])
+
+            self.scope.together(work, alone=f"history {session}")
+
+        sessions.keep(self.scope, session, packed, save)
 
 
 class RetainContextProvider(ContextProvider):
@@ -112,7 +115,7 @@ class RetainContextProvider(ContextProvider):
         tools: Sequence[str] | None = None,
     ) -> None:
         super().__init__(source_id)
-        self.scope, self.budget = scope, budget
+        self.scope, self.budget = local(scope), budget
         self._tools = scope.tools(tools)
 
     async def before_run(
@@ -120,11 +123,9 @@ class RetainContextProvider(ContextProvider):
     ) -> None:
         """Tell the agent what is remembered for what it is asked, and give it our tools."""
         name, asked = _named(context.session_id), "\n".join(one.text for one in context.input_messages if one.text)
-        found = await asyncio.to_thread(
-            _there, self.scope, name, lambda: self.scope.context(name, asked, budget=self.budget)
-        )
-        context.extend_instructions(self.source_id, [one.text for one in found.said if one.role == "system"])
-        context.extend_messages(self, [Message("user", [text]) for text in _fenced(found)])
+        told = sessions.remembered(await asyncio.to_thread(sessions.context, self.scope, name, asked, self.budget))
+        context.extend_instructions(self.source_id, [one.text for one in told if one.role == "system"])
+        context.extend_messages(self, [Message("user", [one.text]) for one in told if one.role == "user"])
         context.extend_tools(self.source_id, [_tool(tool) for tool in self._tools])
         context.extend_middleware(self.source_id, _Offload(self.scope, name, {tool.name for tool in self._tools}))
         context.metadata[self.source_id] = time.monotonic()
@@ -173,16 +174,6 @@ def _named(session: str | None) -> str:
     return session
 
 
-def _there(scope: Scope, session: str, work: Callable[[], Done]) -> Done:
-    """Do something with a session, which is made where it is not there."""
-    try:
-        return work()
-    except NotFound:
-        with suppress(AlreadyExists):
-            scope.sessions.add(session)
-        return work()
-
-
 def _message(stored: Stored) -> Message:
     try:
         return Message.from_dict(talk.unpacked(stored))
@@ -195,10 +186,6 @@ def _model(agent: SupportsAgentRun, raw: Any) -> str:
     asked = [*(raw if isinstance(raw, list) else [raw]), getattr(agent, "client", None)]
     names = [getattr(one, "model", None) for one in asked]
     return next((name for name in names if isinstance(name, str) and name.strip()), "unknown")
-
-
-def _fenced(context: Context) -> list[str]:
-    return [one.text for one in context.said if one.role == "user" and one.text.startswith(PREAMBLE)]
 
 
 def _tool(tool: Tool) -> FunctionTool:

@@ -9,39 +9,39 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-    convert_to_messages,
-    message_to_dict,
-)
-from langchain_core.tools import BaseTool, StructuredTool
-from langgraph.config import get_config
-from langgraph.runtime import Runtime
-from langgraph.types import Command
-
+from retain.adapters import session as sessions
+from retain.adapters.given import extra, local
 from retain.context.assemble import Context
-from retain.context.render import PREAMBLE, openai
-from retain.errors import AlreadyExists, Invalid, KeyReused, NotFound
+from retain.context.render import openai
+from retain.errors import Invalid, KeyReused
 from retain.kinds.interactions import Usage
 from retain.memory import Scope
 from retain.talk import langchain as talk
 from retain.tool import Tool
 
+with extra("langchain"):
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.agents.middleware.types import ToolCallRequest
+    from langchain_core.messages import (
+        AIMessage,
+        AnyMessage,
+        BaseMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+        message_to_dict,
+    )
+    from langchain_core.tools import BaseTool, StructuredTool
+    from langgraph.config import get_config
+    from langgraph.runtime import Runtime
+    from langgraph.types import Command
+
 OPENING = ("retrieve_memory", "search_memory")
 """The tools that open what the prompt only names."""
-_ASKED = 4_000
-"""How much of a message is searched for: the message itself is the agent's own, and needs no room in the context."""
 _RUNS = 256
-T = TypeVar("T")
 
 
 class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -57,7 +57,7 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, scope: Scope, *, budget: int | None = None, offload: bool = True, tools: Sequence[str] | None = OPENING
     ) -> None:
         super().__init__()
-        self.scope, self.budget, self.offload = scope, budget, offload
+        self.scope, self.budget, self.offload = local(scope), budget, offload
         self.tools: Sequence[BaseTool] = [_tool(tool) for tool in scope.tools(tools)]
         self._runs: OrderedDict[tuple[str, str | None], tuple[Context, float]] = OrderedDict()
         self._lock = threading.Lock()
@@ -101,8 +101,8 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         has_history = any(isinstance(one, AIMessage) for one in messages[:at])
         context = self._context(_session(request.runtime), messages[at] if messages else None)
         system = "\n\n".join(one.text for one in context.said if one.role == "system")
-        told = [one for one in context.said if one.role != "system"]
-        told = [one for one in told if one.text.startswith(PREAMBLE)] if has_history else told
+        told = sessions.remembered(context) if has_history else context.said
+        told = [one for one in told if one.role != "system"]
         if request.system_message is not None:  # who the agent is says the framework's own prompt, where there is one
             prompt = next((text for source, text in context.texts.items() if source.startswith("agents ")), "")
             system = system.removeprefix(prompt).strip()
@@ -118,23 +118,12 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         with self._lock:
             known = self._runs.get(run)
         if known is None:
-            asking = words[: min(self.budget or _ASKED, _ASKED)]
-            found = self._there(session, lambda: self.scope.context(session, asking, budget=self.budget))
-            known = replace(found, said=found.said[:-1]) if asking.strip() else found, time.monotonic()
+            known = sessions.context(self.scope, session, words, self.budget), time.monotonic()
             with self._lock:
                 self._runs[run] = known
                 while len(self._runs) > _RUNS:  # runs that never came to their end
                     self._runs.popitem(last=False)
         return known[0]
-
-    def _there(self, session: str, work: Callable[[], T]) -> T:
-        """Do something in a session, which is made where it is not there yet."""
-        try:
-            return work()
-        except NotFound:
-            with suppress(AlreadyExists):
-                self.scope.sessions.add(session)
-            return work()
 
     def _offloaded(self, request: ToolCallRequest, result: ToolMessage | Command[Any]) -> ToolMessage | Command[Any]:
         call = request.tool_call
@@ -158,7 +147,8 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
                 return message
             output = "\n".join(map(str, texts))
         session, status = _session(request.runtime), message.status.capitalize()
-        line = self._there(session, lambda: self.scope.refs.capture(output, source=source, status=status, session=session))
+        about: dict[str, Any] = {"source": source, "status": status, "session": session}
+        line = sessions.there(self.scope, session, lambda: self.scope.refs.capture(output, **about))
         return message if line == output else message.model_copy(update={"content": line})
 
     def _save(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> None:
@@ -169,9 +159,9 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             context, began = self._runs.pop((session, asked), (None, time.monotonic()))
         new = [talk.packed(message_to_dict(one), f"messages[{place}]") for place, one in enumerate(turn)]
         usage = _usage([one for one in turn if isinstance(one, AIMessage)], (time.monotonic() - began) * 1000)
-        key = run or asked
+        about: dict[str, Any] = {"usage": usage, "key": run or asked, "context": context}
         with suppress(KeyReused):  # a run that was repeated: it is kept as it was the first time
-            self._there(session, lambda: self.scope.save_turn(session, new, usage=usage, key=key, context=context))
+            sessions.keep(self.scope, session, new, lambda said: self.scope.save_turn(session, said, **about))
 
 
 def _session(runtime: Any) -> str:

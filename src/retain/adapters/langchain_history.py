@@ -6,22 +6,23 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-
-from retain.errors import AlreadyExists, NotFound
+from retain.adapters.given import extra, local
+from retain.adapters.session import extend, there
+from retain.errors import NotFound
 from retain.memory import Scope
 from retain.talk import langchain
 from retain.talk.message import Message, NewMessage
 
-_IN_ONE_WRITE = 100
+with extra("langchain"):
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
 
 class RetainChatMessageHistory(BaseChatMessageHistory):
     """The messages of one session, which is made when the first of them is added; one that is not there is empty."""
 
     def __init__(self, scope: Scope, session_id: str) -> None:
-        self.scope = scope
+        self.scope = local(scope)
         self.session_id = session_id
 
     @property
@@ -40,7 +41,7 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
 
         def work(scope: Scope) -> None:
             scope.messages.clear(self.session_id)
-            _extend(scope, self.session_id, new)
+            extend(scope, self.session_id, new)
 
         try:
             self.scope.together(work)
@@ -73,25 +74,8 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
         await asyncio.to_thread(self.clear)
 
     def _add(self, new: Sequence[NewMessage]) -> None:
-        if not new:
-            return
-        try:
-            self._write(new)
-        except NotFound:
-            with suppress(AlreadyExists):  # another process is making it
-                self.scope.sessions.add(self.session_id)
-            self._write(new)
-
-    def _write(self, new: Sequence[NewMessage]) -> None:
-        if len(new) <= _IN_ONE_WRITE:
-            self.scope.messages.extend(self.session_id, new)
-        else:
-            self.scope.together(lambda scope: _extend(scope, self.session_id, new))
-
-
-def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
-    for start in range(0, len(new), _IN_ONE_WRITE):
-        scope.messages.extend(session, new[start : start + _IN_ONE_WRITE])
+        if new:
+            there(self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new))
 
 
 def _packed(messages: Sequence[BaseMessage]) -> list[NewMessage]:

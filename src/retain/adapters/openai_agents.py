@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from agents.items import TResponseInputItem
-from agents.memory import SessionSettings
-from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
-
-from retain.errors import AlreadyExists, NotFound
+from retain.adapters.given import extra, local
+from retain.adapters.session import extend, there
+from retain.errors import NotFound
 from retain.memory import Scope
 from retain.talk import openai
 from retain.talk.message import NewMessage
 
+with extra("openai-agents"):
+    from agents.items import TResponseInputItem
+    from agents.memory import SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
+
 T = TypeVar("T")
-_IN_ONE_WRITE = 100
 
 
 class RetainSession:
@@ -26,7 +28,7 @@ class RetainSession:
     def __init__(
         self, scope: Scope, session_id: str, *, session_settings: SessionSettings | dict[str, Any] | None = None
     ) -> None:
-        self.scope = scope
+        self.scope = local(scope)
         self.session_id = session_id
         self.session_settings: SessionSettings | None = coerce_session_settings(session_settings or {})
 
@@ -60,23 +62,12 @@ class RetainSession:
         return items if last is None else items[-last:]
 
     def _add(self, new: Sequence[NewMessage]) -> None:
-        try:
-            self._write(new)
-        except NotFound:
-            with suppress(AlreadyExists):  # another process is making it
-                self.scope.sessions.add(self.session_id)
-            self._write(new)
-
-    def _write(self, new: Sequence[NewMessage]) -> None:
-        if len(new) <= _IN_ONE_WRITE:
-            self.scope.messages.extend(self.session_id, new)
-        else:
-            self.scope.together(lambda scope: _extend(scope, self.session_id, new))
+        there(self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new))
 
     def _pop(self) -> Any:
         def work(scope: Scope) -> Any:
             *before, last = openai.unpacked(scope.messages.pop(self.session_id))
-            _extend(scope, self.session_id, [openai.packed(item) for item in before])
+            extend(scope, self.session_id, [openai.packed(item) for item in before])
             return last
 
         try:
@@ -87,11 +78,6 @@ class RetainSession:
     def _clear(self) -> None:
         with suppress(NotFound):
             self.scope.messages.clear(self.session_id)
-
-
-def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
-    for start in range(0, len(new), _IN_ONE_WRITE):
-        scope.messages.extend(session, new[start : start + _IN_ONE_WRITE])
 
 
 async def _to_its_end(work: Callable[[], T]) -> T:

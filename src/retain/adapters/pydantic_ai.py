@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import FunctionToolset, RunContext, Tool
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextContent, ToolCallPart, UserContent
-from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.run import AgentRunResult
-from pydantic_ai.tools import ToolDefinition
-
+from retain.adapters import session as sessions
+from retain.adapters.given import extra, local
 from retain.adapters.pydantic_ai_store import RetainConversationStore, written
 from retain.context.assemble import Context
-from retain.context.render import PREAMBLE, openai
-from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.context.render import openai
+from retain.errors import Invalid
 from retain.kinds.interactions import Usage
 from retain.memory import Scope
 from retain.models.conversation import history
 from retain.models.provider import price
 from retain.talk import pydantic_ai as talk
 from retain.tool import Tool as OurTool
+
+with extra("pydantic-ai"):
+    from pydantic_ai import FunctionToolset, RunContext, Tool
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextContent, ToolCallPart, UserContent
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import ToolDefinition
 
 __all__ = ["RetainConversationStore", "RetainMemory"]
 
@@ -48,7 +51,7 @@ class RetainMemory(AbstractCapability[Any]):
         tools: Sequence[str] | None = None,
         save: bool = True,
     ) -> None:
-        self.scope, self.session, self.budget, self.save = scope, session, budget, save
+        self.scope, self.session, self.budget, self.save = local(scope), session, budget, save
         self._tools = {tool.name: tool for tool in scope.tools(tools)}
         self._context: Context | None = None
         self._told: list[ModelMessage] = []
@@ -62,11 +65,10 @@ class RetainMemory(AbstractCapability[Any]):
         """The capability of one run, with what is remembered for its prompt."""
         run = copy(self)
         run.session, run._began = self.session or ctx.conversation_id, time.monotonic()
-        run._context = await asyncio.to_thread(run._recall, _words(ctx.prompt))
-        said = [
-            one for one in run._context.said if not ctx.messages or one.role == "system" or one.text.startswith(PREAMBLE)
-        ]
-        run._told = history(openai(said))
+        asked = _words(ctx.prompt)
+        found = await asyncio.to_thread(sessions.context, self.scope, run.session or "", asked, self.budget)
+        run._context = found
+        run._told = history(openai(sessions.remembered(found) if ctx.messages else found.said))
         return run
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> ModelRequestContext:
@@ -90,17 +92,6 @@ class RetainMemory(AbstractCapability[Any]):
             await asyncio.to_thread(self._save, result, (time.monotonic() - self._began) * 1000)
         return result
 
-    def _recall(self, message: str) -> Context:
-        session = self.session or ""
-        ask: Callable[[], Context] = lambda: self.scope.context(session, message, budget=self.budget)  # noqa: E731
-        try:
-            found = ask()
-        except NotFound:
-            with suppress(AlreadyExists):
-                self.scope.sessions.add(session)
-            found = ask()
-        return replace(found, said=found.said[:-1]) if message.strip() else found
-
     def _save(self, result: AgentRunResult[Any], took: float) -> None:
         new = result.new_messages()
         answers = [message for message in new if isinstance(message, ModelResponse)]
@@ -114,7 +105,9 @@ class RetainMemory(AbstractCapability[Any]):
             cost=None if None in costs else float(sum(cost for cost in costs if cost)),
         )
         said = [talk.packed({**message, "instructions": None}) for message in written(new)]
-        self.scope.save_turn(self.session or "", said, usage=usage, key=result.run_id, context=self._context)
+        about: dict[str, Any] = {"usage": usage, "key": result.run_id, "context": self._context}
+        session = self.session or ""
+        sessions.keep(self.scope, session, said, lambda new: self.scope.save_turn(session, new, **about))
 
 
 def _tool(tool: OurTool) -> Tool[Any]:

@@ -2,7 +2,7 @@
 
 A conversation is a session, and the live messages of that session are the history of the conversation, from its first
 entry to its head. What a branch leaves behind moves to a session of its own, and comes back from there; a fork is a session
-that begins with a copy. The record of a conversation stands in the attributes of its session, so it lives as long.
+that begins with a copy. The record of a conversation is an item, at a place where nobody else writes.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-from pydantic_core import from_json, to_json
-
-from retain.errors import AlreadyExists, NotFound
-from retain.kinds.sessions import Session
+from retain.adapters.given import extra, local
+from retain.adapters.session import extend
+from retain.errors import AlreadyExists, NotFound, WrongVersion
+from retain.kinds.items import Item
 from retain.memory import Scope
 from retain.talk import pydantic_ai as talk
 from retain.talk.exact import exact
 from retain.talk.message import Message, NewMessage
 
+with extra("pydantic-ai"):
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+    from pydantic_core import from_json, to_json
+
 _RECORD = TypeAdapter(ConversationRecord)
-_IN_ONE_WRITE = 100
-_IN_ONE_READ = 200
+_PLACE = ("pydantic_ai",)
+_IN_ONE_READ = 100
 
 
 class Place(str):
@@ -46,10 +50,11 @@ class Place(str):
 
 
 class _Kept(NamedTuple):
-    """What the attributes of a session say of its conversation: the record, and where its branches are."""
+    """What is kept of a conversation beside its messages: the record, where its branches are, and which version it is."""
 
     record: ConversationRecord
     branches: str | None
+    version: int
 
 
 class _Step(NamedTuple):
@@ -68,7 +73,7 @@ class RetainConversationStore(ConversationStore):
     """
 
     def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+        self.scope = local(scope)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation, None where there is no such conversation of this scope."""
@@ -101,22 +106,18 @@ class RetainConversationStore(ConversationStore):
         await asyncio.to_thread(self._delete, conversation_id, expected_revision)
 
     def _record(self, conversation: str) -> ConversationRecord | None:
-        with suppress(NotFound):
-            kept = _kept(self.scope.sessions.get(conversation))
-            return kept and kept.record
-        return None
+        kept = _kept(self.scope, conversation)
+        return kept and kept.record
 
     def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
-        found = [kept.record for _, kept in self._all() if scope is None or kept.record.scope == scope]
-        return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
+        found = (kept.record for kept in self._all() if scope is None or kept.record.scope == scope)
+        return list(islice(found, limit))
 
-    def _all(self) -> Iterator[tuple[Session, _Kept]]:
-        after = None
+    def _all(self) -> Iterator[_Kept]:
+        after, size = None, min(_IN_ONE_READ, self.scope._home.settings.max_page)
         while True:
-            page = self.scope.sessions.list(limit=_IN_ONE_READ, after=after)
-            for session in page:
-                if kept := _kept(session):
-                    yield session, kept
+            page = self.scope.items.list(_PLACE, exact=True, newest=True, limit=size, after=after)
+            yield from (kept for item in page if (kept := _of(self.scope, item)))
             after = page.next
             if after is None:
                 return
@@ -137,10 +138,10 @@ class RetainConversationStore(ConversationStore):
         ]
 
     def _find(self, entry: str) -> Place:
-        for session, kept in self._all():
-            line, left = _lines(self.scope, session.id, kept.branches)
+        for kept in self._all():
+            line, left = _lines(self.scope, kept.record.conversation_id, kept.branches)
             if entry in left or any(step.id == entry for step in line):
-                return Place.of(entry, session.id, kept.record.revision)
+                return Place.of(entry, kept.record.conversation_id, kept.record.revision)
         raise KeyError(entry)
 
     def _line(self, head: Place, limit: int | None) -> list[_Step]:
@@ -150,8 +151,7 @@ class RetainConversationStore(ConversationStore):
         enough = limit is None or len(line) == limit or len(recent) < limit
         if enough and line and line[-1].id == head:
             return line
-        kept = _kept(self.scope.sessions.get(head.conversation))
-        line, left = _lines(self.scope, head.conversation, kept.branches if kept else None)
+        kept, line, left = _settled(self.scope, head.conversation)
         changed = kept is None or kept.record.revision != head.revision
         if head in left or any(step.id == head for step in line):
             line = _way(line, left, head)
@@ -170,40 +170,46 @@ class RetainConversationStore(ConversationStore):
         after = new_entries[0].parent_id if new_entries else record.head_id
 
         def begin(inner: Scope) -> None:
-            inner.sessions.add(id, attributes=_attributes({}, record, None))
-            _extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
+            inner.sessions.add(id)
+            extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
+            _keep(inner, record, None, None)
 
         def go_on(inner: Scope) -> None:
-            session = inner.sessions.get(id)
-            kept = _kept(session)
+            inner.sessions.get(id)
+            kept = _kept(inner, id)
             if (kept.record.revision if kept else None) != expected_revision:
                 raise ConversationConflict(id)
             branches = kept.branches if kept else None
             if kept is None:
-                _extend(inner, id, [_again(step) for step in _source(inner, record, after)])
+                source = [_again(step) for step in _source(inner, record, after)]
+                branches = _turn(inner, id, None, None)  # what is left of another conversation is none of this one
+                extend(inner, id, source)
             elif after != kept.record.head_id:
                 branches = _turn(inner, id, branches, after)
-            _extend(inner, id, new)
-            inner.sessions.edit(id, attributes=_attributes(session.attributes, record, branches))
+            extend(inner, id, new)
+            _keep(inner, record, branches, kept.version if kept else None)
 
         try:
             if expected_revision is None:
                 with suppress(AlreadyExists):
                     return self.scope.together(begin, alone=_name(id))
             self.scope.together(go_on, alone=_name(id))
-        except (NotFound, LookupError) as error:
+        except (NotFound, LookupError, WrongVersion) as error:
             raise ConversationConflict(id) from error
 
     def _delete(self, conversation: str, expected_revision: str) -> None:
-        try:
-            kept = _kept(self.scope.sessions.get(conversation))
+        def work(inner: Scope) -> None:
+            kept = _kept(inner, conversation)
             if kept is None or kept.record.revision != expected_revision:
                 raise ConversationConflict(conversation)
-            if kept.branches:  # first: if this is interrupted, it can be done again
-                with suppress(NotFound):
-                    self.scope.sessions.remove(kept.branches)
-            self.scope.sessions.remove(conversation)
-        except NotFound as error:
+            inner.items.remove(_PLACE, conversation, if_version=kept.version)
+            for session in (kept.branches, conversation):
+                if session and _is_there(inner, session):
+                    inner.sessions.remove(session)
+
+        try:
+            self.scope.together(work, alone=_name(conversation))
+        except (NotFound, WrongVersion) as error:
             raise ConversationConflict(conversation) from error
 
 
@@ -211,19 +217,38 @@ def _name(conversation: str) -> str:
     return f"conversation {conversation}"
 
 
-def _kept(session: Session) -> _Kept | None:
-    found = session.attributes.get(talk.MARK)
-    if not isinstance(found, dict) or "record" not in found:
+def _is_there(scope: Scope, session: str) -> bool:
+    with suppress(NotFound):
+        return bool(scope.sessions.get(session))
+    return False
+
+
+def _kept(scope: Scope, conversation: str) -> _Kept | None:
+    with suppress(NotFound):
+        return _of(scope, scope.items.get(_PLACE, conversation))
+    return None
+
+
+def _of(scope: Scope, item: Item) -> _Kept | None:
+    """What an item says of a conversation; None if somebody else wrote it, or if its session was removed since."""
+    try:
+        found = item.value
+        record = _RECORD.validate_json(found["record"].get("exact") or json.dumps(found["record"]))
+        branches, since = found.get("branches"), found["since"]
+        if record.conversation_id != item.key or scope.sessions.get(item.key).created_at.isoformat() != since:
+            return None
+    except (AttributeError, KeyError, NotFound, TypeError, ValueError):
         return None
-    written = found["record"].get("exact") or json.dumps(found["record"])
-    record = _RECORD.validate_json(written)
-    places = [Place.of(id, session.id, record.revision) for id in (record.head_id or "", *record.branches)]
-    return _Kept(replace(record, head_id=record.head_id and places[0], branches=[*places[1:]]), found.get("branches"))
+    places = [Place.of(id, item.key, record.revision) for id in (record.head_id or "", *record.branches)]
+    record = replace(record, head_id=record.head_id and places[0], branches=[*places[1:]])
+    return _Kept(record, branches if isinstance(branches, str) else None, item.version)
 
 
-def _attributes(others: Mapping[str, Any], record: ConversationRecord, branches: str | None) -> dict[str, Any]:
-    value = _RECORD.dump_python(record, mode="json")
-    return {**others, talk.MARK: {"record": exact(value) or value, **({"branches": branches} if branches else {})}}
+def _keep(inner: Scope, record: ConversationRecord, branches: str | None, version: int | None) -> None:
+    """Keep a record, over the version that was read, or over whatever is there that is none; no search finds it."""
+    value, since = _RECORD.dump_python(record, mode="json"), inner.sessions.get(record.conversation_id).created_at
+    kept = {"record": exact(value) or value, "branches": branches, "since": since.isoformat()}
+    inner.items.put(_PLACE, record.conversation_id, kept, fields=[], if_version=version)
 
 
 def _entries(messages: Sequence[Message]) -> list[_Step]:
@@ -250,6 +275,16 @@ def _lines(scope: Scope, conversation: str, branches: str | None) -> tuple[list[
     return _entries(scope.messages.window(conversation)), steps
 
 
+def _settled(scope: Scope, conversation: str) -> tuple[_Kept | None, list[_Step], dict[str, _Step]]:
+    """What is kept of a conversation, and its entries, of one moment: whatever moves them makes a new version."""
+    while True:
+        kept = _kept(scope, conversation)
+        line, left = _lines(scope, conversation, kept.branches if kept else None)
+        after = _kept(scope, conversation)
+        if (kept and kept.version) == (after and after.version):
+            return kept, line, left
+
+
 def _way(line: Sequence[_Step], left: Mapping[str, _Step], head: str) -> list[_Step]:
     """The entries up to one of them, in order: from where it parted from the line, what was left. Entries that somebody
     removed are not on it.
@@ -266,9 +301,8 @@ def _source(inner: Scope, record: ConversationRecord, after: str | None) -> list
     """What a new conversation begins with: nothing, or the history that a fork keeps."""
     if after is None:
         return []
-    origin = record.forked_from or record.conversation_id
-    kept = _kept(inner.sessions.get(origin))
-    return _way(*_lines(inner, origin, kept.branches if kept else None), after)
+    _, line, left = _settled(inner, record.forked_from or record.conversation_id)
+    return _way(line, left, after)
 
 
 def _turn(inner: Scope, conversation: str, branches: str | None, after: str | None) -> str | None:
@@ -279,12 +313,13 @@ def _turn(inner: Scope, conversation: str, branches: str | None, after: str | No
     while shared < min(len(line), len(way)) and line[shared].id == way[shared].id:
         shared += 1
     leaving, coming = line[shared:], way[shared:]
-    if leaving and branches is None:
+    if leaving and (branches is None or not _is_there(inner, branches)):
+        active = _active(inner, conversation)
         branches = inner.sessions.add(label=f"Branches that {conversation} left"[:1000]).id
-        inner.sessions.activate(conversation)
+        inner.sessions.activate(active)
     if leaving:
-        _extend(inner, branches or "", [_again(step) for step in leaving])
-    _extend(inner, conversation, [_again(step) for step in coming])
+        extend(inner, branches or "", [_again(step) for step in leaving])
+    extend(inner, conversation, [_again(step) for step in coming])
     for step in (*leaving, *coming):
         inner.messages.remove(step.message.session, step.message.seq)
     return branches
@@ -295,9 +330,10 @@ def _again(step: _Step) -> NewMessage:
     return NewMessage(old.role, old.content, old.author, old.tokens_in, old.tokens_out, old.cost, old.created_at)
 
 
-def _extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
-    for start in range(0, len(new), _IN_ONE_WRITE):
-        scope.messages.extend(session, new[start : start + _IN_ONE_WRITE])
+def _active(inner: Scope, otherwise: str) -> str:
+    with suppress(NotFound):
+        return inner.sessions.active().id
+    return otherwise
 
 
 def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
