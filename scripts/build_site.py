@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,10 +48,11 @@ class Failed(Exception):
 def build() -> str:
     """Build the site, if it is not there as its sources are; what was done, in a sentence."""
     wanted = sources()
-    if built() and STAMP.read_text() == wanted:
-        return "the web app is built"
-    run("build", unless=lambda: built() and STAMP.read_text() == wanted)
-    STAMP.write_text(wanted)
+    with _alone():
+        if built() and STAMP.read_text() == wanted:
+            return "the web app is built"
+        _run("build")
+        STAMP.write_text(wanted)
     return f"the web app was built: {SITE.relative_to(ROOT)}"
 
 
@@ -70,18 +71,20 @@ def sources() -> str:
     return found.hexdigest()
 
 
-def run(script: str, *more: str, unless: Callable[[], bool] = lambda: False) -> None:
+def run(script: str, *more: str) -> None:
     """Run a script of the app's package.json, with its libraries installed as the lock file says."""
+    with _alone():
+        _run(script, *more)
+
+
+def _run(script: str, *more: str) -> None:
     npm, env = node()
     locked = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
-    with _alone():
-        if unless():
-            return
-        if not INSTALLED.is_file() or INSTALLED.read_text() != locked:
-            INSTALLED.unlink(missing_ok=True)
-            _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
-            INSTALLED.write_text(locked)
-        _call([*npm, "run", "--silent", script, *more], env)
+    if not INSTALLED.is_file() or INSTALLED.read_text() != locked:
+        INSTALLED.unlink(missing_ok=True)
+        _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
+        INSTALLED.write_text(locked)
+    _call([*npm, "run", "--silent", script, *more], env)
 
 
 @contextmanager
