@@ -372,6 +372,46 @@ def test_nobody_else_comes_in_without_one(settings: dict[str, Any], how: dict[st
         let_in(Door(memory), **how)
 
 
+THEIRS = [
+    {"Authorization": "Bearer sk-live-1"},
+    {"X-API-Key": "lsv2_1"},
+    {"Authorization": "Bearer a", "X-API-Key": "b"},
+]
+ROUTES = ["/v1/conversations/c", "/v1/memory_stores", "/store/items?namespace=a&key=b"]
+
+
+@pytest.mark.parametrize("headers", THEIRS, ids=str)
+def test_a_vendors_own_key_is_as_none_where_none_is_needed(small: Memory, headers: dict[str, str]) -> None:
+    """Their clients send one always; on the routes of their protocols alone, and not once there is a key of ours."""
+    with TestClient(create_app(small), URL, client=HERE) as client:
+        for route in ROUTES:
+            assert client.get(route, headers=headers).status_code == client.get(route).status_code != 401
+            assert client.get(route, headers={**headers, "X-API-Key": "rtn_wrong"}).status_code == 401
+        assert client.get("/api/me", headers=headers).status_code == 401
+        Keys(small.database).create("acme", "x", ["read"])
+        client.app.state.door.forget()  # type: ignore[attr-defined]
+        for route in ROUTES:
+            assert (found := client.get(route, headers=headers)).status_code == 401
+            assert plain(found) == plain(client.get(route, headers={"X-API-Key": "rtn_wrong"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [
+        ({"auth": "keys"}, {}),
+        ({"host": "0.0.0.0"}, {}),
+        ({}, {"peer": "192.0.2.7"}),
+        ({}, {"headers": {**THEIRS[0], "X-Forwarded-For": "127.0.0.1"}}),
+        ({}, {"headers": {**THEIRS[0], "X-API-Key": "rtn_wrong"}}),
+    ],
+    ids=str,
+)
+def test_a_vendors_own_key_opens_no_door(settings: dict[str, Any], how: dict[str, Any]) -> None:
+    """S1, S7: where a key is needed, it is a wrong one."""
+    with Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory, pytest.raises(Unauthorized):
+        asyncio.run(Door(memory).who(connection(**{"headers": THEIRS[0], **how}), vendor=True))
+
+
 def test_this_machine_has_several_names() -> None:
     assert all(loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"))
     others = (

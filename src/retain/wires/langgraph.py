@@ -106,7 +106,7 @@ class _Store:
 
     async def get(self, request: Request) -> Response:
         """An item, or null."""
-        principal = await self._door.admit(request, "read")
+        principal = await self._door.admit(request, "read", vendor=True)
         said = dict(parameters(request))
         labels, key = said.pop("namespace", "").split("."), said.pop("key", "")
         refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(said.pop("refresh_ttl", "").lower())
@@ -153,7 +153,7 @@ class _Store:
 
     async def _asked(self, request: Request, needs: Permission, shape: type[Said]) -> tuple[Principal, Said]:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
-        principal = await self._door.admit(request, needs)
+        principal = await self._door.admit(request, needs, vendor=True)
         said = shape.model_validate(parsed(await read(request, dict(request.scope["headers"]))))
         canonical.whole(getattr(said, "limit", 0), "limit", 0, self._door.memory.settings.max_page)
         return principal, said

@@ -103,7 +103,7 @@ class Protocol:
 
     async def _asked(self, door: Door, operation: Operation, request: Request) -> Asked:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
-        principal = await door.admit(request, operation.needs)
+        principal = await door.admit(request, operation.needs, vendor=True)
         scope = door.scope(request, principal, None, None)
         who = scope.who
         principal.require_for(operation.needs, self.kind, {}, who.user)
