@@ -1,4 +1,7 @@
-"""A Google ADK agent that knows in its next run what it was told: `pip install 'retain[adk]'`, and run this twice."""
+"""A Google ADK agent that knows in its next run what it was told.
+
+`pip install '/path/to/this/clone[adk]'`, then run this twice.
+"""
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
 """An agent of Microsoft Agent Framework that knows in its next run what it was told.
 
-`pip install "retain[agent-framework]"`, and run this twice.
+`pip install '/path/to/this/clone[agent-framework]'`, and run this twice.
 """
 
 import asyncio

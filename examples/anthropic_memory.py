@@ -1,4 +1,4 @@
-"""Claude with a memory that stays: `pip install "retain[anthropic]"`, then run this twice.
+"""Claude with a memory that stays: `pip install '/path/to/this/clone[anthropic]'`, then run this twice.
 
 A script plays Claude, so that no key is needed: it looks into its memory first, as Claude does. The first run finds nothing
 and writes a file; the second, another process, reads it.

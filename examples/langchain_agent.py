@@ -1,5 +1,6 @@
-"""A LangChain agent that remembers across conversations: `pip install "retain[langchain]"`, then run this twice.
+"""A LangChain agent that remembers across conversations.
 
+`pip install '/path/to/this/clone[langchain]'`, then run this twice.
 The first run is told a name; the second, another process and another thread, is reminded of it.
 """
 

@@ -1,4 +1,7 @@
-"""A LangChain chain whose chat history outlives its process: `pip install "retain[langchain]"`, then run this twice."""
+"""A LangChain chain whose chat history outlives its process.
+
+`pip install '/path/to/this/clone[langchain]'`, then run this twice.
+"""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A LangGraph graph whose threads outlive its process: `pip install "retain[langgraph]"`, then run this twice.
+"""A LangGraph graph whose threads outlive its process: `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
 
 The first run is told a name; the second, another process, goes on with the same thread and has heard it.
 """

@@ -1,4 +1,4 @@
-"""A LangGraph graph that remembers: `pip install "retain[langgraph]"`, then run this twice.
+"""A LangGraph graph that remembers: `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
 
 The first run is told a name and keeps it in the store; the second, another process, finds it there.
 """

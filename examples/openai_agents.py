@@ -1,4 +1,4 @@
-"""An agent of OpenAI's SDK whose session stays: `pip install "retain[openai-agents]"`, then run this twice.
+"""An agent of OpenAI's SDK whose session stays: `pip install '/path/to/this/clone[openai-agents]'`, then run this twice.
 
 A few lines play the model, so that no key is needed: it answers from what the session brings of earlier runs. The first run
 finds nothing and is told a name; the second, another process, knows it.

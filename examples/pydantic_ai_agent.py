@@ -1,4 +1,7 @@
-"""An agent of Pydantic AI that knows in its next run what it was told: `pip install "retain[pydantic-ai]"`, run it twice."""
+"""An agent of Pydantic AI that knows in its next run what it was told.
+
+`pip install '/path/to/this/clone[pydantic-ai]'`, then run this twice.
+"""
 
 import asyncio
 import os

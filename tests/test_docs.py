@@ -42,6 +42,14 @@ def test_generated_files_are_fresh(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))], ids=name
+)
+def test_nobody_is_told_to_install_a_strangers_package(page: Path) -> None:
+    """The package index has a `retain` of somebody else's: ours is installed from where it was got."""
+    assert not re.findall(r"""(?:pip install|uv add|uvx|--from",) +['"]?retain\b.*""", page.read_text(encoding="utf-8"))
+
+
 def test_every_setting_is_documented() -> None:
     for page in ("docs/settings.md", "retain.example.yaml"):
         text = (ROOT / page).read_text(encoding="utf-8")

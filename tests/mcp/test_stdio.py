@@ -110,7 +110,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     script = "import sys; sys.modules['anyio'] = None; from retain.faces.cli import main; sys.exit(main(['mcp']))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout) == (6, "")
-    assert "pip install 'retain[mcp]'" in done.stderr
+    assert "install retain[mcp] from where you got retain" in done.stderr
 
 
 def test_many_processes_write_to_one_file(tmp_path: Path) -> None:

@@ -181,7 +181,8 @@ def _extras(settings: Settings) -> Iterator[Seen]:
     }
     for name in missing:
         if needed.get(name):
-            yield Seen("extras", "problem", f"the settings need `{name}`", f"install retain[{name}]")
+            advice = f"install retain[{name}] from where you got retain"
+            yield Seen("extras", "problem", f"the settings need `{name}`", advice)
     yield Seen("extras", "ok", f"installed: {', '.join(there) or 'none'}" + f"; not: {', '.join(missing)}" * bool(missing))
 
 

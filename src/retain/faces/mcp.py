@@ -15,6 +15,7 @@ from typing import Any
 from retain.access.principal import PERMISSIONS, Permission, Principal
 from retain.errors import SettingsError
 from retain.faces.command import Arguments, open_memory, whose
+from retain.kinds.graph import is_empty
 from retain.memory import Memory
 
 ABOUT = "Serve the memory to an MCP client that starts this command."
@@ -37,7 +38,7 @@ def mcp(arguments: Arguments) -> int:
 
         from retain.mcp.server import Guest, over_stdio
     except ImportError as error:
-        problem = f"is not there ({error.name} is missing): pip install 'retain[mcp]'"
+        problem = f"is not there ({error.name} is missing): install retain[mcp] from where you got retain"
         raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     with open_memory(arguments, create=True) as memory:
@@ -58,7 +59,7 @@ def mcp(arguments: Arguments) -> int:
 
 def unread(memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None) -> str:
     """How to bring in the file of the official memory server, where it is there and the graph is empty yet."""
-    if not path or not os.path.exists(path) or memory.scope(tenant, user).graph.read().entities:
+    if not path or not os.path.exists(path) or not is_empty(memory.scope(tenant, user).graph):
         return ""
     flags = (("--database", database), ("--tenant", tenant), ("--user", user))
     words = ["retain", "import", path, "--from", "mcp-memory"]

@@ -183,7 +183,8 @@ def _packaged() -> Path:
         return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
     except metadata.PackageNotFoundError:
         problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it wants Python below 3.14)"
-        hint = "Install retain[minilm], or set embedder_folder to a folder with model.onnx and tokenizer.json."
+        files = "set embedder_folder to a folder with model.onnx and tokenizer.json"
+        hint = f"Install retain[minilm] from where you got retain, or {files}."
         raise SettingsError(where="embedder", problem=problem, hint=hint) from None
 
 

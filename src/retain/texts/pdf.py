@@ -101,7 +101,7 @@ def main(file: IO[bytes], out: IO[str]) -> None:
         import pypdf
         from pypdf.errors import PyPdfError
     except ImportError:
-        say(problem="is a PDF, and reading those needs an extra: pip install 'retain[pdf]'")
+        say(problem="is a PDF, and reading those needs an extra: install retain[pdf] from where you got retain")
         return
     try:
         reader = pypdf.PdfReader(file)
