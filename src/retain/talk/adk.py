@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retain.talk import pairing
+from retain.talk.exact import exact, whole
 from retain.talk.message import Message, NewMessage
 
 _USER = "user"
@@ -23,6 +24,7 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
     content = event.get("content") or {}
     given = content.get("parts") or []
     kept: dict[str, Any] = {}
+    same = exact(event)
     if len(given) == 1 and given[0].keys() == {"text"}:
         kept["text"] = given[0]["text"]
         event = {**event, "content": {name: value for name, value in content.items() if name != "parts"}}
@@ -32,7 +34,7 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
     author = event.get("author") or None
     return NewMessage(
         _role(event),
-        {**kept, _ORIGINAL: event},
+        {**kept, _ORIGINAL: {**event, **same}},
         author=None if author == _USER else author,
         tokens_in=used.get("promptTokenCount"),
         tokens_out=used.get("candidatesTokenCount"),
@@ -49,6 +51,8 @@ def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict
     original = kept.get(_ORIGINAL)
     if not isinstance(original, dict) or not _is_event(original) or _role(original) != message.role:
         return foreign(message)
+    if (same := whole(original)) and _is_event(same) and _role(same) == message.role:
+        return same
     said = original.get("content")
     if isinstance(said, dict) and "parts" not in said and isinstance(kept.get("text"), str):
         return {**original, "content": {**said, "parts": [{"text": kept["text"]}]}}

@@ -11,5 +11,17 @@ _CHANGED = re.compile(r"\\u0000|[\ud800-\udfff]")
 
 def exact(value: Any) -> dict[str, str]:
     """`{"exact": …}` for a value that would not come back as it is, nothing for any other."""
-    written = json.dumps(value, ensure_ascii=False)
+    try:
+        written = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):  # no JSON: who writes it says so
+        return {}
     return {"exact": json.dumps(value)} if _CHANGED.search(written) else {}
+
+
+def whole(kept: Any) -> dict[str, Any] | None:
+    """The object that `exact` kept; None where it kept none."""
+    try:
+        found = json.loads(kept["exact"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

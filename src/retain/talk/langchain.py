@@ -13,6 +13,7 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.talk import pairing
+from retain.talk.exact import exact, whole
 from retain.talk.message import Message, NewMessage
 
 _CHUNK = "MessageChunk"
@@ -35,8 +36,8 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
         raise Invalid(field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps")
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
-    said = rest.pop("content", "")
-    if not rest and kind in _PLAIN and isinstance(said, str):
+    said, same = rest.pop("content", ""), exact(data)
+    if not rest and not same and kind in _PLAIN and isinstance(said, str):
         return NewMessage(role, said)
     content = _content(role, said)
     if isinstance(said, list) and content.get("parts") != said:
@@ -46,7 +47,7 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     used = used if isinstance(used, Mapping) else {}
     counts = [used.get(name) for name in ("input_tokens", "output_tokens")]
     tokens_in, tokens_out = (count if type(count) is int and 0 <= count < 2**53 else None for count in counts)
-    content["langchain"] = {"type": kind, **({"data": rest} if rest else {})}
+    content["langchain"] = {"type": kind, **(same or ({"data": rest} if rest else {}))}
     return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
@@ -58,8 +59,11 @@ def unpacked(message: Message) -> dict[str, Any]:
     content = message.content
     original = content.get("langchain")
     kind = original.get("type") if isinstance(original, dict) else None
-    rest = original.get("data", {}) if isinstance(original, dict) else None
+    same = whole(original)
+    rest = same or (original.get("data", {}) if isinstance(original, dict) else None)
     if kind in _KNOWN and isinstance(kind, str) and isinstance(rest, dict) and _role(kind, rest) == message.role:
+        if same:
+            return {"type": kind, "data": same}
         said = {"content": content["parts"] if "parts" in content else content.get("text", "")}
         return {"type": kind, "data": said | {name: content[name] for name in _SHOWN if name in content} | rest}
     return foreign(message)

@@ -13,6 +13,7 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.talk import pairing
+from retain.talk.exact import exact, whole
 from retain.talk.message import Message, NewMessage
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
@@ -36,12 +37,12 @@ def packed(item: Any, field: str = "items") -> NewMessage:
     """An item as a message to be appended."""
     if not isinstance(item, Mapping):
         raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
-    role, said = _role(item), item.get("content")
+    role, said, same = _role(item), item.get("content"), exact(item)
     if not _is_message(item):
-        return NewMessage(role, {"parts": [dict(item)], "openai": _WHOLE})
+        return NewMessage(role, {"parts": [dict(item)], "openai": same or _WHOLE})
     rest = {name: value for name, value in item.items() if name != "content" and (name, value) != ("role", role)}
     content: dict[str, Any] = {"text": said} if isinstance(said, str) else {"parts": said}
-    return NewMessage(role, {**content, "openai": rest} if rest or _ambiguous(role, content) else content)
+    return NewMessage(role, {**content, "openai": same or rest} if same or rest or _ambiguous(role, content) else content)
 
 
 def unpacked(message: Message) -> list[dict[str, Any]]:
@@ -55,6 +56,8 @@ def unpacked(message: Message) -> list[dict[str, Any]]:
     content = json.loads(raw)
     kept, size = content.get("openai"), len(content)
     said = content.get("text") if "text" in content else content.get("parts")
+    if (same := whole(kept)) and _role(same) == role:
+        return [same]
     if isinstance(kept, dict) and size == 2 and isinstance(said, str if "text" in content else list):
         found = {"role": role, **kept, "content": said}
         if _role(found) == role and found.get("type", "message") == "message":
@@ -90,14 +93,17 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     """A message of another's as items: its words, the tools that it calls, what tools answered."""
     content = message.content
     answers = pairing.results(message.role, content)
+    answer = message.text if message.role == "tool" and len(answers) == 1 else ""  # where it is in parts of any other kind
     items: list[dict[str, Any]] = [
-        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output)} for one in answers
+        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output or answer)} for one in answers
     ]
     calls = pairing.calls(content)
     parts = content.get("parts")
-    if isinstance(parts, list) and parts and all(isinstance(part, dict) and part.get("type") in _SAYS for part in parts):
+    if message.role == "tool":
+        pass  # all that it says is an answer
+    elif isinstance(parts, list) and parts and all(isinstance(part, dict) and part.get("type") in _SAYS for part in parts):
         items.append({"role": message.role, "content": parts})
-    elif message.role != "tool" and (message.text or not (answers or calls)):
+    elif message.text or not (answers or calls):
         items.append({"role": message.role, "content": message.text})
     named = [{"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls]
     return [*items, *({"type": "function_call", **one} for one in named)]
