@@ -51,6 +51,10 @@ def cut_off(items: Items, depth: int, limit: int, after: str | None) -> Page[Pla
     return items.places(depth=depth, limit=limit, after=after)
 
 
+def newest_first(items: Items, place: Place, after: str | None) -> Page[Any]:
+    return items.list(place, newest=True, limit=2, after=after)
+
+
 def one_by_one(items: Items, asked: dict[str, Any], after: str | None) -> Page[Any]:
     return items.list(where=asked, limit=1, after=after)
 
@@ -455,6 +459,39 @@ def test_the_index_is_filled_again(memory: Memory) -> None:
     memory.database.write("acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'"))
     assert memory.reindex().removed == 2
     sound(memory)
+
+
+def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and in either order; and none is left out or told twice."""
+    monkeypatch.setattr("retain.kinds.items._UNSEEN", 3)
+    monkeypatch.setattr("retain.kinds.items._ROOM", 2500)
+    me.items.write([Put(("a",), f"{n:02}", {"text": "x" * 1000, "even": n % 2 == 0}, None, []) for n in range(20)])
+    for newest in (False, True):
+        found = me.items.list((), where={"even": True}, newest=newest)
+        assert [item.key for item in found] == [f"{n:02}" for n in range(0, 20, 2)]
+
+
+def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
+    """Of everything, and below a place; of one moment, by place and key."""
+    me = timed.scope("acme", "ada")
+    for n in range(6):
+        now.micros += (n % 2) * SECOND
+        me.items.put(("a", str(n % 3)), f"k{n}", {"n": n})
+    me.items.put(("b",), "other", {"n": 6})
+    for place, wanted in (((), [5, 6, 3, 4, 1, 2, 0]), (("a",), [5, 3, 4, 1, 2, 0]), (("a", "0"), [3, 0])):
+        found = pages(partial(newest_first, me.items, place))
+        assert [item.value["n"] for item in found] == wanted
+
+
+@one_engine
+def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
+    """Words that may be anybody's are labelled where a model reads them, until somebody else puts others."""
+    mine, theirs = memory.scope("acme", "ada", "scout"), memory.scope("acme", "ada", "scout", source="import")
+    (search,) = mine.tools(["search_memory"])
+    for scope, version, source in ((mine, 0, None), (theirs, None, "import"), (mine, 2, None), (theirs, 3, "import")):
+        scope.items.put(("a", 'b"\\'), "k", {"text": "collects globes"}, if_version=version)
+        (first, *_) = search.call({"query": "globes"})["results"]
+        assert (first["kind"], first.get("source")) == ("items", source)
 
 
 def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope) -> None:

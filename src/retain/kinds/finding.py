@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from retain.kinds.kind import Home, Who, own_session
 from retain.search import find
 from retain.search.engine import Asked
 from retain.search.find import Begun, Hit, Sought
+from retain.search.legs import AFTER_A_NAME
 from retain.search.rerank import LOOKED_AT, reranked
 from retain.storage.database import Transaction
 
@@ -26,6 +28,7 @@ _SOURCE = {
     "knowledge": "select source from documents where tenant = :tenant and id = :id",
     "graph": "select source from graph_entities where tenant = :tenant and id = :id",
     "entries": "select source from entries where tenant = :tenant and id = :id",
+    "items": "select source from items where tenant = :tenant and area = :area and place = :place and key = :key",
 }
 _LONGEST = 8_000
 """Characters of a question that are looked at: who pastes a file to search for it means its beginning."""
@@ -117,8 +120,16 @@ def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:
 
 def foreign(tx: Transaction, hits: Iterable[Hit]) -> Mapping[tuple[str, str], str]:
     """Which of what was found is no person's and no agent's own words, by kind and id: `tool` or `import`."""
-    rows = {(hit.kind, hit.id): tx.one(_SOURCE[hit.kind], id=hit.id) for hit in hits if hit.kind in _SOURCE}
+    rows = {(hit.kind, hit.id): tx.one(_SOURCE[hit.kind], **_named(hit)) for hit in hits if hit.kind in _SOURCE}
     return {which: str(row[0]) for which, row in rows.items() if row and row[0] in FOREIGN}
+
+
+def _named(hit: Hit) -> dict[str, str]:
+    """The parameters that name the row of what was found."""
+    if hit.kind != "items":
+        return {"id": hit.id}
+    area, *names, key = json.loads(hit.id)
+    return {"area": area, "place": "".join([name + AFTER_A_NAME for name in names]), "key": key}
 
 
 def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:

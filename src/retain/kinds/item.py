@@ -13,7 +13,6 @@ from retain.canonical import Json, JsonText
 from retain.errors import Invalid
 from retain.kinds.kind import unpack
 from retain.search.legs import AFTER_A_NAME
-from retain.storage.database import Row
 from retain.texts.fields import checked, match, words
 
 MOST_NAMES = 20
@@ -90,6 +89,11 @@ def item(row: tuple[Any, ...]) -> PlacedItem:
     return PlacedItem(names(place), key, raw, version, clock.to_datetime_or_none(expires), moment(created), moment(updated))
 
 
+def area(user: str | None) -> str:
+    """Whose documents, as it is stored: a user's, or the tenant's own."""
+    return "tenant" if user is None else f"user:{user}"
+
+
 def names(place: str) -> Place:
     """The names of a place, as it is stored."""
     return tuple(place.split(AFTER_A_NAME)[:-1])
@@ -127,7 +131,7 @@ def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return checked(given) if given else None
 
 
-def fitting(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[Row]:
+def fitting(rows: Iterable[tuple[Any, ...]], where: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """The rows whose value is as a filter asks; most of the others are known by their text, unread."""
     needed = words(where)
     for row in rows:

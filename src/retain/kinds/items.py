@@ -35,6 +35,10 @@ _AT_ONCE = 500
 _SOME = 16
 """Of so many documents one is as a filter asks, it is guessed; where it is not, more are read at once each time."""
 _MOST_AT_ONCE = 4000
+_UNSEEN = 128
+"""How many documents are read before it is known how large they are here."""
+_ROOM = 1 << 26
+"""About how many characters of documents a filter reads at once."""
 _LATEST = 1000 * 365 * clock.DAY
 Item = PlacedItem
 Some = list[PlacedItem | None]
@@ -156,7 +160,7 @@ class Items(Kind):
         wanted, start = one.filtered(where), one.start(after, newest)
 
         def work(tx: Transaction) -> _Found:
-            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else _SOME * (size + 1))
+            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else min(_SOME * (size + 1), _UNSEEN))
             return [one.item(row) for row in islice(rows if wanted is None else one.fitting(rows, wanted), size + 1)]
 
         return cut(self._read(work), size, one.newest if newest else one.ordered)
@@ -230,7 +234,7 @@ class Items(Kind):
 
     @property
     def _area(self) -> str:
-        return "tenant" if self._who.user is None else f"user:{self._who.user}"
+        return one.area(self._who.user)
 
     def _place(self, place: Sequence[str], *, least: int = 1, secrets: bool = False) -> Place:
         if isinstance(place, str | bytes) or not isinstance(place, Sequence):
@@ -274,6 +278,7 @@ class Items(Kind):
             value=change.raw,
             ttl=change.ttl,
             expires=expires,
+            source=self._who.source,
             fields=change.fields,
             version=change.if_version,
         )
@@ -328,12 +333,14 @@ class Items(Kind):
         self, tx: Transaction, newest: bool, span: Mapping[str, str], start: Mapping[str, Any], size: int
     ) -> Iterator[Row]:
         """The rows of a span after one of them, in order, some at a time."""
+        listed = (_NEWEST if span["under"] else _NEWEST_OF_ALL) if newest else _LIST
         while True:
-            rows = tx.all(_NEWEST if newest else _LIST, area=self._area, **span, **start, size=size)
+            rows = tx.all(listed, area=self._area, **span, **start, size=size)
             yield from rows
             if len(rows) < size:
                 return
-            start, size = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}, min(4 * size, _MOST_AT_ONCE)
+            start = {"place": rows[-1][0], "key": rows[-1][1], "at": rows[-1][6]}
+            size = max(1, min(4 * size, _MOST_AT_ONCE, _ROOM // max(len(row[2]) for row in rows)))
 
 
 _COLUMNS = "place, key, value, version, expires_at, created_at, updated_at"
@@ -348,13 +355,17 @@ _SEVERAL = f"""with wanted (this, that) as (values {", ".join([f"(:p{slot}, :k{s
     where tenant = :tenant and area = :area and place = this and key = that and {_LIVE}"""
 _LIST = f"select {_COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
 # The values are read of those only that are wanted. Not by a join: before a table is analyzed, that is planned badly.
-_NEWEST = f"""select place, key, (select value from items
+_OF = """select place, key, (select value from items
         where tenant = :tenant and area = :area and place = newest.place and key = newest.key),
         version, expires_at, created_at, updated_at from (
-        select place, key, version, expires_at, created_at, updated_at from items where {_BELOW}
-        and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
-        order by updated_at desc, place, key limit :size) newest
-    order by updated_at desc, place, key"""
+        select place, key, version, expires_at, created_at, updated_at from items where """
+_BEFORE = "and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))"
+_FIRST = "limit :size) newest order by updated_at desc, place, key"
+# All of an area by the index of what is newest. Below a place by the place, and sorted: of an area with many places, most
+# of what is newer is elsewhere. The `+` keeps that from being planned the other way.
+_NEWEST = f"{_OF} {_BELOW} {_BEFORE} order by +updated_at desc, place, key {_FIRST}"
+_NEWEST_OF_ALL = f"""{_OF} tenant = :tenant and area = :area and {_LIVE} and updated_at <= :at {_BEFORE}
+    order by updated_at desc, place, key {_FIRST}"""
 # From one place to the next, however much there is at each.
 _PLACES = f"""with recursive places (place) as (
         select * from (select place from items where {_BELOW} and place > :start order by place limit 1) first
@@ -365,15 +376,16 @@ _PLACES = f"""with recursive places (place) as (
 _REFRESH = f"update items set expires_at = :now + ttl where {_THIS} and ttl is not null and {_LIVE} returning {_COLUMNS}"
 _DROP = f"delete from items where {_THIS} and version = coalesce(:version, version) and {_LIVE}"
 # How to put over anything, over nothing (if_version=0), or over one version.
-_INSERT = """insert into items (tenant, area, place, key, version, ttl, expires_at, created_at, updated_at, fields, value)
-             values (:tenant, :area, :place, :key, 1, :ttl, :expires, :now, :now, :fields, :value)
+_INSERT = """insert into items (tenant, area, place, key, version, ttl, expires_at, created_at, updated_at, source,
+                                fields, value)
+             values (:tenant, :area, :place, :key, 1, :ttl, :expires, :now, :now, :source, :fields, :value)
              on conflict (tenant, area, place, key) do update
              set value = excluded.value, version = items.version + 1, ttl = excluded.ttl, fields = excluded.fields,
-                 expires_at = excluded.expires_at, updated_at = :now,
+                 source = excluded.source, expires_at = excluded.expires_at, updated_at = :now,
                  created_at = case when items.expires_at <= :now then :now else items.created_at end """
 _PUT = {
     None: f"{_INSERT} returning {_COLUMNS}",
     0: f"{_INSERT} where items.expires_at <= :now returning {_COLUMNS}",
     1: f"""update items set value = :value, version = version + 1, ttl = :ttl, fields = :fields, expires_at = :expires,
-           updated_at = :now where {_THIS} and version = :version and {_LIVE} returning {_COLUMNS}""",
+           source = :source, updated_at = :now where {_THIS} and version = :version and {_LIVE} returning {_COLUMNS}""",
 }

@@ -12,7 +12,6 @@ from datetime import datetime
 from retain import clock
 from retain.kinds import findable
 from retain.kinds import item as one
-from retain.kinds.items import Items
 from retain.kinds.kind import Kind
 from retain.storage.database import Transaction
 
@@ -37,10 +36,10 @@ def rest(sessions: Kind, id: str) -> None:
 
 
 def item(
-    items: Items, place: Sequence[str], key: str, created: datetime, updated: datetime, *, expires: datetime | None = None
+    items: Kind, place: Sequence[str], key: str, created: datetime, updated: datetime, *, expires: datetime | None = None
 ) -> None:
     """Let an item that nobody put since have been put when it was, be found as of then, and go when it would have."""
-    area, where = items._area, one.text(place)
+    area, where = one.area(items._who.user), one.text(place)
     began, put = _moments(created, updated)
     ends = None if expires is None else clock.from_datetime(expires, "expires_at")
 

@@ -1,8 +1,9 @@
 -- Items: JSON documents at a place, under a key; and search below a place.
 
 -- up
--- area is `user:ID`, or `tenant`. A place is its names, each with U+001F after it, which no name has: so what is below a place begins with it, and places are
--- in the order of their names. ttl is how long an item lives, in microseconds, from when it was written or last refreshed.
+-- area is `user:ID`, or `tenant`. A place is its names, each with U+001F after it, which no name has: so what is below a
+-- place begins with it, and places are in the order of their names. ttl is how long an item lives, in microseconds, from
+-- when it was written or last refreshed. source is who put what is there now.
 -- fields are the paths of the value that are found by a search, all of it where null. The value is last: what a list
 -- leaves out is read without it.
 create table items (
@@ -15,10 +16,12 @@ create table items (
     expires_at {time},
     created_at {time} not null,
     updated_at {time} not null,
+    source {text} not null,
     fields {json},
     value {json} not null,
     primary key (tenant, area, place, key)
 ) {strict};
+create index items_by_update on items (tenant, area, updated_at desc, place, key);
 create index items_by_expiry on items (tenant, expires_at) where expires_at is not null;
 
 -- Where a thing is, for those that have a place: its area and the place, as above.
