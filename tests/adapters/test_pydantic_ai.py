@@ -610,4 +610,4 @@ def test_the_page_runs(url: str) -> None:
     for block in blocks:
         exec(compile(block.replace("sqlite:///agent.db", url), "pydantic-ai.md", "exec"), {"__name__": "page"})
     with Memory.open(url) as memory:
-        assert memory.scope("acme", "ada").messages.window("trip")[0].text == "My sister lives in Lisbon."
+        assert memory.scope(user="ada").messages.window("trip")[0].text == "My sister lives in Lisbon."
