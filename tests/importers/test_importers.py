@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sqlite3
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +27,7 @@ from retain import Memory, Scope, ids
 from retain.adapters.langchain_history import RetainChatMessageHistory
 from retain.adapters.langgraph_store import RetainStore
 from retain.adapters.openai_agents import RetainSession
-from retain.errors import Invalid, RetainError, Unreachable
+from retain.errors import Invalid, RetainError, SettingsError, Unreachable
 from retain.faces import cli
 from retain.importers import FORMATS, Report, bring_in, files, guess
 from tests.conftest import one_engine
@@ -272,6 +273,16 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
         assert least < (expires - datetime.now(UTC)).total_seconds() <= most
 
 
+@pytest.mark.parametrize("format", ["langchain", "langgraph"])
+@one_engine
+def test_without_its_library_a_server_says_what_to_install(
+    format: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SettingsError, match=r"install retain\[postgres\] from where you got retain"):
+        bring_in(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
+
+
 @one_engine
 def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: str) -> None:
     """Its PostgreSQL store has the same table, with the value as jsonb."""
@@ -425,7 +436,8 @@ def test_what_stands_where_nobody_looks_is_kept_or_listed(memory: Memory, me: Sc
     assert run("mem0", both) == [("relation", "it.json relations[0]")]
     assert {one.content for one in me.entries.list()} == {"first list", "second list"}
     assert me.items.get(("mem0", "files"), "it.json").value == {"extra": {"a": 1}}
-    said = [{"content": None, "text": "hi"}, {"content": {"a": 1}}, {"content": [{"type": "text", "text": "a"}], "text": "b"},
+    said = [{"content": None, "text": "hi"}, {"content": {"a": 1}},
+            {"content": [{"type": "text", "text": "a"}], "text": "b"},
             {"content": ["c", 5]}]  # fmt: skip
     agent = {"name": "a", "messages": said, "memory_blocks": "odd", "block_ids": 5}
     blocks = [{"value": "one"}, {"value": "two"}, {"id": "x", "value": "3"}, {"id": "x", "value": "4"}, "odd"]

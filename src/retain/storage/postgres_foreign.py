@@ -22,6 +22,11 @@ class ForeignServer:
     """Another program's database."""
 
     def __init__(self, address: str) -> None:
+        try:
+            import psycopg as _  # noqa: F401 - first, so that whatever is read says what it needs
+        except ImportError as error:
+            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
+            raise SettingsError(where="file", problem=problem) from error
         self._address = address
 
     def tables(self) -> set[str]:
@@ -30,12 +35,9 @@ class ForeignServer:
 
     def rows(self, statement: str | sql.Composed) -> Iterator[dict[str, Any]]:
         """What a statement selects, row by row."""
-        try:
-            import psycopg
-            from psycopg.rows import dict_row
-        except ImportError as error:
-            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
-            raise SettingsError(where="file", problem=problem) from error
+        import psycopg
+        from psycopg.rows import dict_row
+
         try:
             with psycopg.connect(self._address, connect_timeout=10) as connection:
                 connection.read_only = True
