@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from retain import Memory, errors
 from retain.server.app import create_app
 from retain.settings import NAMES
+from tests.conftest import SETTINGS
 from tests.serving import serving
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +86,44 @@ def test_the_readme_example_runs(
         assert found.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
     found = subprocess.run([sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True)
     assert found.stdout == "{'text': 'Clara moved to Lisbon.'}\n"
+
+
+SHOWN = {
+    "adk": "",
+    "agent-framework": "Noted.",
+    "anthropic": "['modified', 'created']",
+    "graph": "Clara",
+    "importing": "'conversations': 1",
+    "items": "Ada drinks green tea. 1",
+    "langchain": "Hello Ada.",
+    "langgraph": "{'text': 'The user is called Ada.'}",
+    "openai": "user My sister lives in Lisbon.\nassistant Noted.",
+    "pydantic-ai": "success",
+}
+"""What the code of a page prints."""
+ASKS_CLAUDE = "anthropic.Anthropic()"
+EXPORTED = {"id": "1", "author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hello"]}}
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_the_code_of_a_page_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One block after the other, as a reader would, with a server beside them that needs no key."""
+    monkeypatch.chdir(tmp_path)
+    talk = {"id": "c", "title": "Talk", "mapping": {"1": {"id": "1", "parent": None, "children": [], "message": EXPORTED}}}
+    Path("conversations.json").write_text(json.dumps([talk]), encoding="utf-8")
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    with Memory.open("sqlite:///agent.db", settings=SETTINGS) as memory, serving(create_app(memory)) as url:
+        names: dict[str, Any] = {"__name__": "page"}
+        for block in blocks:
+            if ASKS_CLAUDE not in block:
+                here = textwrap.dedent(block).replace("http://127.0.0.1:7700", url)
+                exec(compile(here, f"{page}.md", "exec"), names)
+        if "memory" in names:
+            names["memory"].close()
+    assert SHOWN[page] in capsys.readouterr().out
 
 
 def test_the_readme_shows_the_two_commands() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -298,13 +296,3 @@ def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
     assert [one.contents[0].call_id for one in said[3:5]] == ["c1", "c1"]
     assert said[2].text.startswith("Look:")
     assert "[MemoryRef: " in said[2].text
-
-
-@one_engine
-def test_the_page_runs(url: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "agent-framework.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for block in blocks:
-        exec(compile(block.replace("sqlite:///agent.db", url), "agent-framework.md", "exec"), {"__name__": "page"})
-    with Memory.open(url) as memory:
-        assert memory.scope(user="ada").messages.window("trip")[0].text == "My sister lives in Lisbon."

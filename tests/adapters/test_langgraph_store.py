@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +30,8 @@ from retain import Memory, Scope
 from retain.adapters.langgraph_store import AsyncRetainStore, LangChainEmbedder, RetainStore
 from retain.adapters.namespaces import stored, told
 from retain.errors import Invalid
-from retain.server.app import create_app
 from tests.adapters import vendors
 from tests.conftest import SETTINGS, Now, one_engine
-from tests.serving import serving
 
 FULL = os.environ.get("VENDORS") == "full"
 RELEASE = ("langgraph-checkpoint-sqlite", "3.1.2", "4e3f376fa6f192d6ad2a1a4643b039986f1593552ef870e9e45281575de6fbf2")
@@ -67,24 +63,6 @@ def test_their_own_tests_pass(url: str) -> None:
     assert outcome.differences(listed) == ""
     assert {name.partition("[")[0] for name in listed} == known
     assert len(outcome.passed) == 136
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "langgraph.md"
-
-
-def test_what_the_page_shows_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^ *```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 3
-    with Memory.open(f"sqlite:///{tmp_path}/served.db", settings=SETTINGS) as served, serving(create_app(served)) as url:
-        for block in blocks:
-            made: dict[str, Any] = {}
-            exec(textwrap.dedent(block).replace("http://127.0.0.1:7700", url), made)  # noqa: S102 - our own page
-            if "memory" in made:
-                made["memory"].close()
-    assert "{'text': 'The user is called Ada.'}" in capsys.readouterr().out
 
 
 # -- against their store in memory -----------------------------------------------------------------------------------------

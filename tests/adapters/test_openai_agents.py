@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +20,10 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
 from retain.adapters.openai_agents import RetainSession
 from retain.errors import AlreadyExists, Invalid, NotFound
-from retain.server.app import create_app
 from tests.adapters import vendors
 from tests.conftest import SETTINGS, one_engine
-from tests.serving import serving
 
 FULL = os.environ.get("VENDORS") == "full"
 SDIST = ("openai-agents", "0.24.0", "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3")
@@ -383,20 +378,3 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory],
             ran = Runner.run(agent, said, session=session(memory), run_config=RunConfig(tracing_disabled=True))
             told.append(asyncio.run(ran).final_output)
     assert told == ["I am Ada.", "I am Ada. / Who am I?"]
-
-
-@one_engine
-def test_the_documentation_runs(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    agents, conversations = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    agents = agents.replace('Agent(name="scout")', 'Agent(name="scout", model=Parrot(), tools=[nod])')
-    known: dict[str, Any] = {"Parrot": Parrot, "nod": nod}
-    exec(agents, known)
-    assert known["result"].final_output == "My sister lives in Lisbon."
-    known["memory"].close()
-    told: list[tuple[Any, ...]] = []
-    with serving(create_app(memory)) as url:
-        key = Keys(memory.database).create("acme", "a test", PERMISSIONS)[1]
-        here = conversations.replace("http://127.0.0.1:7700", url)
-        exec(here, {"KEY": key, "print": lambda *said: told.append(said)})
-    assert told == [("user", "My sister lives in Lisbon."), ("assistant", "Noted.")]

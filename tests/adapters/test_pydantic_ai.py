@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -601,13 +599,3 @@ def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
     assert look.startswith("Look:\n[MemoryRef: ")
     assert others == ["Good.", "And now?", "Good."]
     assert "xxxx" not in str(seen[-1])
-
-
-@one_engine
-def test_the_page_runs(url: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "pydantic-ai.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for block in blocks:
-        exec(compile(block.replace("sqlite:///agent.db", url), "pydantic-ai.md", "exec"), {"__name__": "page"})
-    with Memory.open(url) as memory:
-        assert memory.scope(user="ada").messages.window("trip")[0].text == "My sister lives in Lisbon."

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -51,21 +50,6 @@ def server(memory: Memory) -> Iterator[Server]:
     app = create_app(memory)
     with serving(app) as url:
         yield Server(memory, url, app)
-
-
-def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What docs/anthropic.md shows, but for the one block that asks Claude itself."""
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parent.parent.parent / "docs" / "anthropic.md").read_text(encoding="utf-8")
-    alone, _, over_http, in_a_store = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(alone, names)
-    with names["memory"] as memory, serving(app := create_app(memory)) as url:
-        key = Server(memory, url, app).key("default")
-        exec(over_http.replace("http://127.0.0.1:7700", url).replace("rtn_…", key), names)
-        exec(in_a_store, names)
-        assert "Porridge with figs." in names["tool"].call({"command": "view", "path": "/memories/food/breakfast.md"})
-    assert capsys.readouterr().out.endswith("24B\t/memories/user.md\n['modified', 'created']\n")
 
 
 def sha(text: str) -> str:
