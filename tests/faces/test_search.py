@@ -13,6 +13,7 @@ import pytest
 
 from retain import Memory
 from retain.faces.cli import main
+from retain.kinds.graph import Entity
 from tests.conftest import SETTINGS
 from tests.faces.test_cli import BOTH, Run, answer, run
 
@@ -34,6 +35,10 @@ def fill(url: str) -> None:
         me.state.set("train", "the night train")
         me.state.set("train", "the day train", area="session:a trip")
         me.knowledge.add("Railways", "# Night trains\n\nA night train has beds.")
+        me.items.put(("travel", "by, rail"), "night train", {"text": "The night train has a bar."})
+        me.items.put(("travel", "rail"), "bar", {"text": "The train to Lisbon has a bar."})
+        memory.scope("default").items.put(("travel",), "day", {"text": "The train of the tenant."})
+        me.graph.add([Entity("The train", "vehicle", ["It is blue."])])
 
 
 @pytest.fixture
@@ -71,10 +76,10 @@ def test_a_list_that_can_be_read(shown: Print) -> None:
 
 def test_every_kind_says_how_it_is_opened(shown: Print) -> None:
     """And each such command works."""
-    printed = shown("retain search train --limit 50")
+    printed = shown("retain search train --limit 50") + shown("retain search train --limit 50 --user ada")
     commands = [line.strip() for line in printed.splitlines() if line.strip().startswith("retain ")]
     kinds = {command.split()[1] for command in commands}
-    assert kinds == {"messages", "notes", "entries", "refs", "state", "knowledge"}
+    assert kinds == {"messages", "notes", "entries", "refs", "state", "items", "knowledge", "search"}
     words = ("train", "timetable", "lisbon")
     assert all(any(word in shown(command).lower() for word in words) for command in commands)
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from retain import tokens
+from retain import canonical, tokens
 from retain.faces.command import Arguments, moment, open_memory, whose
 from retain.faces.render import as_json, plain
 from retain.faces.table import width, wrapped
@@ -110,7 +110,7 @@ def _hit(number: int, hit: Hit, arguments: Arguments, looked: Sequence[str], roo
     head = head if width(head) <= space else wrapped(head, space - 1)[0] + "…"
     yield style(head, _BOLD) + " " * max(room - width(head) - width(score), 2) + style(score, _DIM)
     yield from (" " * _INDENT + line for line in _text(hit.text, looked, room - _INDENT, style))
-    yield " " * _INDENT + style(opening(hit, arguments.tenant), _DIM)
+    yield " " * _INDENT + style(opening(hit, arguments.tenant, arguments.user), _DIM)
     if arguments.why:
         yield from (" " * _INDENT + line for line in _why(hit, room - _INDENT))
 
@@ -135,8 +135,8 @@ def _why(hit: Hit, room: int) -> Iterator[str]:
     yield from (f"{name}: {_short(text)}" for name, text in (("before", hit.before), ("after", hit.after)) if text)
 
 
-def opening(hit: Hit, tenant: str | None = None) -> str:
-    """The command that opens what was found."""
+def opening(hit: Hit, tenant: str | None = None, user: str | None = None) -> str:
+    """The command that opens what was found by somebody, or by whoever the settings name."""
     first, second = json.loads(hit.id) if hit.kind in ("notes", "state") else (hit.id, "")
     match hit.kind:
         case "messages":
@@ -146,10 +146,15 @@ def opening(hit: Hit, tenant: str | None = None) -> str:
         case "state":
             area, _, whose = first.partition(":")
             command = ["state", "get", second, "--area", *(["user", "--user", whose] if area == "user" else [first])]
+        case "items":
+            area, *place, key = json.loads(hit.id)
+            joined = ",".join(place)
+            listed = joined if canonical.listed(joined) == place else json.dumps(place, ensure_ascii=False)
+            command = ["items", "get", listed, key, *([] if area == "tenant" else ["--user", area.partition(":")[2]])]
         case "knowledge":
             command = ["knowledge", "passages", hit.id, "--seq", str(hit.seq)]
         case "graph":  # it has no commands of its own
-            command = ["search", hit.title, "--kind", "graph"]
+            command = ["search", hit.title, "--kind", "graph", *(["--user", user] if user else [])]
         case _:
             command = [hit.kind, "get", hit.id]
     return plain(shlex.join(["retain", *command, *(["--tenant", tenant] if tenant else [])]))

@@ -99,12 +99,10 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     ]
     calls = pairing.calls(content)
     parts = content.get("parts")
-    if message.role == "tool":
-        pass  # all that it says is an answer
-    elif isinstance(parts, list) and parts and all(isinstance(part, dict) and part.get("type") in _SAYS for part in parts):
-        items.append({"role": message.role, "content": parts})
-    elif message.text or not (answers or calls):
-        items.append({"role": message.role, "content": message.text})
+    listed = parts if isinstance(parts, list) else []
+    theirs = listed and all(isinstance(part, dict) and part.get("type") in _SAYS for part in listed)
+    if message.role != "tool" and (theirs or message.text or not (answers or calls)):
+        items.append({"role": message.role, "content": listed if theirs else message.text})
     named = [{"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls]
     return [*items, *({"type": "function_call", **one} for one in named)]
 
