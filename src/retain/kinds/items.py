@@ -333,9 +333,8 @@ class Items(Kind):
         self, tx: Transaction, newest: bool, span: Mapping[str, str], start: Mapping[str, Any], size: int
     ) -> Iterator[Row]:
         """The rows of a span after one of them, in order, some at a time."""
-        listed = (_NEWEST if span["under"] else _NEWEST_OF_ALL) if newest else _LIST
         while True:
-            rows = tx.all(listed, area=self._area, **span, **start, size=size)
+            rows = tx.all(_NEWEST if newest else _LIST, area=self._area, **span, **start, size=size)
             yield from rows
             if len(rows) < size:
                 return
@@ -354,18 +353,15 @@ _SEVERAL = f"""with wanted (this, that) as (values {", ".join([f"(:p{slot}, :k{s
     select {_COLUMNS} from wanted cross join items
     where tenant = :tenant and area = :area and place = this and key = that and {_LIVE}"""
 _LIST = f"select {_COLUMNS} from items where {_BELOW} and (place, key) > (:place, :key) order by place, key limit :size"
-# The values are read of those only that are wanted. Not by a join: before a table is analyzed, that is planned badly.
-_OF = """select place, key, (select value from items
+# The values are read of those only that are wanted. Not by a join: before a table is analyzed, that is planned badly. And by
+# no index of what is newest: PostgreSQL, before it has statistics, would look up single keys by it.
+_NEWEST = f"""select place, key, (select value from items
         where tenant = :tenant and area = :area and place = newest.place and key = newest.key),
         version, expires_at, created_at, updated_at from (
-        select place, key, version, expires_at, created_at, updated_at from items where """
-_BEFORE = "and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))"
-_FIRST = "limit :size) newest order by updated_at desc, place, key"
-# All of an area by the index of what is newest. Below a place by the place, and sorted: of an area with many places, most
-# of what is newer is elsewhere. The `+` keeps that from being planned the other way.
-_NEWEST = f"{_OF} {_BELOW} {_BEFORE} order by +updated_at desc, place, key {_FIRST}"
-_NEWEST_OF_ALL = f"""{_OF} tenant = :tenant and area = :area and {_LIVE} and updated_at <= :at {_BEFORE}
-    order by updated_at desc, place, key {_FIRST}"""
+        select place, key, version, expires_at, created_at, updated_at from items where {_BELOW}
+        and (updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
+        order by updated_at desc, place, key limit :size) newest
+    order by updated_at desc, place, key"""
 # From one place to the next, however much there is at each.
 _PLACES = f"""with recursive places (place) as (
         select * from (select place from items where {_BELOW} and place > :start order by place limit 1) first

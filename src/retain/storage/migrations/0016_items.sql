@@ -21,7 +21,6 @@ create table items (
     value {json} not null,
     primary key (tenant, area, place, key)
 ) {strict};
-create index items_by_update on items (tenant, area, updated_at desc, place, key);
 create index items_by_expiry on items (tenant, expires_at) where expires_at is not null;
 
 -- Where a thing is, for those that have a place: its area and the place, as above.
