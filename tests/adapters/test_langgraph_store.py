@@ -65,6 +65,19 @@ def test_their_own_tests_pass(url: str) -> None:
     assert len(outcome.passed) == 136
 
 
+@one_engine
+@pytest.mark.parametrize("name", ["memory_tool", "memory_stores", "memstore_1", "memstore_1 ids"])
+def test_places_of_other_adapters_are_only_read(me: Scope, name: str) -> None:
+    me.items.put((name,), "a", {"text": "mine"})
+    store = RetainStore(me)
+    for write in (lambda: store.put((name, "b"), "x", {}), lambda: store.delete((name,), "a")):
+        with pytest.raises(Invalid, match="memory tool"):
+            write()
+    found = store.get((name,), "a")
+    assert found is not None
+    assert found.value == {"text": "mine"}
+
+
 # -- against their store in memory -----------------------------------------------------------------------------------------
 
 LABELS = st.sampled_from(["a", "b", "ab", "*", "x_y", "é", "A"])

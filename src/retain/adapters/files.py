@@ -31,6 +31,11 @@ _COUNTERS: Path = ("memory_stores counters",)
 _AT_ONCE = 500
 
 
+def reserved(name: str) -> bool:
+    """Whether places that begin with this name are for files alone, which have versions and folders to be kept in order."""
+    return name in (*TOOL, *STORES, *_COUNTERS) or name.startswith(STORE)
+
+
 def path_of(item: Item) -> Path:
     """The names of a file or folder, from the top."""
     return (*item.place[1:], item.key)

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
+from retain.adapters.files import reserved
 from retain.errors import Invalid
 from retain.kinds.items import Drop, PlacedItem, Put
 from retain.kinds.kind import Page
@@ -63,7 +64,10 @@ def checked(labels: Sequence[str], field: str, *, new: bool = False) -> Namespac
 def change(
     where: Iterable[str], key: str, value: Mapping[str, Any] | None, minutes: float | None, fields: Sequence[str] | None
 ) -> Put | Drop:
-    """What is to be written: a value, or its removal where there is none."""
+    """What is to be written: a value, or its removal where there is none; nothing at the places of other adapters."""
+    where = tuple(where)
+    if where and reserved(where[0]):
+        raise Invalid(field="namespace", problem=f"begins with {where[0]!r}, where Anthropic's memory tool keeps its files")
     if value is None:
         return Drop(place(where), stored(key))
     fields = None if fields is None or list(fields) == ["$"] else fields
