@@ -107,7 +107,7 @@ def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope
     with pytest.raises(KeyError):
         me.together(stopped)
     assert me.refs.content(ref.key) == b"x" * 100_000
-    me.together(lambda inner: (inner.state.set("gone", True), inner.sessions.remove("other")))
+    me.together(lambda inner: inner.sessions.remove("other"))
     with pytest.raises(NotFound):
         me.refs.info(ref.key)
 
