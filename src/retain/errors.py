@@ -88,9 +88,13 @@ class Invalid(RetainError):
 
 
 class TooLarge(Invalid):
-    """{field}: {size} {unit} is over the limit of {limit}."""
+    """{field}: {size} {unit} is over the limit of {limit}{setting}."""
 
     status = 413
+
+    def __init__(self, **details: Any) -> None:
+        setting = getattr(details.get("limit"), "setting", None)
+        super().__init__(**{"setting": f", the setting {setting}" if setting else "", **details})
 
 
 class NotFound(RetainError):

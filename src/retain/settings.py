@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 from retain.errors import SettingsError
 
@@ -22,6 +22,22 @@ FILE = "retain.yaml"
 _NO_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 """Variables that say where the settings are, and the key that a client has for a server."""
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
+_LIMIT = re.compile("max_.*_bytes")
+
+
+class Limit(int):
+    """A size that a setting says, with its name: whoever is over it is told what to change."""
+
+    setting: str
+
+    def __new__(cls, value: int, setting: str) -> Self:
+        """A number that is its setting's."""
+        limit = super().__new__(cls, value)
+        limit.setting = setting
+        return limit
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Limit, (int(self), self.setting)
 
 
 def _setting(
@@ -193,7 +209,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in NAMES:
-            object.__setattr__(self, name, _convert(name, getattr(self, name), "Settings"))
+            value = _convert(name, getattr(self, name), "Settings")
+            object.__setattr__(self, name, Limit(value, name) if _LIMIT.fullmatch(name) else value)
 
     @classmethod
     def load(cls, file: Path | None = None, env: Mapping[str, str] | None = None, **flags: Any) -> Settings:

@@ -278,13 +278,13 @@ def test_a_document_has_a_largest_size(open_memory: Callable[..., Memory]) -> No
     for verb in (me.notes.append, me.notes.prepend):
         with pytest.raises(TooLarge) as error:
             verb("x")
-        assert str(error.value) == "notes: 1027 bytes is over the limit of 1024."
+        assert str(error.value) == "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
     with pytest.raises(TooLarge, match="text: 1025 bytes is over the limit of 1024"):
         me.notes.overwrite("x" * 1025)
     with pytest.raises(TooLarge, match="header: 1025 bytes"):
         me.notes.delete_section("x" * 1025)
     assert tool_of(me).call({"operation": "append", "content": "x"}) == {
-        "error": "notes: 1027 bytes is over the limit of 1024."
+        "error": "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
     }
     assert len(me.notes.changes()) == 1
 

@@ -192,7 +192,10 @@ def test_a_key_that_no_placeholder_could_hold_is_refused(me: Scope, key: str) ->
         ({"content": "x", "type": "a\nb"}, "type: has a control character (U+000A)."),
         ({"content": "x", "metadata": [1]}, "metadata: must be a JSON object."),
         ({"content": "x", "metadata": JsonText("[1]")}, "metadata: must be a JSON object."),
-        ({"content": "x", "metadata": {"a": "x" * 70_000}}, "metadata: 70008 bytes is over the limit of 65536."),
+        (
+            {"content": "x", "metadata": {"a": "x" * 70_000}},
+            "metadata: 70008 bytes is over the limit of 65536, the setting max_attributes_bytes.",
+        ),
         ({"content": "x", "session": "none"}, "There is no session 'none' here."),
     ],
 )

@@ -251,7 +251,7 @@ def test_too_large_a_content_is_refused_and_leaves_nothing(kept: Callable[..., M
     me = memory.scope("acme", "ada")
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
-    assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576."
+    assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576, the setting max_ref_bytes."
     assert me.refs.info(me.refs.add(b"x" * (1 << 20))).bytes == 1 << 20
     assert len(files(tmp_path / "refs")) == 1
 
