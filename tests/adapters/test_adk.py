@@ -67,7 +67,8 @@ VALUES = st.recursive(
 KEYS = st.sampled_from(["a", "b", "", "app:a", "app:b", "user:a", "user:", "temp:a", "other:a"])
 STATES = st.dictionaries(KEYS, VALUES, max_size=3)
 PARTS = st.sampled_from([
-    [Part(text="hello")], [Part(text="")], [Part(text="one"), Part(text="two")], [Part(text="hm", thought=True)],
+    [Part(text="hello")], [Part(text="")], [Part(text="a\0b\ud800")], [Part(text="\0"), Part(text="x")],
+    [Part(text="one"), Part(text="two")], [Part(text="hm", thought=True)],
     [Part(function_call=FunctionCall(id="c1", name="look", args={"at": [1, None]}))],
     [Part(function_response=FunctionResponse(id="c1", name="look", response={"result": "a map"}))],
     [Part(inline_data=Blob(data=b"\xff\x00", mime_type="image/png"))], [], None,
@@ -358,12 +359,17 @@ def test_what_others_write_to_a_session_does_not_break_it(memory: Memory) -> Non
             assert (session.id, session.state) == ("s/ 1", {"a": 1})
             assert [one.id for one in (await service.list_sessions(**ADA)).sessions] == ["s/ 1"]
             await service.append_event(session, said("hello"))
-        for original in (like | {"timestamp": "x"}, like | {"id": 5}, like | {"content": 1}):
+        for original in (
+            like | {"timestamp": "x"},
+            like | {"id": 5},
+            like | {"content": 1},
+            like | {"content": 1, "exact": "{"},
+        ):
             me.messages.append("app/ada/s%2F%201", "user", {"text": "typed", "original": original})
             assert len((await service.list_sessions(**ADA)).sessions) == 1
         session = await service.get_session(**ADA, session_id="s/ 1")
         assert session is not None
-        assert [event.content.parts[0].text for event in session.events] == ["hello"] * 3 + ["typed"] * 3  # type: ignore[union-attr, index]
+        assert [event.content.parts[0].text for event in session.events] == ["hello"] * 3 + ["typed"] * 4  # type: ignore[union-attr, index]
         session._storage_update_marker = "2026-01-01T00:00:00"  # as the kit's own service has it
         await service.append_event(session, said("more"))
         for id in ("app/ada/%zz", "app/ada/", "app/ada/a/b", "trip"):
