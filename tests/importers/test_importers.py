@@ -620,7 +620,7 @@ def texts(value: Any) -> Iterator[str]:
 def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
     """The texts of a source that its tenant does not have, but for letters that are kept in another form, and kinds."""
     memory.export(folder / "kept.jsonl", tenants=[tenant])
-    kept = "\n".join(texts([json.loads(line) for line in (folder / "kept.jsonl").read_text().splitlines()]))
+    kept = "\n".join(texts([json.loads(line) for line in (folder / "kept.jsonl").read_text().split("\n") if line]))
     plain = {one.strip() for one in texts(said) if one.isascii() and one.isprintable()} - {"entity", "relation"}
     return {one for one in plain if one not in kept}
 
@@ -641,6 +641,7 @@ def test_whatever_stands_where_something_else_should(
         said = {name: spoilt(value, data) for name, value in said.items()}
     write_plain(source, format, said)
     tenant = ids.uuid7()
+    memory.scope(tenant, "ada", "scout").sessions.add("mine")
     with suppress(Invalid):
         report = bring_in(memory, source, format, tenant=tenant, user="ada")
         if not [one for one in report.unplaced if one.what != "file"]:
