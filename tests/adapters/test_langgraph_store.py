@@ -66,6 +66,18 @@ def test_their_own_tests_pass(url: str) -> None:
 
 
 @one_engine
+def test_what_is_no_namespace_and_no_document_is_refused(me: Scope) -> None:
+    store = RetainStore(me)
+    with pytest.raises(Invalid, match=r"namespace: must be a tuple of labels, such as \('memories',\)"):
+        store.put("memories", "k", {})  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="namespace: must be a tuple"):
+        store.search("memories")  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="value: must be a dict, not str"):
+        store.put(("memories",), "k", "hello")  # type: ignore[arg-type]
+    assert store.search(()) == []
+
+
+@one_engine
 @pytest.mark.parametrize("name", ["memory_tool", "memory_stores", "memstore_1", "memstore_1 ids"])
 def test_places_of_other_adapters_are_only_read(me: Scope, name: str) -> None:
     me.items.put((name,), "a", {"text": "mine"})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from retain.adapters import namespaces
 from retain.adapters.given import extra, local
 from retain.adapters.namespaces import Namespace
+from retain.errors import Invalid
 from retain.kinds.items import Drop, Put
 from retain.memory import Scope
 from retain.work.retention import purge
@@ -73,6 +74,8 @@ class RetainStore(BaseStore):
         """Do several operations: what is read is as it was before any of them, then all is written at once, or nothing."""
         asked = list(ops)
         for op in asked:
+            if isinstance(getattr(op, "namespace", getattr(op, "namespace_prefix", ())), str):
+                raise Invalid(field="namespace", problem="must be a tuple of labels, such as ('memories',), not text")
             validate_op_namespace(op)
         results: list[Result] = [None] * len(asked)
         gets: dict[bool, dict[tuple[Namespace, str], list[int]]] = {}

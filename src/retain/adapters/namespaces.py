@@ -70,6 +70,8 @@ def change(
         raise Invalid(field="namespace", problem=f"begins with {where[0]!r}, where Anthropic's memory tool keeps its files")
     if value is None:
         return Drop(place(where), stored(key))
+    if not isinstance(value, Mapping):
+        raise Invalid(field="value", problem=f"must be a dict, not {type(value).__name__}")
     fields = None if fields is None or list(fields) == ["$"] else fields
     return Put(place(where), stored(key), dict(value), None if minutes is None else minutes * 60, fields)
 
