@@ -36,8 +36,8 @@ ALL = sorted(PERMISSIONS)
 PAGES = {f"/{page}{below}" for page in site.PAGES for below in ("", "/{below:path}")}
 OPEN = {"/", "/healthz", "/readyz", "/assets/{path:path}", "/api/web", "/api/web/sign-in", "/api/web/sign-out", *PAGES}
 """What anybody may see: the page, which has nothing of what is remembered, and whether the server is alive."""
-BOTH = {"/api/users/x/erase"}
-"""What needs `admin`, and `delete` besides."""
+BOTH = {"/api/users/x/erase", "/api/messages/x/pop"}
+"""What needs `admin`, and `delete` besides; and what removes and tells it, which needs `delete` and `read`."""
 NOT_MINE = ("/mcp", "/.well-known")
 """Who may call a tool is a test of MCP's own."""
 
