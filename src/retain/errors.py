@@ -94,7 +94,7 @@ class TooLarge(Invalid):
 
     def __init__(self, **details: Any) -> None:
         setting = getattr(details.get("limit"), "setting", None)
-        super().__init__(**details, setting=f", the setting {setting}" if setting else "")
+        super().__init__(**{"setting": f", the setting {setting}" if setting else "", **details})
         self.details = details
 
 
