@@ -52,7 +52,11 @@ def plain(found: Any, *names: str) -> tuple[Any, ...]:
     text = found.text.replace(found.headers["x-request-id"], "REQUEST")
     for name in names:
         text = text.replace(name, "NAME")
-    kept = {name: value for name, value in found.headers.items() if name not in ("x-request-id", "content-length", "date")}
+    kept = {
+        name: value
+        for name, value in found.headers.items()
+        if name not in ("x-request-id", "request-id", "content-length", "date")
+    }
     return found.status_code, text, kept
 
 

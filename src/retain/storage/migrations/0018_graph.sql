@@ -45,6 +45,8 @@ create index graph_relations_by_target on graph_relations (tenant, user_id, targ
 create index graph_relations_by_number on graph_relations (tenant, user_id, number);
 
 -- down
+-- Their words go by a trigger, which may only where the table is named.
+delete from search_words where 1 = 0;
 delete from search_items where kind = 'graph';
 drop table graph_relations;
 drop table graph_observations;
