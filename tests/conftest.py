@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
+WITH_SQL = {
+    "access", "chaos", "context", "kinds", "search", "storage", "work", "test_every_kind.py", "test_isolation.py"
+}  # fmt: skip
+"""Tests of what has statements of its own: they stand on both servers, all others on one, unless ENGINES=all."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
@@ -65,6 +69,23 @@ def pytest_configure(config: pytest.Config) -> None:
         url = server.create(TEMPLATE)
         Memory.open(url, settings=SETTINGS).close()
         os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the second server where no statement is written."""
+    if os.environ.get("ENGINES") == "all":
+        return
+    folder = Path(__file__).parent
+    left = [
+        item
+        for item in items
+        if item.path.relative_to(folder).parts[0] not in WITH_SQL
+        and getattr(getattr(item, "callspec", None), "params", {}).get("engine") == "debian"
+    ]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        out = set(left)
+        items[:] = [item for item in items if item not in out]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
