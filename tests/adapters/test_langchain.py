@@ -157,12 +157,15 @@ def test_what_is_not_offloaded(me: Scope) -> None:
 def test_the_same_run_is_saved_once(me: Scope) -> None:
     """P6: a run that is repeated under its id adds nothing, whatever the model said the second time."""
     run = "0198c1f2-7a3b-7c4d-8e5f-0123456789ab"
-    agent = create_agent(speaking("First.", "Second.", "Third."), middleware=[RetainMiddleware(me)])
+    agent = create_agent(speaking("First.", "Second.", "Third.", "Fourth."), middleware=[RetainMiddleware(me)])
     for _ in range(2):
         say(agent, "Once, please.", on("s", run_id=run))
     assert [one.text for one in me.messages.window("s")] == ["Once, please.", "First."]
+    say(agent, "And another.", on("s", run_id=run))
+    said = [one.text for one in me.messages.window("s")]
+    assert said[2] == "And another.", "another question under the same id is another turn"
     say(agent, "Once, please.", on("s"))
-    assert len(me.messages.window("s")) == 4
+    assert len(me.messages.window("s")) == 6
 
 
 @one_engine

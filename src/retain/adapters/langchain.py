@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -153,15 +155,22 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _save(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> None:
         session, turn = _session(runtime), messages[_start(messages) :]
-        asked = next((one.id for one in turn[::-1] if isinstance(one, HumanMessage)), None)
+        question = next((one for one in turn[::-1] if isinstance(one, HumanMessage)), None)
+        asked = None if question is None else question.id
         run = runtime.execution_info.run_id if runtime.execution_info is not None else None
         with self._lock:
             context, began = self._runs.pop((session, asked), (None, time.monotonic()))
         new = [talk.packed(message_to_dict(one), f"messages[{place}]") for place, one in enumerate(turn)]
         usage = _usage([one for one in turn if isinstance(one, AIMessage)], (time.monotonic() - began) * 1000)
-        about: dict[str, Any] = {"usage": usage, "key": run or asked, "context": context}
+        about: dict[str, Any] = {"usage": usage, "key": _key(run, question) if run else asked, "context": context}
         with suppress(KeyReused):  # a run that was repeated: it is kept as it was the first time
             sessions.keep(self.scope, session, new, lambda said: self.scope.save_turn(session, said, **about))
+
+
+def _key(run: str, question: HumanMessage | None) -> str:
+    """A run that is repeated is kept once; another question under its id is another turn."""
+    said = json.dumps(None if question is None else question.content, sort_keys=True, default=str)
+    return f"{run} {hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _session(runtime: Any) -> str:
