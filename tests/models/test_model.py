@@ -298,10 +298,10 @@ def test_a_key_is_in_no_error_and_no_log(
 
 def test_calls_leave_nothing_behind(service: FakeService) -> None:
     """200 calls, some of which fail: no more threads and no more sockets than before."""
-    model = model_at(service, model_retries=0)
+    model, before = model_at(service, model_retries=0), threading.active_count()
     ask(model)
     process = psutil.Process()
-    until(lambda: threading.active_count() <= 3 + before_service_threads())
+    until(lambda: threading.active_count() <= before + 3)
     threads, files = threading.active_count(), process.num_fds()
     for number in range(200):
         service.misbehave(("", "", "", "html", "reset")[number % 5])
@@ -311,10 +311,6 @@ def test_calls_leave_nothing_behind(service: FakeService) -> None:
             assert number % 5 > 2
     until(lambda: threading.active_count() <= threads and process.num_fds() <= files)
     assert len(service.requests) == 201
-
-
-def before_service_threads() -> int:
-    return sum(thread.name.startswith(("execnet", "pytest")) for thread in threading.enumerate())
 
 
 def test_many_threads_at_once(service: FakeService) -> None:

@@ -148,17 +148,16 @@ def test_no_line_of_any_log_has_what_was_said_or_a_key(
 ) -> None:
     """3.2 item 10: everything that any library logs at its most talkative, while all is said and some of it is refused."""
     app = create_app(open_memory(log_level="debug"))
-    with caplog.at_level(logging.DEBUG):
-        for name in [None, *logging.root.manager.loggerDict]:
-            caplog.set_level(logging.DEBUG, logger=name)
-        http = calling("acme", over=app)
-        say_everything(http)
-        http.post("/api/entries", json={"content": CANARY, "nonsense": CANARY}, headers=ADA)
-        http.post("/api/messages/nowhere", json={"role": CANARY, "content": CANARY}, headers=ADA)
-        http.put("/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"})
-        http.get("/api/audit", headers={"Authorization": f"Bearer rtn_{CANARY}"})
-        http.post("/api/users/ada/export")
-        http.post("/api/users/ada/erase")
+    for name in [None, *logging.root.manager.loggerDict]:
+        caplog.set_level(logging.DEBUG, logger=name)
+    http = calling("acme", over=app)
+    say_everything(http)
+    http.post("/api/entries", json={"content": CANARY, "nonsense": CANARY}, headers=ADA)
+    http.post("/api/messages/nowhere", json={"role": CANARY, "content": CANARY}, headers=ADA)
+    http.put("/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"})
+    http.get("/api/audit", headers={"Authorization": f"Bearer rtn_{CANARY}"})
+    http.post("/api/users/ada/export")
+    http.post("/api/users/ada/erase")
     lines = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records if record.name != "httpx"]
     key = http.headers["Authorization"].removeprefix("Bearer ")
     assert not [line for line in lines if CANARY in line or key in line or key.rpartition("_")[2] in line]
