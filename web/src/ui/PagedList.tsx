@@ -4,7 +4,7 @@ import type { Pages } from "../api/load";
 import { Failure, Loading } from "./states";
 import { VirtualList } from "./VirtualList";
 
-type Shown<T> = Omit<ComponentProps<typeof VirtualList<T>>, "items" | "nearEnd"> & {
+type Shown<T> = Omit<ComponentProps<typeof VirtualList<T>>, "items" | "nearEnd" | "stale"> & {
   pages: Pages<T>;
   empty: ReactNode;
 };
@@ -16,7 +16,7 @@ export function PagedList<T>({ pages, empty, ...rest }: Shown<T>) {
       {error ? <Failure error={error} retry={pages.retry} /> : null}
       {loading && !items.length && <Loading />}
       {!loading && !error && !items.length && empty}
-      {items.length > 0 && <VirtualList items={items} nearEnd={pages.more} {...rest} />}
+      {items.length > 0 && <VirtualList items={items} nearEnd={pages.more} stale={pages.stale} {...rest} />}
     </>
   );
 }

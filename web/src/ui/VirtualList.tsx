@@ -12,6 +12,8 @@ type Shown<T> = {
   className?: string;
   /** Called when the end is near: load more. */
   nearEnd?: () => void;
+  /** What is shown answers the question before: it can be looked at, and not clicked, until the answer to this one moves it away. */
+  stale?: boolean;
   handle?: Ref<Virtualizer<HTMLDivElement, Element>>;
 };
 
@@ -23,6 +25,7 @@ export function VirtualList<T>({
   label,
   className = "",
   nearEnd,
+  stale = false,
   handle,
 }: Shown<T>) {
   const box = useRef<HTMLDivElement>(null);
@@ -41,7 +44,7 @@ export function VirtualList<T>({
   }, [last, items.length]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <div ref={box} className={`virtual ${className}`} tabIndex={0}>
+    <div ref={box} className={`virtual ${className}`} tabIndex={0} inert={stale} aria-busy={stale}>
       <ul className="virtual-all" aria-label={label} style={{ height: list.getTotalSize() }}>
         {seen.map((row) => (
           <li

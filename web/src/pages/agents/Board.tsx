@@ -61,6 +61,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           label={`Lines of ${board}`}
           className="entries board-lines"
           nearEnd={list.more}
+          stale={list.stale}
         >
           {(entry) => <EntryRow entry={entry} editing={editing} took={took} remove={setRemoving} title={entry.agent} />}
         </VirtualList>

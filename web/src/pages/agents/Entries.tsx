@@ -153,6 +153,7 @@ export function Entries({ agent }: { agent: string }) {
           label={`What ${agent} remembers`}
           className="entries"
           nearEnd={list.more}
+          stale={list.stale}
         >
           {(entry) => row(entry)}
         </VirtualList>

@@ -59,6 +59,7 @@ export function Calls() {
           label="Calls"
           className="tall"
           nearEnd={failed ? undefined : calls.more}
+          stale={calls.stale}
         >
           {(call) => <Line call={call} open={() => setOpen(call)} />}
         </VirtualList>

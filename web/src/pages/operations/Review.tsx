@@ -154,6 +154,7 @@ export function Review({ changed }: { changed: () => void }) {
           label={which === "pending" ? "Entries that wait" : "Refused entries"}
           className="tall"
           nearEnd={queue.more}
+          stale={queue.stale}
           handle={list}
         >
           {(entry, nth) => (
