@@ -19,6 +19,7 @@ from retain.adapters.given import extra, local
 from retain.adapters.session import extend
 from retain.errors import AlreadyExists, NotFound, WrongVersion
 from retain.kinds.items import Item
+from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.talk import pydantic_ai as talk
 from retain.talk.exact import exact
@@ -170,13 +171,13 @@ class RetainConversationStore(ConversationStore):
         after = new_entries[0].parent_id if new_entries else record.head_id
 
         def begin(inner: Scope) -> None:
-            inner.sessions.add(id)
+            session = inner.sessions.add(id)
             extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
-            _keep(inner, record, None, None)
+            _keep(inner, session, record, None, None)
 
         def go_on(inner: Scope) -> None:
-            inner.sessions.get(id)
-            kept = _kept(inner, id)
+            session = inner.sessions.get(id)
+            kept = _kept(inner, id, session)
             if (kept.record.revision if kept else None) != expected_revision:
                 raise ConversationConflict(id)
             branches = kept.branches if kept else None
@@ -187,7 +188,7 @@ class RetainConversationStore(ConversationStore):
             elif after != kept.record.head_id:
                 branches = _turn(inner, id, branches, after)
             extend(inner, id, new)
-            _keep(inner, record, branches, kept.version if kept else None)
+            _keep(inner, session, record, branches, kept.version if kept else None)
 
         try:
             if expected_revision is None:
@@ -223,19 +224,23 @@ def _is_there(scope: Scope, session: str) -> bool:
     return False
 
 
-def _kept(scope: Scope, conversation: str) -> _Kept | None:
+def _kept(scope: Scope, conversation: str, session: Session | None = None) -> _Kept | None:
     with suppress(NotFound):
-        return _of(scope, scope.items.get(_PLACE, conversation))
+        return _of(scope, scope.items.get(_PLACE, conversation), session)
     return None
 
 
-def _of(scope: Scope, item: Item) -> _Kept | None:
-    """What an item says of a conversation; None if somebody else wrote it, or if its session was removed since."""
+def _of(scope: Scope, item: Item, session: Session | None = None) -> _Kept | None:
+    """What an item says of a conversation; None if somebody else wrote it, or if its session was removed since.
+
+    `session` is that session, if it was read already.
+    """
     try:
         found = item.value
         record = _RECORD.validate_json(found["record"].get("exact") or json.dumps(found["record"]))
         branches, since = found.get("branches"), found["since"]
-        if record.conversation_id != item.key or scope.sessions.get(item.key).created_at.isoformat() != since:
+        session = session or scope.sessions.get(item.key)
+        if record.conversation_id != item.key or session.created_at.isoformat() != since:
             return None
     except (AttributeError, KeyError, NotFound, TypeError, ValueError):
         return None
@@ -244,10 +249,10 @@ def _of(scope: Scope, item: Item) -> _Kept | None:
     return _Kept(record, branches if isinstance(branches, str) else None, item.version)
 
 
-def _keep(inner: Scope, record: ConversationRecord, branches: str | None, version: int | None) -> None:
+def _keep(inner: Scope, session: Session, record: ConversationRecord, branches: str | None, version: int | None) -> None:
     """Keep a record, over the version that was read, or over whatever is there that is none; no search finds it."""
-    value, since = _RECORD.dump_python(record, mode="json"), inner.sessions.get(record.conversation_id).created_at
-    kept = {"record": exact(value) or value, "branches": branches, "since": since.isoformat()}
+    value = _RECORD.dump_python(record, mode="json")
+    kept = {"record": exact(value) or value, "branches": branches, "since": session.created_at.isoformat()}
     inner.items.put(_PLACE, record.conversation_id, kept, fields=[], if_version=version)
 
 
