@@ -7,6 +7,8 @@ DATABASE ?= sqlite:///retain.db
 HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
+# Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve site test check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
@@ -27,7 +29,7 @@ test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL serv
 check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) mypy
+	$(RUN) mypy --num-workers 2
 	$(RUN) python scripts/generate_aio.py --check
 	$(RUN) python scripts/generate_docs.py --check
 	$(RUN) python scripts/generate_web.py --check

@@ -27,8 +27,8 @@ NEWEST = shipped("sqlite")[-1].number
 
 
 @pytest.fixture
-def run(url: str, tmp_path: Path) -> Run:
-    """Run `retain …` in an empty folder, on each engine."""
+def process(url: str, tmp_path: Path) -> Run:
+    """Run `retain …` in an empty folder."""
     env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0", "PYTHONUTF8": "1"}
 
     def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
@@ -40,17 +40,9 @@ def run(url: str, tmp_path: Path) -> Run:
     return run_it
 
 
-def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """The JSON that a command printed."""
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
-
-
 @pytest.fixture
 def run_here(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """As `run`, in this process: for a hundred commands, which would take a second each to start."""
+    """The same inside of this process: for many commands, each of which would take a second to start."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "parser", cache(cli.parser))
     for name, value in {"RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}.items():
@@ -58,14 +50,33 @@ def run_here(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
 
     def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         words = shlex.split(command.removeprefix("retain "))
-        for name, value in more.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
         capfd.readouterr()
-        status = cli.main(words)
+        with monkeypatch.context() as patch:
+            for name, value in more.items():
+                patch.setenv(name, value)
+            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+            try:
+                status = cli.main(words)
+            except SystemExit as end:
+                status = int(end.code or 0)
         return subprocess.CompletedProcess(words, status, *capfd.readouterr())
 
     return run_it
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, engine: str) -> Run:
+    """Run `retain …`: as a person does on SQLite; on a server, which changes nothing of that, here."""
+    found: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
+    return found
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """The JSON that a command printed."""
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])  # tests/test_every_way.py has every verb on every engine
@@ -163,7 +174,8 @@ def test_a_conversation(run: Run) -> None:
         ("retain refs get x --tokens 0", 2, "tokens: must be from 50 to 100000"),
     ],
 )
-def test_errors_say_what_to_do_and_have_their_status(run: Run, command: str, status: int, says: str) -> None:
+def test_errors_say_what_to_do_and_have_their_status(run_here: Run, command: str, status: int, says: str) -> None:
+    run = run_here
     if "there is no file" not in says:
         run("retain migrate up")
     done = run(command)

@@ -43,6 +43,8 @@ from tests.conftest import SETTINGS
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / ".cache" / "screens"
 """Where `web.screens` puts its pictures."""
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first of them that is installed is taken: Chromium without its window is the same, and needs less of the machine."""
 SIZES = {1280: 800, 390: 844}
 PICTURES = [("light", 1280), ("dark", 390)]
 if os.environ.get("SCREENS") == "full":
@@ -244,7 +246,7 @@ def chromium() -> Iterator[Callable[[], Browser]]:
     While Playwright's loop counts as running in this thread no other test could run one: it does so during a test with a
     browser alone.
     """
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         assert not os.environ.get("CI"), "there is no browser: scripts/test_tools.sh installs one"
         pytest.skip("Chromium is not installed: run the tests with `make test`")
