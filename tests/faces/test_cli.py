@@ -2,81 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import shlex
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from retain import Memory
-from retain.faces import cli
 from retain.faces.ways import WAYS
 from retain.storage.migrate import shipped
 from tests.conftest import SETTINGS
+from tests.faces.commands import BOTH, Run, answer
 from tests.texts import pdfs
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # each command is a process: one server is enough
 NEWEST = shipped("sqlite")[-1].number
-
-
-@pytest.fixture
-def process(url: str, tmp_path: Path) -> Run:
-    """Run `retain …` in an empty folder."""
-    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0", "PYTHONUTF8": "1"}
-
-    def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "retain.faces.cli", *shlex.split(command.removeprefix("retain "))]
-        return subprocess.run(
-            words, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path, env={**env, **more}
-        )
-
-    return run_it
-
-
-@pytest.fixture
-def run_here(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The same inside of this process: for many commands, each of which would take a second to start."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "parser", cache(cli.parser))
-    for name, value in {"RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}.items():
-        monkeypatch.setenv(name, value)
-
-    def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        words = shlex.split(command.removeprefix("retain "))
-        capfd.readouterr()
-        with monkeypatch.context() as patch:
-            for name, value in more.items():
-                patch.setenv(name, value)
-            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
-            try:
-                status = cli.main(words)
-            except SystemExit as end:
-                status = int(end.code or 0)
-        return subprocess.CompletedProcess(words, status, *capfd.readouterr())
-
-    return run_it
-
-
-@pytest.fixture
-def run(request: pytest.FixtureRequest, engine: str) -> Run:
-    """Run `retain …`: as a person does on SQLite; on a server, which changes nothing of that, here."""
-    found: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
-    return found
-
-
-def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """The JSON that a command printed."""
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])  # tests/test_every_way.py has every verb on every engine
@@ -196,8 +137,9 @@ def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
 
 
 @BOTH
-def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
+def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
     """migrate, verify, status, export, import, purge, erase, config, one after the other."""
+    run = run_here
     assert answer(run("retain migrate up --json"))["version"] == NEWEST
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user hello")
@@ -229,8 +171,9 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
 
 
 @BOTH
-def test_migrate_prints_what_it_would_run(run: Run, url: str) -> None:
+def test_migrate_prints_what_it_would_run(run_here: Run, url: str) -> None:
     """`--sql` runs nothing, and what it prints is what runs."""
+    run = run_here
     run("retain migrate up")
     run("retain migrate down --to 1 --yes")
     printed = run("retain migrate up --sql").stdout
@@ -259,7 +202,8 @@ def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_settings_come_from_file_environment_and_flags(run: Run, tmp_path: Path) -> None:
+def test_settings_come_from_file_environment_and_flags(run_here: Run, tmp_path: Path) -> None:
+    run = run_here
     (tmp_path / "retain.yaml").write_text("tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n")
     run("retain sessions add s")
     assert answer(run("retain sessions active --json"))["user"] == "ada"
@@ -283,7 +227,8 @@ def test_a_password_is_never_shown(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_stored_text_cannot_drive_the_terminal(run: Run) -> None:
+def test_stored_text_cannot_drive_the_terminal(run_here: Run) -> None:
+    run = run_here
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user -", stdin="\x1b[2J\x1b]0;owned\x07 \u202e evil")
     shown = run("retain messages window s").stdout
@@ -307,8 +252,9 @@ def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_tenant_is_one_tenant(run: Run, tmp_path: Path) -> None:
+def test_a_tenant_is_one_tenant(run_here: Run, tmp_path: Path) -> None:
     """Purge and export are about one tenant, unless all are asked for."""
+    run = run_here
     for tenant in ("acme", "globex"):
         run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
         run(f"retain messages append s user {tenant}-secret --tenant {tenant} --created-at 2020-01-01T00:00:00Z")
@@ -324,7 +270,8 @@ def test_a_tenant_is_one_tenant(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_import_reads_a_pipe(run: Run) -> None:
+def test_import_reads_a_pipe(run_here: Run) -> None:
+    run = run_here
     run("retain sessions add s --user ada --agent scout")
     copy = run("retain export -").stdout
     assert answer(run("retain import - --database sqlite:///copy.db --json", stdin=copy))["new"] == 2
@@ -343,15 +290,16 @@ def test_a_full_disk_and_a_plain_terminal_are_no_traceback(run: Run, url: str, t
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_is_read_can_go_into_a_file(run: Run) -> None:
+def test_what_is_read_can_go_into_a_file(run_here: Run) -> None:
     """Notes and values are printed as they are; what is known of them stands on standard error."""
+    run = run_here
     whose = "--user ada --agent scout"
     run("retain migrate up")
     empty = run(f"retain notes read {whose}")
     assert (empty.stdout, empty.stderr) == ("", "(there are no notes yet)\n")
     run(f"retain notes overwrite - {whose}", stdin="# Trips\n\n\t- Lisbon\r\n- Porto\n")
     done = run(f"retain notes read {whose}")
-    assert (done.stdout, done.stderr) == ("# Trips\n\n\t- Lisbon\n- Porto\n", "(version 1)\n")
+    assert (done.stdout, done.stderr) == ("# Trips\n\n\t- Lisbon\r\n- Porto\n", "(version 1)\n")
     run("""retain state set theme '{"dark":  1.0}' --user ada""")
     done = run("retain state get theme --user ada")
     assert (done.stdout, done.stderr) == ('{"dark":  1.0}\n', "(version 1)\n")
@@ -360,7 +308,8 @@ def test_what_is_read_can_go_into_a_file(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_is_piped_has_no_blanks_at_the_ends(run: Run) -> None:
+def test_what_is_piped_has_no_blanks_at_the_ends(run_here: Run) -> None:
+    run = run_here
     run("retain sessions add trip --user ada --agent scout")
     run("retain messages append trip user short")
     run(f"retain messages append trip user '{'long ' * 15}'")
@@ -371,8 +320,9 @@ def test_what_is_piped_has_no_blanks_at_the_ends(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_whole_content_goes_into_a_file(run: Run, url: str, tmp_path: Path) -> None:
+def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
     """R4: byte for byte, with `--raw` piece by piece."""
+    run = run_here
     data = bytes(range(256)) * 5000
     with Memory.open(url, settings=SETTINGS) as memory:
         memory.scope().refs.add(data, "bytes", key="bytes-1")

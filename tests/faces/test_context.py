@@ -8,9 +8,7 @@ import pytest
 
 from retain import Memory
 from tests.conftest import SETTINGS
-from tests.faces.test_cli import Run, answer, run
-
-__all__ = ["run"]
+from tests.faces.commands import Run, answer
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from retain import Memory
 from retain.faces.cli import main
 from retain.kinds.graph import Entity
 from tests.conftest import SETTINGS
-from tests.faces.test_cli import BOTH, Run, answer, run
+from tests.faces.commands import BOTH, Run, answer
 
-__all__ = ["run"]
 Print = Callable[..., str]
 LONG = "Nothing of note happened then. " * 40 + "The night train to Lisbon leaves at nine. " + "And so it went on. " * 40
 

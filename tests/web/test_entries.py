@@ -186,6 +186,23 @@ def test_many_are_picked_and_deleted_at_once(web: Web, memory: Memory) -> None:
     assert me.entries.counts() == {"core": 3, "journal": 0}
 
 
+@one_engine
+def test_what_answers_the_question_before_cannot_be_clicked(web: Web, memory: Memory) -> None:
+    """It is about to move: whoever clicks it would pick, edit or delete something else."""
+    me = scout(memory)
+    remember(me, 3)
+    me.entries.add("Ada lives in Porto.", kind="core")
+    page = web.open(MEMORY)
+    expect(entries(page)).to_have_count(4)
+    shown = page.locator(".entries")
+    with held(page, "**/api/entries?*kind=core*"):
+        page.get_by_role("button", name="Core 1").click()
+        expect(shown).to_have_attribute("inert", "")
+        expect(shown).to_have_attribute("aria-busy", "true")
+    expect(entries(page)).to_have_count(1)
+    expect(shown).not_to_have_attribute("inert", "")
+
+
 def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memory, tmp_path: Path) -> None:
     """J7: export and import; what would come in is shown before, with what is wrong by its line, and nothing comes twice."""
     me = scout(memory)

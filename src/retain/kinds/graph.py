@@ -228,12 +228,19 @@ class Graphs(Kind):
         Letters, not words: `scope.search(query, kinds=["graph"])` finds by words and by meaning.
         """
         looked = self._seek(query, "query").lower()
-        found = self._read(self._all)
-        entities = [
-            one for one in found.entities if any(looked in said.lower() for said in (one.name, one.type, *one.observations))
-        ]
-        names = {one.name for one in entities}
-        return Graph(entities, [one for one in found.relations if one.start in names or one.target in names])
+
+        def work(tx: Transaction) -> Graph:
+            said = self._said(tx)
+            entities = [  # NUL is in no text, so nothing is found across the end of one
+                Entity(name, type, said.get(id, []))
+                for id, name, type in tx.all(_ENTITIES, user=self._whose)
+                if looked in "\0".join((name, type, *said.get(id, ()))).lower()
+            ]
+            names = {one.name for one in entities}
+            rows = tx.all(_RELATIONS, user=self._whose) if names else []
+            return Graph(entities, [Relation(*row) for row in rows if row[0] in names or row[1] in names])
+
+        return self._read(work)
 
     def open(self, names: Sequence[str]) -> Graph:
         """The entities with these names, and every relation of them; a name that is not there is no error."""
@@ -292,10 +299,15 @@ class Graphs(Kind):
 
         return self._write(work)
 
-    def _all(self, tx: Transaction) -> Graph:
+    def _said(self, tx: Transaction) -> dict[str, list[str]]:
+        """What was observed of every entity, by its id."""
         said: dict[str, list[str]] = {}
         for id, text in tx.all(_TEXTS, user=self._whose):
             said.setdefault(id, []).append(text)
+        return said
+
+    def _all(self, tx: Transaction) -> Graph:
+        said = self._said(tx)
         entities = [Entity(name, type, said.get(id, [])) for id, name, type in tx.all(_ENTITIES, user=self._whose)]
         return Graph(entities, [Relation(*row) for row in tx.all(_RELATIONS, user=self._whose)])
 
