@@ -24,7 +24,7 @@ site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.1
 
 test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
 	$(RUN) python scripts/build_site.py run test
-	$(RUN) pytest -n 4 $(ARGS)
+	$(RUN) pytest -n 3 $(ARGS)
 
 check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
-ON_BOTH = {"chaos", "search", "storage", "test_every_kind.py", "test_isolation.py"}
-"""Tests on both servers, all others on one of them, unless ENGINES=all: what a server's version may change stands there."""
+ON_BOTH = {"test_every_kind.py", "test_isolation.py", "test_migrate.py", "test_postgres.py"}
+"""Tests on both servers; all others are on one of them, unless ENGINES=all."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
@@ -75,12 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out one of the two servers, each where the name of a test says so: about half of the tests have each."""
     if os.environ.get("ENGINES") == "all":
         return
-    folder = Path(__file__).parent
     twins: dict[str, list[pytest.Item]] = {}
     for item in items:
-        engine = getattr(getattr(item, "callspec", None), "params", {}).get("engine")
-        if engine in SERVERS and item.path.relative_to(folder).parts[0] not in ON_BOTH:
-            twins.setdefault(item.nodeid.replace(engine, ""), []).append(item)
+        given = getattr(getattr(item, "callspec", None), "params", {}).values()
+        for server in SERVERS if item.path.name not in ON_BOTH else ():
+            if any(isinstance(one, str) and one == server for one in given):
+                twins.setdefault(item.nodeid.replace(server, ""), []).append(item)
     left = [both[crc32(name.encode()) % 2] for name, both in twins.items() if len(both) == 2]
     if left:
         config.hook.pytest_deselected(items=left)

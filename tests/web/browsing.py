@@ -164,16 +164,17 @@ class Web:
         self.stop()
         self.start(**changes)
 
-    def axe(self, page: Page | None = None, *, rule: str = "") -> list[str]:
+    def axe(self, page: Page | None = None, *, rule: str = "", inside: str = "html") -> list[str]:
         """What a person with a screen reader or a keyboard would stumble over here: serious findings and worse.
 
-        `rule` asks for one alone: of another theme nothing is new but "color-contrast".
+        `rule` asks for one alone: of another theme nothing is new but "color-contrast". `inside` is the part to look at.
         """
         page = page or self.page
         if not page.evaluate("'axe' in window"):
             page.evaluate(_AXE.read_text())
+        assert page.locator(inside).count() == 1
         asked = {"resultTypes": ["violations"]} | ({"runOnly": [rule]} if rule else {})
-        found = page.evaluate("asked => axe.run(document, asked)", asked)
+        found = page.evaluate("([inside, asked]) => axe.run(inside, asked)", [inside, asked])
         return [
             f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:3])}"
             for one in found["violations"]

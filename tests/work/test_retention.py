@@ -351,7 +351,7 @@ def test_a_purge_of_next_to_everything_ends(memory: Memory, me: Scope, time_: Ti
         time_.pass_days(1)
         say(me, 1)
 
-    monkeypatch.setattr("retain.work.retention.time.sleep", meanwhile)
+    monkeypatch.setattr("retain.work.retention.sleep", meanwhile)
     assert memory.purge(days=1e-9).messages == 6
     assert seqs(me) == [4, 5]
     assert [finding for finding in memory.verify() if finding.problem] == []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import sleep
 
 from retain import clock
 from retain.access import once, signins
@@ -106,7 +106,7 @@ def _in_batches(
         if emergency:
             database.compact()
         yield removed
-        time.sleep(_PAUSE)
+        sleep(_PAUSE)
 
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
