@@ -41,7 +41,7 @@ generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_web.py
 
 screens: test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
-	SCREENS=full $(RUN) pytest -n 2 tests/web/test_screens.py $(ARGS)
+	SCREENS=full $(RUN) pytest -n 2 tests/web $(ARGS)
 
 chaos: test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
