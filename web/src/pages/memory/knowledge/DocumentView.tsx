@@ -51,9 +51,17 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
   const passages = usePassages(document);
   const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const seq = Number(query.get("seq")) || 0;
-  const known = passages.of(seq) !== undefined;
+  const known = all.slice(Math.max(0, seq - NEAR), seq + NEAR).filter((one) => passages.of(one)).length;
   useEffect(() => {
-    if (seq) list.current?.scrollToIndex(seq - 1, { align: "start" });
+    if (!seq) return;
+    let frames = 0;
+    let next = 0;
+    const go = () => {
+      list.current?.scrollToIndex(seq - 1, { align: "start" });
+      if (frames++ < SETTLING) next = requestAnimationFrame(go); // what stands before it is measured by then
+    };
+    go();
+    return () => cancelAnimationFrame(next);
   }, [seq, known]);
   return (
     <>
@@ -95,6 +103,9 @@ type Passages = {
   retry: () => void;
 };
 const BLOCK = 50;
+/** The passages around one that are in the document with it, and make it move when they come. */
+const NEAR = 10;
+const SETTLING = 4;
 
 /** The passages of a document, fetched in blocks when one of them is asked for. */
 function usePassages(document: Document): Passages {
