@@ -3,6 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { Agent } from "../../api/index";
+import { BEFORE, useArrive } from "../../ui/arrive";
 import { Icon } from "../../ui/Icon";
 import { Message, type Results } from "./Message";
 import type { Sent } from "./outbox";
@@ -47,11 +48,13 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   useLayoutEffect(() => {
     if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [height, talk.version]);
-  useEffect(() => {
-    if (at < first || at > talk.last) return;
+  const there = at >= first && at <= talk.last;
+  const known = BEFORE.filter((near) => talk.messages.has(at - near));
+  const go = () => {
     stay.current = false;
     list.scrollToIndex(at - first, { align: "center" });
-  }, [at, stored > 0]);
+  };
+  useArrive(there ? go : undefined, [at, known.length]);
   const scrolled = () => {
     const node = box.current;
     if (!node) return;

@@ -6,6 +6,7 @@ import type { Document } from "../../../api/index";
 import { useLoad } from "../../../api/load";
 import type { components } from "../../../api/schema";
 import { useWho } from "../../../app/who";
+import { BEFORE, useArrive } from "../../../ui/arrive";
 import { Icon } from "../../../ui/Icon";
 import { Markdown } from "../../../ui/Markdown";
 import { Failure, Loading } from "../../../ui/states";
@@ -51,18 +52,9 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
   const passages = usePassages(document);
   const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const seq = Number(query.get("seq")) || 0;
-  const known = all.slice(Math.max(0, seq - NEAR), seq + NEAR).filter((one) => passages.of(one)).length;
-  useEffect(() => {
-    if (!seq) return;
-    let frames = 0;
-    let next = 0;
-    const go = () => {
-      list.current?.scrollToIndex(seq - 1, { align: "start" });
-      if (frames++ < SETTLING) next = requestAnimationFrame(go); // what stands before it is measured by then
-    };
-    go();
-    return () => cancelAnimationFrame(next);
-  }, [seq, known]);
+  const known = BEFORE.filter((near) => passages.of(seq - near));
+  const go = () => list.current?.scrollToIndex(seq - 1, { align: "start" });
+  useArrive(seq ? go : undefined, [seq, known.length]);
   return (
     <>
       <div className="toolbar">
@@ -103,9 +95,6 @@ type Passages = {
   retry: () => void;
 };
 const BLOCK = 50;
-/** The passages around one that are in the document with it, and make it move when they come. */
-const NEAR = 10;
-const SETTLING = 4;
 
 /** The passages of a document, fetched in blocks when one of them is asked for. */
 function usePassages(document: Document): Passages {
