@@ -24,10 +24,9 @@ fi
 
 missing=()
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing+=(postgresql)
-for program in pgbouncer strace faketime; do
+for program in pgbouncer strace faketime chromium; do
     command -v "$program" >/dev/null || test -x "/usr/sbin/$program" || missing+=("$program")
 done
-command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || missing+=(chromium)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 sudo=""
@@ -42,7 +41,7 @@ echo "installing ${missing[*]}"
 $sudo mkdir -p /etc/postgresql-common
 [ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" | $sudo tee /etc/postgresql-common/createcluster.conf >/dev/null
 $sudo apt-get update -qq
-if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # the browser alone: smaller, and faster
-    missing=("${missing[@]/%chromium/chromium-headless-shell}")
+if apt-cache show chromium-headless-shell >/dev/null 2>&1; then  # the same without its window, which is faster
+    missing+=(chromium-headless-shell)
 fi
 $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
