@@ -10,7 +10,7 @@ DATA ?= ../shared/bench
 # Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site test check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
+.PHONY: serve site test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.1
 test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
 	$(RUN) python scripts/build_site.py run test
 	$(RUN) pytest -n 3 $(ARGS)
+
+test-all: test-tools site ## The same with every test on every database, and every migration
+	ENGINES=all CHAOS=full $(RUN) pytest -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .

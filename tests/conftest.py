@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
-ON_BOTH = {"test_every_kind.py", "test_isolation.py", "test_migrate.py", "test_postgres.py"}
-"""Tests on both servers; all others are on one of them, unless ENGINES=all."""
+ON_BOTH = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py", "test_postgres.py"}
+"""Tests on both servers; all others are on one of them, unless they name both themselves, or ENGINES=all."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
@@ -73,13 +73,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out one of the two servers, each where the name of a test says so: about half of the tests have each."""
-    if os.environ.get("ENGINES") == "all":
+    if os.environ.get("ENGINES") == "all" or not all(f"TEST_POSTGRES_{kind.upper()}" in os.environ for kind in SERVERS):
         return
     twins: dict[str, list[pytest.Item]] = {}
     for item in items:
-        given = getattr(getattr(item, "callspec", None), "params", {}).values()
+        named = " ".join(str(mark.args[0]) for mark in item.iter_markers("parametrize"))
+        given = getattr(getattr(item, "callspec", None), "params", {}).items()
+        chosen = [one for name, one in given if name not in named and isinstance(one, str)]
         for server in SERVERS if item.path.name not in ON_BOTH else ():
-            if any(isinstance(one, str) and one == server for one in given):
+            if server in chosen:
                 twins.setdefault(item.nodeid.replace(server, ""), []).append(item)
     left = [both[crc32(name.encode()) % 2] for name, both in twins.items() if len(both) == 2]
     if left:

@@ -48,13 +48,11 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   useLayoutEffect(() => {
     if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [height, talk.version]);
-  const there = at >= first && at <= talk.last;
   const known = BEFORE.filter((near) => talk.messages.has(at - near));
-  const go = () => {
+  useArrive(at >= first && at <= talk.last ? at : 0, known.length, () => {
     stay.current = false;
     list.scrollToIndex(at - first, { align: "center" });
-  };
-  useArrive(there ? go : undefined, [at, known.length]);
+  });
   const scrolled = () => {
     const node = box.current;
     if (!node) return;

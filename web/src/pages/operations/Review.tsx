@@ -116,11 +116,16 @@ export function Review({ changed }: { changed: () => void }) {
         </button>
         {may("write") && selected.length > 0 && (
           <>
-            <button type="button" disabled={busy} onClick={() => settle(selected, "accept")}>
+            <button type="button" disabled={busy || queue.stale} onClick={() => settle(selected, "accept")}>
               Accept {selected.length} selected
             </button>
             {which === "pending" && (
-              <button type="button" className="danger" disabled={busy} onClick={() => settle(selected, "refuse")}>
+              <button
+                type="button"
+                className="danger"
+                disabled={busy || queue.stale}
+                onClick={() => settle(selected, "refuse")}
+              >
                 Refuse {selected.length} selected
               </button>
             )}

@@ -53,8 +53,7 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
   const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const seq = Number(query.get("seq")) || 0;
   const known = BEFORE.filter((near) => passages.of(seq - near));
-  const go = () => list.current?.scrollToIndex(seq - 1, { align: "start" });
-  useArrive(seq ? go : undefined, [seq, known.length]);
+  useArrive(seq, known.length, () => list.current?.scrollToIndex(seq - 1, { align: "start" }));
   return (
     <>
       <div className="toolbar">
