@@ -17,7 +17,7 @@ import pytest
 from retain.faces import cli
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # each command is a process: one server is enough
+BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # a command line sees no difference between servers
 
 
 @pytest.fixture

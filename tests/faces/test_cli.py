@@ -1,4 +1,4 @@
-"""The command line, run as a person runs it: a process, its output and its exit status."""
+"""The command line: what a command prints, and its exit status; as a process, where that may change something of it."""
 
 from __future__ import annotations
 
