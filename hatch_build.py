@@ -16,7 +16,9 @@ class SiteHook(BuildHookInterface[Any]):
         """Build it, but not for an installation that only points at this folder."""
         if version == "editable":
             return
-        spec = importlib.util.spec_from_file_location("build_site", Path(self.root) / "scripts" / "build_site.py")
+        spec = importlib.util.spec_from_file_location(
+            "build_site", Path(self.root) / "scripts" / "build_site.py"
+        )
         assert spec
         assert spec.loader
         site = importlib.util.module_from_spec(spec)

@@ -22,16 +22,33 @@ from retain.storage.files import filesystem_of
 QUESTIONS = (
     "append", "window", "threads", "others", "adapters", "purge", "cli", "tokens", "context", "capture", "search", "http"
 )  # fmt: skip
-FILES = {"http": "over_http"}  # a file `http` would hide the library of that name from who runs another file of this folder
+FILES = {
+    "http": "over_http"
+}  # a file `http` would hide the library of that name from who runs another file of this folder
 
 
 def main() -> int:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure side by side, print ratios.")
-    parser.add_argument("--quick", action="store_true", help="about a minute: enough to see that a number is not far off")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, help="one question; may be given more than once")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables between FILE's markers")
-    parser.add_argument("--folder", type=Path, help="where the databases are made: the disk that is measured")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure side by side, print ratios."
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="about a minute: enough to see that a number is not far off",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=QUESTIONS,
+        help="one question; may be given more than once",
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write the tables between FILE's markers"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the databases are made: the disk that is measured"
+    )
     chosen = parser.parse_args()
     out = Console(width=None if sys.stdout.isatty() else 160)
     err = Console(stderr=True)
@@ -72,7 +89,9 @@ def machine(plan: Plan) -> str:
 
 def draw(out: Console, table: Table) -> None:
     """The table for a person at a terminal."""
-    drawn = Drawn(title=table.title, caption=table.about, title_justify="left", caption_justify="left")
+    drawn = Drawn(
+        title=table.title, caption=table.about, title_justify="left", caption_justify="left"
+    )
     for place, column in enumerate(table.columns):
         drawn.add_column(column, justify="left" if place == 0 else "right")
     for row in table.rows:

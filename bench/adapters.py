@@ -60,7 +60,11 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def value(number: int) -> dict[str, Any]:
     """What an item is: one in ten is a fact."""
-    return {"text": f"{number}: {TEXT}", "kind": "fact" if number % 10 == 0 else "note", "price": number}
+    return {
+        "text": f"{number}: {TEXT}",
+        "kind": "fact" if number % 10 == 0 else "note",
+        "price": number,
+    }
 
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
@@ -70,7 +74,9 @@ def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
         store.conn.execute("pragma journal_mode = wal")
         store.setup()
-        against_store(plan, rows, me, store, "SqliteStore in WAL mode", f"yes: {pragmas(store.conn)}", size)
+        against_store(
+            plan, rows, me, store, "SqliteStore in WAL mode", f"yes: {pragmas(store.conn)}", size
+        )
     if size == HISTORIES[0]:
         many(plan, rows, me, folder)
 
@@ -84,7 +90,9 @@ def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
         against_store(plan, rows, me, store, "PostgresStore", WAITS, size)
 
 
-def against_store(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int) -> None:
+def against_store(
+    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
+) -> None:
     """Put, get, a filter and a question, with few items and with many."""
     ours = import_module("retain.adapters.langgraph_store").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
@@ -94,7 +102,9 @@ def against_store(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, wai
         for start in range(0, size, 100):
             store.batch([put(at, f"{n}", value(n)) for n in range(start, min(start + 100, size))])
     wanted = {"kind": "fact"}
-    few = f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
+    few = (
+        f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
+    )
     found = [vars_of(one) for one in ours.search(at, limit=10)]
 
     def numbered() -> tuple[str, dict[str, Any]]:
@@ -137,13 +147,18 @@ def against_store(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, wai
         Case(
             f"{few}: search with a filter that few are as",
             lambda: ours.search(at, filter={"price": {"$lt": 3}}, limit=10),
-            lambda: [one.value for one in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)],
+            lambda: [
+                one.value
+                for one in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)
+            ],
             (Other(name, lambda: theirs.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
         ),
         Case(
             f"{few}: search for words, 10",
             lambda: ours.search(at, query="a seat by the window", limit=10),
-            lambda: [one.item.value for one in me.items.search("a seat by the window", at, limit=10)],
+            lambda: [
+                one.item.value for one in me.items.search("a seat by the window", at, limit=10)
+            ],
             objects=several,
         ),
     ):
@@ -152,7 +167,10 @@ def against_store(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, wai
 
 def vars_of(found: Any) -> dict[str, Any]:
     """What LangGraph makes an item of."""
-    return {name: getattr(found, name) for name in ("namespace", "key", "value", "created_at", "updated_at", "score")}
+    return {
+        name: getattr(found, name)
+        for name in ("namespace", "key", "value", "created_at", "updated_at", "score")
+    }
 
 
 def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
@@ -165,7 +183,9 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
     ours = RUNNER.run(made(lambda: module.AsyncRetainStore(me)))
 
     async def all_at_once(store: Any, index: Any = None) -> None:
-        await asyncio.gather(*[store.aput((*AT, "many"), f"{n}", value(n), index=index) for n in range(300)])
+        await asyncio.gather(
+            *[store.aput((*AT, "many"), f"{n}", value(n), index=index) for n in range(300)]
+        )
 
     for index, what in ((None, "300 puts at once"), (False, "300 puts with `index=False` at once")):
         fields: list[str] | None = None if index is None else []
@@ -175,7 +195,13 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
                 f"AsyncRetainStore, SQLite: {what}",
                 partial(all_at_once, ours, index),
                 partial(write_all, me, fields),
-                (Other("AsyncSqliteStore in WAL mode", partial(all_at_once, stack.store, index), WAITS),),
+                (
+                    Other(
+                        "AsyncSqliteStore in WAL mode",
+                        partial(all_at_once, stack.store, index),
+                        WAITS,
+                    ),
+                ),
                 calls=1,
                 awaited=True,
             ),
@@ -202,7 +228,9 @@ def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     """SqliteSaver, which is in WAL mode by itself."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(str(folder / "other.db")) as theirs:
+    with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(
+        str(folder / "other.db")
+    ) as theirs:
         theirs.setup()
         against_saver(plan, rows, me, theirs, "SqliteSaver", f"yes: {pragmas(theirs.conn)}", size)
 
@@ -211,7 +239,9 @@ def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
     """PostgresSaver on one connection."""
     me = plan.open(plan.postgres(f"adapters_saver_retain_{size}"))
     url = plan.postgres(f"adapters_saver_{size}")
-    with import_module("langgraph.checkpoint.postgres").PostgresSaver.from_conn_string(url) as theirs:
+    with import_module("langgraph.checkpoint.postgres").PostgresSaver.from_conn_string(
+        url
+    ) as theirs:
         theirs.setup()
         against_saver(plan, rows, me, theirs, "PostgresSaver", WAITS, size)
 
@@ -229,15 +259,23 @@ def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
         "channel_versions": versions,
         "versions_seen": {},
     }
-    return made, versions if number == 0 else {"n": versions["n"]}, {"source": "loop", "step": number, "parents": {}}
+    return (
+        made,
+        versions if number == 0 else {"n": versions["n"]},
+        {"source": "loop", "step": number, "parents": {}},
+    )
 
 
-def against_saver(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int) -> None:
+def against_saver(
+    plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
+) -> None:
     """A step, what its tasks wrote, and the newest step, in a short thread and in a long one."""
     ours = import_module("retain.adapters.langgraph_saver").RetainSaver(me)
     write = import_module("retain.kinds.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
-    which = f"RetainSaver, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} steps"
+    which = (
+        f"RetainSaver, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} steps"
+    )
     at: dict[str, Any] = {"configurable": {"thread_id": f"{size}", "checkpoint_ns": ""}}
     for saver in (ours, theirs):
         config = at
@@ -252,10 +290,21 @@ def against_saver(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, wai
 
     def add() -> None:
         made, new, metadata = step(next(numbers))
-        values = {(channel, version): dump(made["channel_values"][channel]) for channel, version in new.items()}
+        values = {
+            (channel, version): dump(made["channel_values"][channel])
+            for channel, version in new.items()
+        }
         state = dump({key: one for key, one in made.items() if key != "channel_values"})
         versions, parent = made["channel_versions"], last["configurable"]["checkpoint_id"]
-        me.checkpoints.add(str(size), made["id"], state, parent=parent, metadata=metadata, versions=versions, values=values)
+        me.checkpoints.add(
+            str(size),
+            made["id"],
+            state,
+            parent=parent,
+            metadata=metadata,
+            versions=versions,
+            values=values,
+        )
 
     def wrote() -> None:
         writes = [write(f"{next(tasks)}", n, "n", dump(n), "") for n in range(2)]
@@ -263,12 +312,23 @@ def against_saver(plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, wai
 
     kept = me.checkpoints.get(f"{size}")
     for case in (
-        Case(f"{which}: put", lambda: put(ours, last), add, (Other(name, lambda: put(theirs, other), waits),)),
+        Case(
+            f"{which}: put",
+            lambda: put(ours, last),
+            add,
+            (Other(name, lambda: put(theirs, other), waits),),
+        ),
         Case(
             f"{which}: put_writes, 2",
             lambda: ours.put_writes(last, [("n", 1), ("n", 2)], f"{next(tasks)}"),
             wrote,
-            (Other(name, lambda: theirs.put_writes(other, [("n", 1), ("n", 2)], f"{next(tasks)}"), waits),),
+            (
+                Other(
+                    name,
+                    lambda: theirs.put_writes(other, [("n", 1), ("n", 2)], f"{next(tasks)}"),
+                    waits,
+                ),
+            ),
         ),
         Case(
             f"{which}: get_tuple",
@@ -286,11 +346,15 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.adapters.anthropic").RetainMemoryTool(me)
-    theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(str(folder / "files"))
+    theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(
+        str(folder / "files")
+    )
     commands = import_module("anthropic.types.beta")
     view = commands.BetaMemoryTool20250818ViewCommand(command="view", path="/memories/notes/7.txt")
     edits = [
-        commands.BetaMemoryTool20250818StrReplaceCommand(command="str_replace", path=view.path, old_str=a, new_str=b)
+        commands.BetaMemoryTool20250818StrReplaceCommand(
+            command="str_replace", path=view.path, old_str=a, new_str=b
+        )
         for a, b in (("7: ", "8: "), ("8: ", "7: "))
     ]
     numbers, turns = count(), {"ours": count(), "theirs": count()}
@@ -298,7 +362,11 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
 
     def create(tool: Any, path: str = "") -> None:
         path = path or f"/memories/notes/new-{next(numbers)}.txt"
-        tool.create(commands.BetaMemoryTool20250818CreateCommand(command="create", path=path, file_text=text))
+        tool.create(
+            commands.BetaMemoryTool20250818CreateCommand(
+                command="create", path=path, file_text=text
+            )
+        )
 
     at, waits = ("memory_tool", "notes"), "yes for the file, no for its folder"
 
@@ -345,12 +413,16 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
     official = [str(tests.NODE), str(tests.OFFICIAL)]
     with ExitStack() as stack:
         ours, _ = stack.enter_context(tests.talking(words))
-        theirs, _ = stack.enter_context(tests.talking(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl")))
+        theirs, _ = stack.enter_context(
+            tests.talking(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl"))
+        )
         numbers = {ours: count(), theirs: count()}
 
         def create(ask: Any, much: int = 1) -> None:
             names = [f"E{next(numbers[ask])}" for _ in range(much)]
-            entities = [{"name": name, "entityType": "place", "observations": [TEXT]} for name in names]
+            entities = [
+                {"name": name, "entityType": "place", "observations": [TEXT]} for name in names
+            ]
             answer = ask("tools/call", name="create_entities", arguments={"entities": entities})
             assert not answer.get("isError"), answer
 
@@ -360,9 +432,17 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
         which = f"MCP profile `graph` over stdio, {size:,} entities"
         rows.add(
             plan,
-            Case(f"{which}: create_entities, 1", lambda: create(ours), None, (Other(name, lambda: create(theirs), NOT),)),
+            Case(
+                f"{which}: create_entities, 1",
+                lambda: create(ours),
+                None,
+                (Other(name, lambda: create(theirs), NOT),),
+            ),
         )
-        for tool, arguments in (("open_nodes", {"names": ["E7"]}), ("search_nodes", {"query": "E19"})):
+        for tool, arguments in (
+            ("open_nodes", {"names": ["E7"]}),
+            ("search_nodes", {"query": "E19"}),
+        ):
             mine, other = (asked(ask, tool, arguments) for ask in (ours, theirs))
             rows.add(plan, Case(f"{which}: {tool}", mine, None, (Other(name, other),)))
 

@@ -20,7 +20,10 @@ def run(plan: Plan) -> Iterator[Table]:
 def sqlite(plan: Plan) -> Table:
     """Each contender on a file of its own, in the steady state; all stay open, because the last to close deletes the log."""
     folder = plan.place()
-    scopes = {name: plan.open(f"sqlite:///{folder}/{name}.db") for name in ("retain", "keyed", "insert", "correct")}
+    scopes = {
+        name: plan.open(f"sqlite:///{folder}/{name}.db")
+        for name in ("retain", "keyed", "insert", "correct")
+    }
     plan.say("warming up until every write-ahead log has wrapped")
     for name, me in scopes.items():
         fill_log(me, folder / f"{name}.db")
@@ -37,7 +40,9 @@ def sqlite(plan: Plan) -> Table:
             20,
             {
                 "retain": lambda: me.messages.append(SESSION, "user", TEXT),
-                "keyed": lambda: keyed.messages.append(SESSION, "user", TEXT, key=f"request {next(keys)}"),
+                "keyed": lambda: keyed.messages.append(
+                    SESSION, "user", TEXT, key=f"request {next(keys)}"
+                ),
                 "insert": straight.insert(bare),
                 "correct": straight.correct(correct),
             },
@@ -48,8 +53,14 @@ def sqlite(plan: Plan) -> Table:
         RATIO_COLUMNS,
         [
             versus("begin, insert, commit", taken["retain"], taken["insert"], Target(at_most=1.5)),
-            versus("begin, find the next number, insert, commit", taken["retain"], taken["correct"]),
-            versus("retain with an idempotency key, against begin, insert, commit", taken["keyed"], taken["insert"]),
+            versus(
+                "begin, find the next number, insert, commit", taken["retain"], taken["correct"]
+            ),
+            versus(
+                "retain with an idempotency key, against begin, insert, commit",
+                taken["keyed"],
+                taken["insert"],
+            ),
         ],
     )
 
@@ -89,6 +100,10 @@ def postgres(plan: Plan) -> Table:
         RATIO_COLUMNS,
         [
             versus("insert, commit", taken["retain"], taken["insert"]),
-            versus("lock the session, find the next number, insert, commit", taken["retain"], taken["correct"]),
+            versus(
+                "lock the session, find the next number, insert, commit",
+                taken["retain"],
+                taken["correct"],
+            ),
         ],
     )

@@ -72,10 +72,18 @@ def run(plan: Plan) -> Iterator[Table]:
         }
         race(1, 1, contenders)
         taken = race(plan.much(15, 5), 1, contenders)
-        speeds = {name: [size / seconds / 1e6 for seconds in series] for name, series in taken.items()}
+        speeds = {
+            name: [size / seconds / 1e6 for seconds in series] for name, series in taken.items()
+        }
         what = f"{name} of {size / 1e6:.0f} MB"
-        rows.append(versus(f"{what}, MB", speeds["capture"], speeds["write"], Target(at_least=0.5), show=rate))
-        peaks.append(peak(what, [memory(folder, source, number) for number in range(plan.much(5, 2))]))
+        rows.append(
+            versus(
+                f"{what}, MB", speeds["capture"], speeds["write"], Target(at_least=0.5), show=rate
+            )
+        )
+        peaks.append(
+            peak(what, [memory(folder, source, number) for number in range(plan.much(5, 2))])
+        )
     yield Table(
         "Capturing a large output, SQLite",
         "From a pipe's worth of 1 MiB pieces to a reference with its description, hash, lines and tokens, durable; against "
@@ -120,7 +128,10 @@ def memory(folder: Path, source: Path, number: int) -> int:
     """By how many bytes a process grows at most while it captures."""
     database = folder / f"memory {source.stem} {number}.db"
     done = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(database), str(source)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEMORY, str(database), str(source)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return int(done.stdout)
 

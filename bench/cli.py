@@ -41,7 +41,14 @@ def run(plan: Plan) -> Iterator[Table]:
         middle = statistics.median(taken[name])
         low, _, high = statistics.quantiles(taken[name], n=4)
         rows.append(
-            [name, duration(middle), f"{duration(low)}–{duration(high)}", duration(middle - base), modules, " ".join(heavy)]
+            [
+                name,
+                duration(middle),
+                f"{duration(low)}–{duration(high)}",
+                duration(middle - base),
+                modules,
+                " ".join(heavy),
+            ]
         )
     return iter(
         [
@@ -57,7 +64,9 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def start(code: str) -> Callable[[], object]:
     """A Python that runs the code and ends."""
-    return lambda: subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    return lambda: subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def count(code: str) -> list[str]:

@@ -49,13 +49,17 @@ def speed(plan: Plan) -> Table:
     for session in (SESSION, short):
         for number in range(REFERENCES):
             output = f"line {number} of an output\n" * 400
-            me.refs.capture(output, source=f"make target-{number}", status="Success", session=session)
+            me.refs.capture(
+                output, source=f"make target-{number}", status="Success", session=session
+            )
     shown = sum(item.layer == "window" for item in me.context(SESSION, QUESTION).report.items)
     held = memory.settings.context_tokens // me.messages.get(SESSION, 1).tokens
     with closing(straight.connect(folder / "context.db")) as bare:
 
         def window(number: int) -> Callable[[], object]:
-            return lambda: bare.execute(straight.WINDOW, (WHO[0], SESSION, FAR, 1, number)).fetchall()
+            return lambda: bare.execute(
+                straight.WINDOW, (WHO[0], SESSION, FAR, 1, number)
+            ).fetchall()
 
         empty = memory.scope(WHO[0], "nobody", "new")
         fresh = empty.sessions.add("fresh").id
@@ -73,12 +77,34 @@ def speed(plan: Plan) -> Table:
         taken = race(plan.much(300, 60), 3, contenders)
     goal = Target(at_most=10)
     rows = [
-        versus(f"against a bare select of the {held} messages that the budget holds", taken["long"], taken["bare"], goal),
-        versus(f"against a bare select of the {shown} messages that are shown", taken["long"], taken["bare shown"]),
+        versus(
+            f"against a bare select of the {held} messages that the budget holds",
+            taken["long"],
+            taken["bare"],
+            goal,
+        ),
+        versus(
+            f"against a bare select of the {shown} messages that are shown",
+            taken["long"],
+            taken["bare shown"],
+        ),
         versus("against a bare select of 20 messages", taken["long"], taken["bare 20"]),
-        versus(f"against a window of the same {shown} messages as records", taken["long"], taken["records"]),
-        versus("10,000 messages in the session against 100", taken["long"], taken["short"], Target(at_most=1.3)),
-        versus("20 messages and nothing else remembered, against a bare select of them", taken["alone"], taken["bare 20"]),
+        versus(
+            f"against a window of the same {shown} messages as records",
+            taken["long"],
+            taken["records"],
+        ),
+        versus(
+            "10,000 messages in the session against 100",
+            taken["long"],
+            taken["short"],
+            Target(at_most=1.3),
+        ),
+        versus(
+            "20 messages and nothing else remembered, against a bare select of them",
+            taken["alone"],
+            taken["bare 20"],
+        ),
     ]
     about = (
         f"A budget of {memory.settings.context_tokens:,} tokens; {large + others * 1000:,} messages in the tenant, "
@@ -92,7 +118,11 @@ def remember(me: Scope) -> None:
     dice = random.Random(1)
     for number in range(ENTRIES):
         me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
-    me.notes.overwrite("".join(f"## Topic {number}\n\n{sentence(dice)}\n{sentence(dice)}\n\n" for number in range(20)))
+    me.notes.overwrite(
+        "".join(
+            f"## Topic {number}\n\n{sentence(dice)}\n{sentence(dice)}\n\n" for number in range(20)
+        )
+    )
     for number in range(20):
         me.state.set(f"key{number}", {"value": dice.choice(WORDS)})
 
@@ -119,7 +149,13 @@ TALKS = (
     Talk("an entry is added every 20 turns", entries=20),
     Talk("tool calls in every third turn, their outputs captured", tools=True),
     Talk("extractive summaries", settings=EXTRACTIVE),
-    Talk("extractive summaries, tool calls, a key, entries", tools=True, state=True, entries=20, settings=EXTRACTIVE),
+    Talk(
+        "extractive summaries, tool calls, a key, entries",
+        tools=True,
+        state=True,
+        entries=20,
+        settings=EXTRACTIVE,
+    ),
 )
 
 
@@ -132,7 +168,14 @@ def prefixes(plan: Plan) -> Table:
         share = same / whole
         target = Target(at_least=0.85)
         rows.append(
-            [talk.name, f"{100 * share:.1f} %", f"{100 * last:.1f} %", f"{largest:,}", str(target), target.verdict(share)]
+            [
+                talk.name,
+                f"{100 * share:.1f} %",
+                f"{100 * last:.1f} %",
+                f"{largest:,}",
+                str(target),
+                target.verdict(share),
+            ]
         )
     about = (
         "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
@@ -140,7 +183,10 @@ def prefixes(plan: Plan) -> Table:
         "when the conversation no longer fits; and the largest prompt, as plain text."
     )
     return Table(
-        "Unchanged beginnings of prompts", about, ("conversation", "share", "second half", "largest", "aim", ""), rows
+        "Unchanged beginnings of prompts",
+        about,
+        ("conversation", "share", "second half", "largest", "aim", ""),
+        rows,
     )
 
 
@@ -161,12 +207,18 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
             if talk.entries and turn % talk.entries == talk.entries - 1:
                 me.entries.add(sentence(dice))
             context = me.context(SESSION, question)
-            prompt = "\n".join(json.dumps(message, ensure_ascii=False) for message in context.messages)
+            prompt = "\n".join(
+                json.dumps(message, ensure_ascii=False) for message in context.messages
+            )
             stayed.append(counted(os.path.commonprefix([before, prompt])))  # noqa: RUF071, characters are what is meant
             sizes.append(counted(prompt))
             largest = max(largest, counted(context.text()))
             before = prompt
-            me.save_turn(SESSION, turn_of(dice, question, turn, talk.tools and turn % 3 == 2), context=context)
+            me.save_turn(
+                SESSION,
+                turn_of(dice, question, turn, talk.tools and turn % 3 == 2),
+                context=context,
+            )
             if talk.settings.summary_enabled:
                 me.summaries.fold(SESSION)
     stayed, sizes, half = stayed[1:], sizes[1:], turns // 2
@@ -187,7 +239,17 @@ def turn_of(dice: random.Random, question: str, number: int, calls: bool) -> lis
     answer = NewMessage("assistant", " ".join(sentence(dice, 18) for _ in range(3)))
     if not calls:
         return [asked, answer]
-    call = {"type": "tool_call", "id": f"call-{number}", "name": "look_up", "arguments": {"what": dice.choice(WORDS)}}
+    call = {
+        "type": "tool_call",
+        "id": f"call-{number}",
+        "name": "look_up",
+        "arguments": {"what": dice.choice(WORDS)},
+    }
     lines = "\n".join(sentence(dice, 10) for _ in range(120 if number % 2 else 10))
     result = {"type": "tool_result", "tool_call_id": f"call-{number}", "output": lines}
-    return [asked, NewMessage("assistant", {"parts": [call]}), NewMessage("tool", {"parts": [result]}), answer]
+    return [
+        asked,
+        NewMessage("assistant", {"parts": [call]}),
+        NewMessage("tool", {"parts": [result]}),
+        answer,
+    ]

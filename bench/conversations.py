@@ -70,7 +70,10 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
 
 def langchain(plan: Plan, rows: Rows, size: int) -> None:
     """PostgresChatMessageHistory; for SQLite, langchain-postgres has nothing."""
-    for url in (plan.postgres(f"adapters_history_retain_{size}"), f"sqlite:///{plan.place()}/retain.db"):
+    for url in (
+        plan.postgres(f"adapters_history_retain_{size}"),
+        f"sqlite:///{plan.place()}/retain.db",
+    ):
         other = f"adapters_history_{size}" if url.startswith("postgres") else None
         against_history(plan, rows, plan.open(url), plan.postgres(other) if other else None, size)
 
@@ -91,7 +94,10 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
         for history in histories:
             history.add_messages(turn * (size // 2))
         written = [words.message_to_dict(message) for message in ours.messages]
-        name, which = "PostgresChatMessageHistory", f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}"
+        name, which = (
+            "PostgresChatMessageHistory",
+            f"RetainChatMessageHistory, {'PostgreSQL' if other else 'SQLite'}",
+        )
         theirs = histories[-1]
 
         def build() -> object:
@@ -109,7 +115,9 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
             Case(
                 f"{which}, {size:,} messages: add_messages, 2",
                 lambda: ours.add_messages(turn),
-                lambda: me.messages.extend(f"{id} library", [NewMessage("user", TEXT), NewMessage("assistant", TEXT)]),
+                lambda: me.messages.extend(
+                    f"{id} library", [NewMessage("user", TEXT), NewMessage("assistant", TEXT)]
+                ),
                 (Other(name, lambda: theirs.add_messages(turn), "yes"),) if other else (),
                 lambda: [words.message_to_dict(message) for message in turn],
             ),
@@ -170,7 +178,11 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
             f"RetainConversationStore, {size:,} messages: save 2 more",
             lambda: save(store, conversation),
             lambda: (me.sessions.get(library), me.together(work, alone="conversation")),
-            (Other("InMemoryConversationStore", lambda: save(memory, copy), "no: it keeps nothing"),),
+            (
+                Other(
+                    "InMemoryConversationStore", lambda: save(memory, copy), "no: it keeps nothing"
+                ),
+            ),
             lambda: json.loads(adapter.dump_json(turn)),
             awaited=True,
             hops=2,
@@ -183,23 +195,41 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     folder, sessions = plan.place(), "google.adk.sessions"
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.adapters.adk").RetainSessionService(me)
-    event, genai = import_module("google.adk.events.event").Event, import_module("google.genai.types")
-    actions, talk = import_module("google.adk.events.event_actions").EventActions, import_module("retain.talk.adk")
+    event, genai = (
+        import_module("google.adk.events.event").Event,
+        import_module("google.genai.types"),
+    )
+    actions, talk = (
+        import_module("google.adk.events.event_actions").EventActions,
+        import_module("retain.talk.adk"),
+    )
     services = {
-        "SqliteSessionService": import_module(f"{sessions}.sqlite_session_service").SqliteSessionService(
-            f"{folder}/other.db"
-        ),
-        "DatabaseSessionService": import_module(f"{sessions}.database_session_service").DatabaseSessionService(
-            f"sqlite+aiosqlite:///{folder}/sql.db"
-        ),
+        "SqliteSessionService": import_module(
+            f"{sessions}.sqlite_session_service"
+        ).SqliteSessionService(f"{folder}/other.db"),
+        "DatabaseSessionService": import_module(
+            f"{sessions}.database_session_service"
+        ).DatabaseSessionService(f"sqlite+aiosqlite:///{folder}/sql.db"),
     }
 
     def said(number: int) -> Any:
         content = genai.Content(role="user", parts=[genai.Part(text=TEXT)])
-        return event(author="user", invocation_id="i", content=content, actions=actions(state_delta={"turn": number}))
+        return event(
+            author="user",
+            invocation_id="i",
+            content=content,
+            actions=actions(state_delta={"turn": number}),
+        )
 
-    key, numbers, library = {"app_name": "scout", "user_id": "ada", "session_id": f"s{size}"}, count(), f"lib{size}"
-    loaded = {name: RUNNER.run(one.create_session(**key)) for name, one in {"ours": ours, **services}.items()}
+    key, numbers, library = (
+        {"app_name": "scout", "user_id": "ada", "session_id": f"s{size}"},
+        count(),
+        f"lib{size}",
+    )
+    loaded = {
+        name: RUNNER.run(one.create_session(**key))
+        for name, one in {"ours": ours, **services}.items()
+    }
     me.sessions.add(library)
 
     async def append(name: str, service: Any) -> None:
@@ -244,13 +274,19 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def _both(inner: Scope, session: str, message: NewMessage, key: str) -> None:
-    inner.messages.extend(session, [message], key=key, expected_last_seq=inner.sessions.get(session).last_seq)
+    inner.messages.extend(
+        session, [message], key=key, expected_last_seq=inner.sessions.get(session).last_seq
+    )
     inner.state.set("adk scout", {"turn": 1}, area=f"session:{session}")
 
 
 def _read(me: Scope, session: str) -> object:
     found = me.state.get("adk scout", area=f"session:{session}").value
-    return me.sessions.get(session), found, [message.content for message in me.messages.window(session)]
+    return (
+        me.sessions.get(session),
+        found,
+        [message.content for message in me.messages.window(session)],
+    )
 
 
 def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
@@ -264,7 +300,10 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
 
     def turn() -> list[Any]:
         texts = (f"{next(numbers)}: {TEXT}" for _ in range(2))
-        return [module.Message(role, [text]) for role, text in zip(("user", "assistant"), texts, strict=True)]
+        return [
+            module.Message(role, [text])
+            for role, text in zip(("user", "assistant"), texts, strict=True)
+        ]
 
     id, library = str(uuid.uuid4()), str(uuid.uuid4())
     begun = [message for _ in range(size // 2) for message in turn()]
@@ -276,7 +315,11 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     def save() -> None:
         new = [talk.packed(message.to_dict()) for message in turn()]
         me.together(
-            lambda inner: (inner.messages.window(library, last=3), inner.messages.extend(library, new)), alone=library
+            lambda inner: (
+                inner.messages.window(library, last=3),
+                inner.messages.extend(library, new),
+            ),
+            alone=library,
         )
 
     for case in (

@@ -22,7 +22,10 @@ from retain.clock import Clock
 
 WHO = ("acme", "ada", "scout")
 SESSION = "b7e2c0de-0000-4000-8000-000000000001"
-TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, and a table if there is one. " * 2
+TEXT = (
+    "The train to Bern leaves at seven past nine; I would like a seat by the window, and a table if there is one. "
+    * 2
+)
 Series = list[float]
 
 
@@ -73,7 +76,9 @@ class Plan:
             self._server = None
 
 
-def race(rounds: int, calls: int, contenders: Mapping[str, Callable[[], object]]) -> dict[str, Series]:
+def race(
+    rounds: int, calls: int, contenders: Mapping[str, Callable[[], object]]
+) -> dict[str, Series]:
     """Seconds per call, of each contender in each round; who begins changes from round to round."""
     names = list(contenders)
     taken: dict[str, Series] = {name: [] for name in names}
@@ -96,7 +101,11 @@ class Target:
     at_least: float | None = None
 
     def __str__(self) -> str:
-        return f"at most {self.at_most:g}" if self.at_most is not None else f"at least {self.at_least:g}"
+        return (
+            f"at most {self.at_most:g}"
+            if self.at_most is not None
+            else f"at least {self.at_least:g}"
+        )
 
     def verdict(self, ratio: float) -> str:
         """Whether the ratio keeps the promise."""
@@ -127,7 +136,11 @@ class Table:
     def markdown(self) -> str:
         """The table for a document."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        return f"**{self.title}.** {self.about}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        return (
+            f"**{self.title}.** {self.about}\n\n"
+            + "\n".join("| " + " | ".join(line) + " |" for line in lines)
+            + "\n"
+        )
 
 
 RATIO_COLUMNS = ("what", "retain", "compared with", "ratio", "quartiles", "target", "")
@@ -146,7 +159,9 @@ def versus(
     show = show or duration
     ratios = [b / a if turned else a / b for a, b in zip(ours, theirs, strict=True)]
     middle = statistics.median(ratios)
-    low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (middle, middle, middle)
+    low, _, high = (
+        statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (middle, middle, middle)
+    )
     return [
         what,
         show(statistics.median(ours)),

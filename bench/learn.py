@@ -87,7 +87,9 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
     heard: list[tuple[Question, Sequence[Candidate], Corpus]] = []
     ranked = fuse.rank
 
-    def overhear(question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any) -> list[fuse.Ranked]:
+    def overhear(
+        question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any
+    ) -> list[fuse.Ranked]:
         heard.append((question, sorted(candidates, key=lambda one: one.number), corpus))
         return ranked(question, candidates, corpus, **more)
 
@@ -103,21 +105,34 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
                     for ask in [*talk.asks, *_strange(talk, talks, file)]:
                         me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
                         if heard:
-                            yield from _case((file.name, groups.get(ask.id, "")), ask, filled, heard.pop())
+                            yield from _case(
+                                (file.name, groups.get(ask.id, "")), ask, filled, heard.pop()
+                            )
     finally:
         fuse.rank = ranked
 
 
 def _strange(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
     """Questions about something else, which have no answer here: those of the next conversation, or of another file."""
-    others = talks if len(talks) > 1 else recall.read(file.with_name(next(name for name in FILES if name != file.name)))
+    others = (
+        talks
+        if len(talks) > 1
+        else recall.read(file.with_name(next(name for name in FILES if name != file.name)))
+    )
     place = talks.index(talk) + 1
-    asks = others[place % len(others)].asks if len(talks) > 1 else [ask for one in others for ask in one.asks[::3]]
+    asks = (
+        others[place % len(others)].asks
+        if len(talks) > 1
+        else [ask for one in others for ask in one.asks[::3]]
+    )
     return [replace(ask, gold=frozenset()) for ask in asks]
 
 
 def _case(
-    where: tuple[str, str], ask: recall.Ask, filled: recall.Filled, heard: tuple[Question, Sequence[Candidate], Corpus]
+    where: tuple[str, str],
+    ask: recall.Ask,
+    filled: recall.Filled,
+    heard: tuple[Question, Sequence[Candidate], Corpus],
 ) -> Iterator[Case]:
     """A question and its candidates; none where no evidence is among them, because there is nothing to learn from it."""
     question, candidates, corpus = heard
@@ -126,11 +141,23 @@ def _case(
     evidence = np.array([unit in gold for unit in units], float)
     if evidence.any() or (candidates and not gold):
         sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
-        beside = [unit.split("#")[0] in sessions and one.role == "user" for unit, one in zip(units, candidates, strict=True)]
+        beside = [
+            unit.split("#")[0] in sessions and one.role == "user"
+            for unit, one in zip(units, candidates, strict=True)
+        ]
         target = evidence + BESIDE * np.array(beside)
         found = signals.measure(question, candidates, corpus)
         rows = np.stack(list(found.values()), axis=1)
-        yield Case(*where, tuple(found), rows, evidence, target / max(target.sum(), 1e-9), units, ask, heard)
+        yield Case(
+            *where,
+            tuple(found),
+            rows,
+            evidence,
+            target / max(target.sum(), 1e-9),
+            units,
+            ask,
+            heard,
+        )
 
 
 def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
@@ -151,7 +178,11 @@ def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
             sessions = sorted({str(unit).split("#")[0] for unit in ask.gold})
             for other in sessions[1:]:
                 leader[lead(other)] = lead(sessions[0])
-        of |= {ask.id: lead(min(str(unit).split("#")[0] for unit in ask.gold)) for ask in talk.asks if ask.gold}
+        of |= {
+            ask.id: lead(min(str(unit).split("#")[0] for unit in ask.gold))
+            for ask in talk.asks
+            if ask.gold
+        }
         of |= {ask.id: ask.id for ask in talk.asks if not ask.gold}
     return of
 
@@ -162,7 +193,10 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
     middle, spread = every.mean(axis=0), every.std(axis=0)
     spread[spread < 1e-9] = 1.0
     sizes = Counter(case.set for case in cases)
-    tables = [((case.rows - middle) / spread, case.target, 1 / sizes[case.set] / len(sizes)) for case in cases]
+    tables = [
+        ((case.rows - middle) / spread, case.target, 1 / sizes[case.set] / len(sizes))
+        for case in cases
+    ]
     names = cases[0].names
     least = np.array([LEAST.get(name, -np.inf) for name in names]) * spread
     free = np.ones(len(names), bool)
@@ -179,7 +213,12 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
         free &= ~low  # held where it may go no lower, and the others found again
 
 
-def _step(tables: Sequence[tuple[Array, Array, float]], weights: Array, penalty: float, free: NDArray[np.bool_]) -> Array:
+def _step(
+    tables: Sequence[tuple[Array, Array, float]],
+    weights: Array,
+    penalty: float,
+    free: NDArray[np.bool_],
+) -> Array:
     """One step of Newton's method, of the weights that are free."""
     slope, bend = penalty * weights, penalty * np.eye(len(weights))
     for rows, target, share in tables:
@@ -209,7 +248,9 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
             fewer = [candidates[place] for place in some]
             found = signals.measure(question, fewer, corpus)
             scores = sum(
-                found[name] * weight for name, weight in zip(learned.names, learned.weights, strict=True) if name in found
+                found[name] * weight
+                for name, weight in zip(learned.names, learned.weights, strict=True)
+                if name in found
             )
             tables.append(fuse.hope(np.asarray(scores), found, fewer))
             wanted.append(case.evidence[some])
@@ -222,7 +263,9 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
     weights = np.zeros(len(names))
     for _ in range(50):
         chance = 1 / (1 + np.exp(-(rows @ weights)))
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(len(names))
+        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(
+            len(names)
+        )
         step = np.linalg.solve(bend, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
@@ -232,7 +275,10 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
 
 def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
     """What is found in conversations that the weights were not learned from."""
-    groups = {group: place % FOLDS for place, group in enumerate(dict.fromkeys(case.group for case in cases))}
+    groups = {
+        group: place % FOLDS
+        for place, group in enumerate(dict.fromkeys(case.group for case in cases))
+    }
     figures: dict[str, list[float]] = {}
     for fold in range(FOLDS):
         learned = fit([case for case in cases if groups[case.group] != fold])
@@ -250,8 +296,13 @@ def _figures(case: Case, learned: Learned) -> dict[str, float]:
     gold = {str(unit) for unit in case.ask.gold}
     found = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
     if any("#" in unit for unit in gold):
-        sessions, asked = list(dict.fromkeys(unit.split("#")[0] for unit in ranked)), {unit.split("#")[0] for unit in gold}
-        found |= {f"all sessions in {most}": float(asked <= set(sessions[:most])) for most in (5, 10)}
+        sessions, asked = (
+            list(dict.fromkeys(unit.split("#")[0] for unit in ranked)),
+            {unit.split("#")[0] for unit in gold},
+        )
+        found |= {
+            f"all sessions in {most}": float(asked <= set(sessions[:most])) for most in (5, 10)
+        }
     return found
 
 
@@ -259,28 +310,43 @@ def main() -> int:
     """Learn, print, write."""
     parser = argparse.ArgumentParser(description="Learn how much each signal of a search counts.")
     parser.add_argument("folder", type=Path, help=f"where {' and '.join(FILES)} are")
-    parser.add_argument("--family", choices=FAMILIES, action="append", help="only these weights; all of them otherwise")
-    parser.add_argument("--dry", action="store_true", help="print, but leave the weights as they are")
+    parser.add_argument(
+        "--family",
+        choices=FAMILIES,
+        action="append",
+        help="only these weights; all of them otherwise",
+    )
+    parser.add_argument(
+        "--dry", action="store_true", help="print, but leave the weights as they are"
+    )
     chosen = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
     for family in chosen.family or FAMILIES:
         cases = [case for name in FILES for case in collect(chosen.folder / name, FAMILIES[family])]
         answered = [case for case in cases if case.evidence.any()]
         learned = calibrate(cases, fit(answered))
-        figures = ", ".join(f"{name} {figure:.3f}" for name, figure in cross_validated(answered).items())
-        print(f"{family}: {len(answered)} of {len(cases)} questions have an answer; cross-validated: {figures}")
+        figures = ", ".join(
+            f"{name} {figure:.3f}" for name, figure in cross_validated(answered).items()
+        )
+        print(
+            f"{family}: {len(answered)} of {len(cases)} questions have an answer; cross-validated: {figures}"
+        )
         spread = np.mean([case.rows.std(axis=0) for case in cases], axis=0) * learned.weights
         for name, weight, effect in sorted(
             zip(learned.names, learned.weights, spread, strict=True), key=lambda one: -abs(one[2])
         ):
             print(f"    {name:22s} {weight:+8.3f}   moves {effect:+6.3f}")
         families[family] = {
-            "signals": {name: round(float(weight), 4) for name, weight in zip(learned.names, learned.weights, strict=True)},
+            "signals": {
+                name: round(float(weight), 4)
+                for name, weight in zip(learned.names, learned.weights, strict=True)
+            },
             "chance": learned.chance,
         }
     if not chosen.dry:
         WEIGHTS.write_text(
-            json.dumps({"learned from": list(FILES), "families": families}, indent=1) + "\n", encoding="utf-8"
+            json.dumps({"learned from": list(FILES), "families": families}, indent=1) + "\n",
+            encoding="utf-8",
         )
     return 0
 

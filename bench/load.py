@@ -58,16 +58,27 @@ class Outcome:
 
     def slowest(self, share: float) -> float:
         """The time under which this share of the answers came."""
-        return self.waits[min(len(self.waits) - 1, int(len(self.waits) * share))] if self.waits else float("inf")
+        return (
+            self.waits[min(len(self.waits) - 1, int(len(self.waits) * share))]
+            if self.waits
+            else float("inf")
+        )
 
 
 def written(method: str, path: str, body: Any = None, **headers: str) -> str:
     """A request as it goes over the wire."""
     sent = "" if body is None else json.dumps(body)
-    said = {"Host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    said = {
+        "Host": "127.0.0.1",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
     if body is not None:
         said |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
-    return f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in said.items()) + f"\r\n{sent}"
+    return (
+        f"{method} {path} HTTP/1.1\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in said.items())
+        + f"\r\n{sent}"
+    )
 
 
 class Clients(AbstractContextManager["Clients"]):
@@ -75,7 +86,9 @@ class Clients(AbstractContextManager["Clients"]):
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "bench.load"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
@@ -102,8 +115,16 @@ class Clients(AbstractContextManager["Clients"]):
 class _Client(asyncio.Protocol):
     """One of them."""
 
-    def __init__(self, number: int, job: Job, requests: Sequence[bytes], outcome: Outcome, until: float) -> None:
-        self._next, self._job, self._requests, self._outcome, self._until = number, job, requests, outcome, until
+    def __init__(
+        self, number: int, job: Job, requests: Sequence[bytes], outcome: Outcome, until: float
+    ) -> None:
+        self._next, self._job, self._requests, self._outcome, self._until = (
+            number,
+            job,
+            requests,
+            outcome,
+            until,
+        )
         self._read = bytearray()
         self._whole = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -167,7 +188,9 @@ async def _run(job: Job) -> Outcome:
     async def client(number: int) -> None:
         try:
             _, made = await loop.create_connection(
-                lambda: _Client(number, job, requests, outcome, until), job.address[0], job.address[1]
+                lambda: _Client(number, job, requests, outcome, until),
+                job.address[0],
+                job.address[1],
             )
             await asyncio.wait_for(made.done, job.seconds + SLOW_SECONDS)
         except (OSError, TimeoutError):

@@ -54,7 +54,10 @@ def openai_agents(plan: Plan) -> Table:
             return [message.content for message in await beside.messages.window(READ, last=20)]
 
         appends = alternate(
-            plan, runner, lambda: beside.messages.append(SESSION, "user", TEXT), lambda: theirs.add_items([item])
+            plan,
+            runner,
+            lambda: beside.messages.append(SESSION, "user", TEXT),
+            lambda: theirs.add_items([item]),
         )
         reads = alternate(plan, runner, window, lambda: long.get_items(20))
     theirs.close()
@@ -74,7 +77,9 @@ def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
     """SqliteStore as it comes, and as a careful user would set it up."""
     folder = plan.place()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
-    with importlib.import_module("langgraph.store.sqlite").SqliteStore.from_conn_string(str(folder / "other.db")) as store:
+    with importlib.import_module("langgraph.store.sqlite").SqliteStore.from_conn_string(
+        str(folder / "other.db")
+    ) as store:
         if wal:
             store.conn.execute("pragma journal_mode = wal")
         store.setup()
@@ -93,7 +98,9 @@ def langgraph_postgres(plan: Plan) -> Table:
     """PostgresStore on one connection, which is its default."""
     me = ours(plan, plan.postgres("others_langgraph_retain"))
     url = plan.postgres("others_langgraph")
-    with importlib.import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
+    with importlib.import_module("langgraph.store.postgres").PostgresStore.from_conn_string(
+        url
+    ) as store:
         store.setup()
         rows = against_store(plan, me, store)
     return Table(
@@ -116,7 +123,9 @@ def langchain_postgres(plan: Plan) -> Table:
         long = history("history", str(uuid.UUID(READ)), sync_connection=connection)
         long.add_messages([said(content=TEXT)] * HISTORY)
         appends = pair(
-            plan, lambda: me.messages.append(SESSION, "user", TEXT), lambda: short.add_messages([said(content=TEXT)])
+            plan,
+            lambda: me.messages.append(SESSION, "user", TEXT),
+            lambda: short.add_messages([said(content=TEXT)]),
         )
         reads = pair(plan, lambda: window(me), lambda: long.get_messages()[-20:], calls=2)
     return Table(
@@ -151,7 +160,9 @@ def against_store(plan: Plan, me: Scope, store: Any) -> list[list[str]]:
     put = importlib.import_module("langgraph.store.base").PutOp
     message = {"role": "user", "text": TEXT}
     for start in range(0, 20_000, 500):
-        store.batch([put((*FOLDER, SESSION), f"{n:012}", message) for n in range(start, start + 500)])
+        store.batch(
+            [put((*FOLDER, SESSION), f"{n:012}", message) for n in range(start, start + 500)]
+        )
     store.batch([put((*FOLDER, READ), f"{n:012}", message) for n in range(HISTORY)])
     store.put((*FOLDER, "state"), "settings", VALUE)
     numbers = iter(range(20_000, 10**9))
@@ -173,10 +184,15 @@ def against_store(plan: Plan, me: Scope, store: Any) -> list[list[str]]:
             lambda: store.get((*FOLDER, "state"), "settings").value,
         ),
     }
-    return [versus(what, *pair(plan, mine, theirs), AHEAD, turned=True) for what, (mine, theirs) in calls.items()]
+    return [
+        versus(what, *pair(plan, mine, theirs), AHEAD, turned=True)
+        for what, (mine, theirs) in calls.items()
+    ]
 
 
-def pair(plan: Plan, mine: Callable[[], object], theirs: Callable[[], object], calls: int = 10) -> tuple[Series, Series]:
+def pair(
+    plan: Plan, mine: Callable[[], object], theirs: Callable[[], object], calls: int = 10
+) -> tuple[Series, Series]:
     """Two that take turns."""
     race(3, 10, {"mine": mine, "theirs": theirs})
     taken = race(plan.much(300, 30), calls, {"mine": mine, "theirs": theirs})
@@ -184,7 +200,10 @@ def pair(plan: Plan, mine: Callable[[], object], theirs: Callable[[], object], c
 
 
 def alternate(
-    plan: Plan, runner: asyncio.Runner, mine: Callable[[], Awaitable[object]], theirs: Callable[[], Awaitable[object]]
+    plan: Plan,
+    runner: asyncio.Runner,
+    mine: Callable[[], Awaitable[object]],
+    theirs: Callable[[], Awaitable[object]],
 ) -> tuple[Series, Series]:
     """Two that take turns and must be awaited; ten of one, then ten of the other."""
 
@@ -193,12 +212,22 @@ def alternate(
             await call()
 
     race(3, 1, {"mine": lambda: runner.run(ten(mine)), "theirs": lambda: runner.run(ten(theirs))})
-    taken = race(plan.much(300, 30), 1, {"mine": lambda: runner.run(ten(mine)), "theirs": lambda: runner.run(ten(theirs))})
-    return [seconds / 10 for seconds in taken["mine"]], [seconds / 10 for seconds in taken["theirs"]]
+    taken = race(
+        plan.much(300, 30),
+        1,
+        {"mine": lambda: runner.run(ten(mine)), "theirs": lambda: runner.run(ten(theirs))},
+    )
+    return [seconds / 10 for seconds in taken["mine"]], [
+        seconds / 10 for seconds in taken["theirs"]
+    ]
 
 
 def pragmas(connection: sqlite3.Connection) -> str:
     """What a connection really does at a commit."""
-    (mode,), (level,) = (connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous"))
+    (mode,), (level,) = (
+        connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous")
+    )
     synchronous = ("off", "normal", "full", "extra")[level]
-    return f"`journal_mode = {mode}`, `synchronous = {synchronous}`, SQLite {sqlite3.sqlite_version}"
+    return (
+        f"`journal_mode = {mode}`, `synchronous = {synchronous}`, SQLite {sqlite3.sqlite_version}"
+    )

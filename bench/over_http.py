@@ -13,7 +13,18 @@ from dataclasses import replace
 import psutil
 
 from bench import served
-from bench.harness import RATIO_COLUMNS, TEXT, WHO, Plan, Series, Table, Target, duration, rate, versus
+from bench.harness import (
+    RATIO_COLUMNS,
+    TEXT,
+    WHO,
+    Plan,
+    Series,
+    Table,
+    Target,
+    duration,
+    rate,
+    versus,
+)
 from bench.load import Clients, Job, Outcome, written
 from retain import Memory, NewMessage, Settings
 
@@ -38,11 +49,17 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
     """Appends and windows against nothing."""
     key = fill(plan, database)
     folder = plan.place()
-    with served.empty(folder / "empty.log") as bare, served.retain(database, folder / "retain.log") as full:
+    with (
+        served.empty(folder / "empty.log") as bare,
+        served.retain(database, folder / "retain.log") as full,
+    ):
         jobs = {
             "empty": Job(bare.address, [written("GET", "/")]),
             "append": Job(full.address, appends(key)),
-            "window": Job(full.address, [written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))]),
+            "window": Job(
+                full.address,
+                [written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))],
+            ),
         }
         took = take_turns(clients, plan.much(15, 5), plan.much(4, 2), jobs)
     return Table(
@@ -50,11 +67,16 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
         "Requests a second, against an empty FastAPI route under the same uvicorn; a key on every request, a session for "
         "each writer, every append durable before it is answered. The clients, the server and the database share the cores.",
         COLUMNS,
-        [row("append of one message", took, "append"), row("the last 50 of 100,000 messages", took, "window")],
+        [
+            row("append of one message", took, "append"),
+            row("the last 50 of 100,000 messages", took, "window"),
+        ],
     )
 
 
-def take_turns(clients: Clients, rounds: int, seconds: float, jobs: Mapping[str, Job]) -> dict[str, list[Outcome]]:
+def take_turns(
+    clients: Clients, rounds: int, seconds: float, jobs: Mapping[str, Job]
+) -> dict[str, list[Outcome]]:
     """The outcomes of each job in each round; who begins changes from round to round. The first round warms up."""
     names = list(jobs)
     took: dict[str, list[Outcome]] = {name: [] for name in names}
@@ -81,7 +103,14 @@ def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
 
     fast = versus(what, series(name, good), series("empty", good), Target(at_least=0.4), show=rate)
     late = versus(what, series(name, slow), series("empty", slow), Target(at_most=10))
-    return [*fast, f"{late[1]} / {late[2]}", late[3], late[5], late[6], str(sum(o.errors for o in took[name]))]
+    return [
+        *fast,
+        f"{late[1]} / {late[2]}",
+        late[3],
+        late[5],
+        late[6],
+        str(sum(o.errors for o in took[name])),
+    ]
 
 
 def chat(plan: Plan, clients: Clients) -> Table:
@@ -97,7 +126,10 @@ def chat(plan: Plan, clients: Clients) -> Table:
                 written(
                     "POST",
                     "/api/chat",
-                    {"message": "When does my train leave?", "session_id": f"00000000-0000-7000-8000-{number:06}{n:06}"},
+                    {
+                        "message": "When does my train leave?",
+                        "session_id": f"00000000-0000-7000-8000-{number:06}{n:06}",
+                    },
                     **headers(key),
                 )
                 for n in range(number)
@@ -146,7 +178,11 @@ def overload(plan: Plan, clients: Clients) -> Table:
                     recovered = time.monotonic() - began
             share = during.good / before.good
             target = Target(at_least=0.8)
-            other = {status: number for status, number in during.statuses.items() if status not in (200, 201, 429, 503)}
+            other = {
+                status: number
+                for status, number in during.statuses.items()
+                if status not in (200, 201, 429, 503)
+            }
             rows.append(
                 [
                     "who wait as they are told" if patient else "who come back at once",
@@ -193,7 +229,11 @@ def memory(plan: Plan, clients: Clients) -> Table:
     wrong = written("POST", "/api/messages/none", BODY, **headers(key))
     with served.retain(database, plan.place() / "memory.log") as server:
         process = psutil.Process(server.process.pid)
-        job = Job(server.address, [part for append in appends(key) for part in (append, reads, wrong)], seconds=seconds)
+        job = Job(
+            server.address,
+            [part for append in appends(key) for part in (append, reads, wrong)],
+            seconds=seconds,
+        )
         clients.run(job)
         first = process.memory_info().rss
         for step in range(1, steps + 1):
@@ -238,7 +278,10 @@ def fill(plan: Plan, database: str, *, long: bool = True) -> str:
 
 def appends(key: str) -> list[str]:
     """A request for each client's session."""
-    return [written("POST", f"/api/messages/s{number}", BODY, **headers(key)) for number in range(CLIENTS)]
+    return [
+        written("POST", f"/api/messages/s{number}", BODY, **headers(key))
+        for number in range(CLIENTS)
+    ]
 
 
 def headers(key: str) -> dict[str, str]:

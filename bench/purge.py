@@ -21,15 +21,30 @@ PAUSE = 0.002
 Outcome = tuple[list[float], int]
 """How long each append took, and how many failed."""
 OLD = "an old session"
-COLUMNS = ("", "median", "ratio", "slowest 5 %", "ratio", "slowest 1 %", "ratio", "slowest", "appends", "errors")
+COLUMNS = (
+    "",
+    "median",
+    "ratio",
+    "slowest 5 %",
+    "ratio",
+    "slowest 1 %",
+    "ratio",
+    "slowest",
+    "appends",
+    "errors",
+)
 ELSEWHERE = "import sys; from retain import Memory; Memory.open(sys.argv[1]).purge(days=30)"
 
 
 def run(plan: Plan) -> Iterator[Table]:
     """Both engines."""
     folder = plan.place()
-    yield measured(plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"])
-    yield measured(plan, "PostgreSQL", [plan.postgres("purge_here"), plan.postgres("purge_elsewhere")])
+    yield measured(
+        plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"]
+    )
+    yield measured(
+        plan, "PostgreSQL", [plan.postgres("purge_here"), plan.postgres("purge_elsewhere")]
+    )
 
 
 def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
@@ -41,7 +56,9 @@ def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
         aged(url, rows, plan)
         me = plan.open(url)
         memory = plan.memory_of(me)
-        purge = partial(memory.purge, days=30) if place == "this process" else partial(elsewhere, url)
+        purge = (
+            partial(memory.purge, days=30) if place == "this process" else partial(elsewhere, url)
+        )
         began = time.monotonic()
         beside = write_while(me, purge)
         seconds = time.monotonic() - began
@@ -82,7 +99,9 @@ def aged(url: str, rows: int, plan: Plan) -> None:
         for n in range(20):
             me.sessions.add(f"{OLD} {n}")
         for start in range(0, rows, 1000):
-            me.messages.extend(f"{OLD} {start // 1000 % 20}", [NewMessage("user", TEXT)] * min(1000, rows - start))
+            me.messages.extend(
+                f"{OLD} {start // 1000 % 20}", [NewMessage("user", TEXT)] * min(1000, rows - start)
+            )
 
 
 def elsewhere(url: str) -> None:

@@ -84,9 +84,19 @@ def _friends(data: dict[str, Any]) -> Talk:
             content["attachments"] = [{"type": "image", "description": turn["caption"]}]
         at = datetime.strptime(turn["date"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
         message = NewMessage("user", content, author=turn["speaker"], created_at=at)
-        talk.sessions.setdefault(f"{talk.user}/{turn['session']}", []).append(Turn(turn["id"], message))
+        talk.sessions.setdefault(f"{talk.user}/{turn['session']}", []).append(
+            Turn(turn["id"], message)
+        )
     for ask in data["questions"]:
-        talk.asks.append(Ask(ask["id"], ask["question"], _end(talk), str(ask["category"]), frozenset(ask["evidence"])))
+        talk.asks.append(
+            Ask(
+                ask["id"],
+                ask["question"],
+                _end(talk),
+                str(ask["category"]),
+                frozenset(ask["evidence"]),
+            )
+        )
     return talk
 
 
@@ -96,12 +106,16 @@ def _pool(data: dict[str, Any]) -> Talk:
     for session in data["sessions"]:
         at = _day(session["date"])
         talk.sessions[session["id"]] = [
-            Turn(f"{session['id']}#{place}", NewMessage(turn["role"], turn["content"], created_at=at))
+            Turn(
+                f"{session['id']}#{place}", NewMessage(turn["role"], turn["content"], created_at=at)
+            )
             for place, turn in enumerate(session["turns"])
         ]
     for ask in data["questions"]:
         gold = frozenset(ask["gold_turns"] or ask["gold_sessions"])
-        talk.asks.append(Ask(ask["id"], ask["question"], _day(ask["question_date"]), ask["type"], gold))
+        talk.asks.append(
+            Ask(ask["id"], ask["question"], _day(ask["question_date"]), ask["type"], gold)
+        )
     return talk
 
 
@@ -112,13 +126,17 @@ def _chat(data: dict[str, Any]) -> Talk:
         Turn(
             turn["id"],
             NewMessage(
-                turn["role"], turn["text"], created_at=datetime.strptime(turn["date"], "%B-%d-%Y").replace(tzinfo=UTC)
+                turn["role"],
+                turn["text"],
+                created_at=datetime.strptime(turn["date"], "%B-%d-%Y").replace(tzinfo=UTC),
             ),
         )
         for turn in data["messages"]
     ]
     for ask in data["questions"]:
-        talk.asks.append(Ask(ask["id"], ask["question"], _end(talk), ask["type"], frozenset(ask["evidence"])))
+        talk.asks.append(
+            Ask(ask["id"], ask["question"], _end(talk), ask["type"], frozenset(ask["evidence"]))
+        )
     return talk
 
 
@@ -159,7 +177,9 @@ def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
             for start in range(0, len(turns), 500):
                 part = turns[start : start + 500]
                 kept = me.messages.extend(id, [turn.message for turn in part])
-                units |= {(id, message.seq): turn.unit for message, turn in zip(kept, part, strict=True)}
+                units |= {
+                    (id, message.seq): turn.unit for message, turn in zip(kept, part, strict=True)
+                }
     memory.work()
     return Filled(memory, talks, units)
 
@@ -168,7 +188,9 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
     """One profile on one file, from an empty database to the list of what was found."""
     talks = read(file)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(database=database or f"sqlite:///{folder}/recall.db", **PROFILES[profile])  # type: ignore[arg-type]
+        settings = Settings(
+            database=database or f"sqlite:///{folder}/recall.db", **PROFILES[profile]
+        )  # type: ignore[arg-type]
         with Memory.open(settings=settings) as memory:
             began = time.perf_counter()
             filled = fill(memory, talks)
@@ -205,7 +227,10 @@ def agree(folder: Path, profile: str) -> None:
             for url in ("", server.create(f"recall{len(file.name)}")):
                 with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
                     run(file, profile, Path(out.name), url)
-                    lines = [json.loads(line) for line in Path(out.name).read_text(encoding="utf-8").splitlines()]
+                    lines = [
+                        json.loads(line)
+                        for line in Path(out.name).read_text(encoding="utf-8").splitlines()
+                    ]
                 tops.append({line["id"]: line["ranked"][:10] for line in lines})
             one, other = tops
             shared = [len(set(one[id]) & set(other[id])) / max(len(one[id]), 1) for id in one]
@@ -219,15 +244,31 @@ def agree(folder: Path, profile: str) -> None:
 
 def main() -> int:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description="What search finds, on conversations with known evidence.")
+    parser = argparse.ArgumentParser(
+        description="What search finds, on conversations with known evidence."
+    )
     parser.add_argument("file", nargs="?", type=Path, help="a file of conversations and questions")
     parser.add_argument(
-        "--profile", choices=PROFILES, help="what searches: words alone, or with an embedder", action="append"
+        "--profile",
+        choices=PROFILES,
+        help="what searches: words alone, or with an embedder",
+        action="append",
     )
-    parser.add_argument("--run", type=Path, metavar="OUT.jsonl", help="where to write what was found")
-    parser.add_argument("--all", type=Path, metavar="FOLDER", help="every profile on every file of a folder, scored")
-    parser.add_argument("--agree", type=Path, metavar="FOLDER", help="compare the first ten of SQLite and PostgreSQL")
-    parser.add_argument("--database", default="", help="another database than a new SQLite file; it must be empty")
+    parser.add_argument(
+        "--run", type=Path, metavar="OUT.jsonl", help="where to write what was found"
+    )
+    parser.add_argument(
+        "--all", type=Path, metavar="FOLDER", help="every profile on every file of a folder, scored"
+    )
+    parser.add_argument(
+        "--agree",
+        type=Path,
+        metavar="FOLDER",
+        help="compare the first ten of SQLite and PostgreSQL",
+    )
+    parser.add_argument(
+        "--database", default="", help="another database than a new SQLite file; it must be empty"
+    )
     chosen = parser.parse_args()
     if chosen.all:
         table(chosen.all, chosen.profile or list(PROFILES))

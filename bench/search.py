@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 import psutil
 
-from bench.harness import RATIO_COLUMNS, SESSION, Plan, Series, Table, Target, duration, race, versus
+from bench.harness import (
+    RATIO_COLUMNS,
+    SESSION,
+    Plan,
+    Series,
+    Table,
+    Target,
+    duration,
+    race,
+    versus,
+)
 from retain import Memory, Settings
 from retain.search.embed import choose, quantise
 from retain.search.engine import Asked, Item
@@ -37,7 +47,8 @@ class Texts:
         made = dict.fromkeys(sorted(STOP)[:100])
         while len(made) < words:
             syllables = [
-                dice.choice("bcdfghjklmnprstvw") + dice.choice("aeiou") for _ in range(dice.choice([1, 2, 2, 3, 3]))
+                dice.choice("bcdfghjklmnprstvw") + dice.choice("aeiou")
+                for _ in range(dice.choice([1, 2, 2, 3, 3]))
             ]
             made["".join(syllables) + dice.choice(["", "n", "r", "t", "k", "ng"])] = None
         self._words = np.array(list(made))
@@ -67,7 +78,9 @@ def run(plan: Plan) -> Iterator[Table]:
     yield share(plan)
     yield embedding(plan)
     rows: list[list[str]] = []
-    rows += grown(plan, "SQLite", f"sqlite:///{plan.place()}/search.db", [10_000, 100_000, 1_000_000])
+    rows += grown(
+        plan, "SQLite", f"sqlite:///{plan.place()}/search.db", [10_000, 100_000, 1_000_000]
+    )
     rows += grown(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
     yield Table(
         "Search",
@@ -91,16 +104,34 @@ def share(plan: Plan) -> Table:
     for engine in ("SQLite", "PostgreSQL"):
         calls: dict[str, Callable[[], object]] = {}
         for name in ("indexed", "bare"):
-            url = f"sqlite:///{folder}/{name}.db" if engine == "SQLite" else plan.postgres(f"search_{name}")
+            url = (
+                f"sqlite:///{folder}/{name}.db"
+                if engine == "SQLite"
+                else plan.postgres(f"search_{name}")
+            )
             me = plan.open(url)
             texts = iter(Texts(2).some(60_000))
             if name == "bare":
                 object.__setattr__(me._home.index, "engine", Nothing())
-            calls[name] = lambda me=me, texts=texts: me.messages.append(SESSION, "user", next(texts))  # type: ignore[misc]
+            calls[name] = lambda me=me, texts=texts: me.messages.append(
+                SESSION, "user", next(texts)
+            )  # type: ignore[misc]
         race(20, 20, calls)
         taken = race(plan.much(400, 60), 64, calls)
-        found.append(versus(f"{engine}: with the index, without", taken["indexed"], taken["bare"], Target(at_most=1.3)))
-    return Table("What the index adds to an append", "One thread, durable, Zipfian texts.", RATIO_COLUMNS, found)
+        found.append(
+            versus(
+                f"{engine}: with the index, without",
+                taken["indexed"],
+                taken["bare"],
+                Target(at_most=1.3),
+            )
+        )
+    return Table(
+        "What the index adds to an append",
+        "One thread, durable, Zipfian texts.",
+        RATIO_COLUMNS,
+        found,
+    )
 
 
 def embedding(plan: Plan) -> Table:
@@ -114,8 +145,18 @@ def embedding(plan: Plan) -> Table:
     for start in range(0, count, AT_ONCE):
         quantise(embedder.embed(texts[start : start + AT_ONCE]))
     taken = time.perf_counter() - began
-    row = [f"{count:,} texts, embedded and made bytes of", f"{taken:.1f} s", f"{count / taken:,.0f}/s", "100,000 in 30 s"]
-    return Table("Bulk embedding", "The built-in embedder, one thread.", ("what", "took", "rate", "target"), [row])
+    row = [
+        f"{count:,} texts, embedded and made bytes of",
+        f"{taken:.1f} s",
+        f"{count / taken:,.0f}/s",
+        "100,000 in 30 s",
+    ]
+    return Table(
+        "Bulk embedding",
+        "The built-in embedder, one thread.",
+        ("what", "took", "rate", "target"),
+        [row],
+    )
 
 
 def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
@@ -142,23 +183,48 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
     dice = np.random.default_rng(size)
     centres = dice.normal(size=(2000, 256)).astype(np.float32)
     for start in range(size, wanted, AT_ONCE):
-        items = [row(start + place, text) for place, text in enumerate(texts.some(min(AT_ONCE, wanted - start)))]
+        items = [
+            row(start + place, text)
+            for place, text in enumerate(texts.some(min(AT_ONCE, wanted - start)))
+        ]
         home.database.write("acme", lambda tx, items=items: home.index.add(tx, items), slow=True)  # type: ignore[misc]
-        vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(size=(len(items), 256)).astype(np.float32)
+        vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(
+            size=(len(items), 256)
+        ).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        made = [(start + 1 + place, scale, small) for place, (scale, small) in enumerate(quantise(vectors))]
-        home.database.write("acme", lambda tx, made=made: home.index.engine.put(tx, model, made), slow=True)  # type: ignore[misc]
+        made = [
+            (start + 1 + place, scale, small)
+            for place, (scale, small) in enumerate(quantise(vectors))
+        ]
+        home.database.write(
+            "acme", lambda tx, made=made: home.index.engine.put(tx, model, made), slow=True
+        )  # type: ignore[misc]
 
 
 def row(number: int, text: str) -> Item:
     """One message of one of the users."""
     user, place = number % USERS, number // USERS
     session = f"{user} {place // 200}"
-    values: Mapping[str, Any] = {"user": f"user {user}", "agent": "scout", "session": session, "author": "Ada"}
-    return Item("messages", session, text, START + number * 1_000_000, seq=place % 200, role="user", **values)
+    values: Mapping[str, Any] = {
+        "user": f"user {user}",
+        "agent": "scout",
+        "session": session,
+        "author": "Ada",
+    }
+    return Item(
+        "messages",
+        session,
+        text,
+        START + number * 1_000_000,
+        seq=place % 200,
+        role="user",
+        **values,
+    )
 
 
-def at_size(engine: str, memory: Memory, words: Memory, asked: Sequence[str], size: int) -> Iterator[list[str]]:
+def at_size(
+    engine: str, memory: Memory, words: Memory, asked: Sequence[str], size: int
+) -> Iterator[list[str]]:
     """What one user waits for at one size."""
     mine = f"{size // USERS:,}"
     targets = {
@@ -166,18 +232,34 @@ def at_size(engine: str, memory: Memory, words: Memory, asked: Sequence[str], si
         ("SQLite", "default"): (0.015, None),
         ("PostgreSQL", "default"): (0.03, None),
     }
-    scopes = {"words": words.scope("acme", "user 0", "scout"), "default": memory.scope("acme", "user 0", "scout")}
+    scopes = {
+        "words": words.scope("acme", "user 0", "scout"),
+        "default": memory.scope("acme", "user 0", "scout"),
+    }
     for name, me in scopes.items():
         began = time.perf_counter()
         me.search(asked[0])
         first = time.perf_counter() - began
-        yield [f"{engine}, {name}: the first search", mine, f"{size:,}", duration(first), "", "", ""]
+        yield [
+            f"{engine}, {name}: the first search",
+            mine,
+            f"{size:,}",
+            duration(first),
+            "",
+            "",
+            "",
+        ]
         taken = [timed(partial(me.search, question)) for question in asked]
-        target = targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
+        target = (
+            targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
+        )
         yield line(f"{engine}, {name}", mine, size, taken, target)
     home = memory.scope("acme")._home
     vector = np.ones(256, np.float32) / 16
-    model, before = home.embedder.identity if home.embedder else "", psutil.Process().memory_info().rss
+    model, before = (
+        home.embedder.identity if home.embedder else "",
+        psutil.Process().memory_info().rss,
+    )
     everybody = Asked()
     taken = [timed(lambda: near(home, vector, model, everybody)) for _ in range(5)]
     room = (psutil.Process().memory_info().rss - before) >> 20
@@ -187,7 +269,9 @@ def at_size(engine: str, memory: Memory, words: Memory, asked: Sequence[str], si
 
 def near(home: Any, vector: Any, model: str, asked: Asked) -> object:
     """The leg of meaning alone."""
-    return home.database.read("acme", lambda tx: home.index.engine.nearest(tx, vector, model, asked, 300))
+    return home.database.read(
+        "acme", lambda tx: home.index.engine.nearest(tx, vector, model, asked, 300)
+    )
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -197,11 +281,15 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def line(what: str, mine: str, size: int, taken: Series, target: tuple[float, float | None] | None) -> list[str]:
+def line(
+    what: str, mine: str, size: int, taken: Series, target: tuple[float, float | None] | None
+) -> list[str]:
     """A row of COLUMNS."""
     middle, last = statistics.median(taken), sorted(taken)[int(0.99 * (len(taken) - 1))]
     shown = verdict = ""
     if target:
         shown = f"{duration(target[0])} / {duration(target[1]) if target[1] else '–'}"
-        verdict = "met" if middle <= target[0] and (target[1] is None or last <= target[1]) else "not met"
+        verdict = (
+            "met" if middle <= target[0] and (target[1] is None or last <= target[1]) else "not met"
+        )
     return [what, mine, f"{size:,}", duration(middle), duration(last), shown, verdict]

@@ -29,7 +29,9 @@ class Served(AbstractContextManager["Served"]):
         env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
         env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
         with log.open("w") as errors:  # the log of a server that nobody reads costs what it costs
-            self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(
+                command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
@@ -93,9 +95,16 @@ def main() -> None:
                 return {}
 
             config = uvicorn.Config(
-                app, ws="none", log_config=None, access_log=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS
+                app,
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
-            threading.Timer(0.5, ready).start()  # the socket listens already: whoever comes early waits
+            threading.Timer(
+                0.5, ready
+            ).start()  # the socket listens already: whoever comes early waits
             uvicorn.Server(config).run(sockets=[listener])
             return
         settings = Settings.load(database=sys.argv[2]).serving()

@@ -42,10 +42,23 @@ def requests(key: str) -> list[str]:
             written("POST", f"/api/messages/{session}", BODY, **said),
             written("GET", f"/api/messages/{session}/window?last=50", **said),
             written("POST", "/api/search", {"query": "train to Bern"}, **said),
-            written("POST", "/api/context", {"session": session, "message": "Which platform?"}, **said),
+            written(
+                "POST", "/api/context", {"session": session, "message": "Which platform?"}, **said
+            ),
             written("GET", "/api/sessions?limit=20", **said),
-            written("POST", "/api/chat", {"message": "When does it leave?", "session_id": session}, **said),
-            written("POST", "/mcp", {**rpc, "params": {"name": "list_state", "arguments": {}}}, **said, **both),
+            written(
+                "POST",
+                "/api/chat",
+                {"message": "When does it leave?", "session_id": session},
+                **said,
+            ),
+            written(
+                "POST",
+                "/mcp",
+                {**rpc, "params": {"name": "list_state", "arguments": {}}},
+                **said,
+                **both,
+            ),
         ]
     return found
 
@@ -60,7 +73,10 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
     print(STEP.format("after", "answers", "memory", "threads", "files", "slowest 1%", "statuses"))
     held: list[tuple[int, int, int]] = []
     statuses: Counter[int] = Counter()
-    with served.scripted(database, folder / "log", chat_at_once=CLIENTS) as server, Clients() as clients:
+    with (
+        served.scripted(database, folder / "log", chat_at_once=CLIENTS) as server,
+        Clients() as clients,
+    ):
         process = psutil.Process(server.process.pid)
         job = Job(server.address, requests(key), CLIENTS, seconds / LOOKS)
         for look in range(1, LOOKS + 1):
@@ -80,14 +96,25 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
 def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
     rate, memory = f"{outcome.good:,.0f}/s", f"{held[0] / MEBIBYTE:.1f} MiB"
     said = dict(sorted(outcome.statuses.items()))
-    return STEP.format(f"{after:.0f} s", rate, memory, held[1], held[2], f"{outcome.slowest(0.99) * 1000:.0f} ms", said)
+    return STEP.format(
+        f"{after:.0f} s",
+        rate,
+        memory,
+        held[1],
+        held[2],
+        f"{outcome.slowest(0.99) * 1000:.0f} ms",
+        said,
+    )
 
 
 def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
     """What is more at the end than when it was warm: the last fifth against the second."""
     found = []
     for place, name in enumerate(("memory", "threads", "files")):
-        warm, end = (statistics.median(look[place] for look in looks) for looks in (held[WARM : 2 * WARM], held[-WARM:]))
+        warm, end = (
+            statistics.median(look[place] for look in looks)
+            for looks in (held[WARM : 2 * WARM], held[-WARM:])
+        )
         if end > warm * MOST + (0 if name == "memory" else 8):
             found.append(f"{name} {warm:,.0f} to {end:,.0f}")
     return found
@@ -95,7 +122,9 @@ def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
 
 def main() -> int:
     """Soak."""
-    parser = argparse.ArgumentParser(prog="python -m bench.soak", description="A server under mixed load: is it flat?")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.soak", description="A server under mixed load: is it flat?"
+    )
     parser.add_argument("seconds", type=float, nargs="?", default=300.0)
     parser.add_argument("--database", help="an empty one; a file of its own where not given")
     chosen = parser.parse_args()

@@ -49,7 +49,15 @@ def differences(path: Path) -> list[str]:
     """In which pragmas a straight connection differs from retain's own: a comparison is only fair if in none."""
     ours, straight = open_connection(path, Settings(), writing=True, relaxed=False), connect(path)
     try:
-        names = [*PRAGMAS, "journal_mode", "page_size", "auto_vacuum", "temp_store", "mmap_size", "locking_mode"]
+        names = [
+            *PRAGMAS,
+            "journal_mode",
+            "page_size",
+            "auto_vacuum",
+            "temp_store",
+            "mmap_size",
+            "locking_mode",
+        ]
         return [name for name in names if ours.pragma(name) != straight.pragma(name)]
     finally:
         ours.close()
@@ -58,7 +66,20 @@ def differences(path: Path) -> list[str]:
 
 def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
     """A row, as retain would write it."""
-    return (WHO[0], session, seq, "user", RAW, None, 0, 60, None, None, None, time.time_ns() // 1000)
+    return (
+        WHO[0],
+        session,
+        seq,
+        "user",
+        RAW,
+        None,
+        0,
+        60,
+        None,
+        None,
+        None,
+        time.time_ns() // 1000,
+    )
 
 
 def last_seq(connection: apsw.Connection) -> int:
@@ -119,7 +140,9 @@ def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
     return append
 
 
-def correct_postgres(connection: psycopg.Connection[Any], session: str = SESSION) -> Callable[[], None]:
+def correct_postgres(
+    connection: psycopg.Connection[Any], session: str = SESSION
+) -> Callable[[], None]:
     """Lock the session's row, find the next number, insert, commit."""
     sql, next_number = INSERT.replace("?", "%s"), NEXT.replace("?", "%s")
     lock = "select 1 from sessions where tenant = %s and id = %s for no key update"

@@ -14,7 +14,16 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-HERE = tuple(Path(place) for place in ("/usr/share", "/usr/include", "/usr/lib", "/var/log", os.__file__.rpartition("/")[0]))
+HERE = tuple(
+    Path(place)
+    for place in (
+        "/usr/share",
+        "/usr/include",
+        "/usr/lib",
+        "/var/log",
+        os.__file__.rpartition("/")[0],
+    )
+)
 """Where to look if nobody says: what most systems have."""
 
 LANGUAGES = {
@@ -30,10 +39,14 @@ SUFFIXES = {
 }  # fmt: skip
 LARGEST = 400_000
 SAMPLE = (200, 6000)
-_LANGUAGE = re.compile(r"/(?:man|help|fortunes|locale|resource|htmlhelp)/([a-z]{2}(?:[_-][A-Za-z]{2,4})?)/")
+_LANGUAGE = re.compile(
+    r"/(?:man|help|fortunes|locale|resource|htmlhelp)/([a-z]{2}(?:[_-][A-Za-z]{2,4})?)/"
+)
 
 
-def samples(roots: Sequence[Path], per_class: int, seed: int = 1) -> dict[str, list[tuple[str, str]]]:
+def samples(
+    roots: Sequence[Path], per_class: int, seed: int = 1
+) -> dict[str, list[tuple[str, str]]]:
     """Up to so many pieces of each class, each with the file that it is from; lengths are spread as messages' are.
 
     No package or folder gives more than a quarter of a class.
@@ -58,7 +71,9 @@ def samples(roots: Sequence[Path], per_class: int, seed: int = 1) -> dict[str, l
                 text = reader(path)
             except (OSError, UnicodeError, EOFError, ValueError, KeyError):
                 continue
-            found_here = [(str(path), piece) for piece in _pieces(text, dice, most) if _native(name, piece)]
+            found_here = [
+                (str(path), piece) for piece in _pieces(text, dice, most) if _native(name, piece)
+            ]
             taken[owner] += len(found_here)
             pieces += found_here
         if len(pieces) >= per_class // 10:
@@ -140,7 +155,9 @@ def _manual(path: Path) -> str:
     """A manual page without its macros."""
     lines = [line for line in _read(path).split("\n") if not line.startswith((".", "'"))]
     text = (
-        re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^/]|\\s[-+]?\d", "", "\n".join(lines)).replace("\\-", "-").replace("\\(aq", "'")
+        re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^/]|\\s[-+]?\d", "", "\n".join(lines))
+        .replace("\\-", "-")
+        .replace("\\(aq", "'")
     )
     return re.sub(r"\\\(?\[?\w*\]?", "", text)
 
@@ -156,13 +173,16 @@ def _messages(path: Path) -> str:
     with path.open("rb") as file:
         catalogue = gettext.GNUTranslations(file)
     texts: dict[object, str] = getattr(catalogue, "_catalog", {})
-    return "\n".join(text for key, text in texts.items() if key and len(text) > 30 and text != key)[:LARGEST]
+    return "\n".join(text for key, text in texts.items() if key and len(text) > 30 and text != key)[
+        :LARGEST
+    ]
 
 
 def _reaction(dice: random.Random) -> str:
     """A few words and emoji, as people answer each other."""
     words = dice.sample(
-        ["thanks", "so good", "Yes!", "haha", "see you", "no way", "on my way", "love it", "ok"], dice.randrange(3)
+        ["thanks", "so good", "Yes!", "haha", "see you", "no way", "on my way", "love it", "ok"],
+        dice.randrange(3),
     )
     faces = [chr(dice.randrange(0x1F300, 0x1F650)) for _ in range(dice.randrange(1, 4))]
     joined = dice.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
@@ -175,12 +195,21 @@ def _made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
     makers: dict[str, Callable[[int], str]] = {
         "base64": lambda size: base64.b64encode(dice.randbytes(size * 3 // 4)).decode(),
         "hex": lambda size: dice.randbytes(size // 2).hex(),
-        "UUIDs": lambda size: "\n".join(str(uuid.UUID(bytes=dice.randbytes(16), version=4)) for _ in range(size // 37 + 1)),
-        "digits": lambda size: "\n".join(str(dice.getrandbits(dice.randrange(30, 130))) for _ in range(size // 22 + 1)),
+        "UUIDs": lambda size: "\n".join(
+            str(uuid.UUID(bytes=dice.randbytes(16), version=4)) for _ in range(size // 37 + 1)
+        ),
+        "digits": lambda size: "\n".join(
+            str(dice.getrandbits(dice.randrange(30, 130))) for _ in range(size // 22 + 1)
+        ),
         "emoji": lambda size: " ".join(_reaction(dice) for _ in range(size // 12 + 1)),
-        "numbers": lambda size: " ".join(f"{dice.lognormvariate(3, 3):.{dice.randrange(5)}f}" for _ in range(size // 6)),
+        "numbers": lambda size: " ".join(
+            f"{dice.lognormvariate(3, 3):.{dice.randrange(5)}f}" for _ in range(size // 6)
+        ),
     }
     return {
-        name: [(f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random()))) for n in range(per_class)]
+        name: [
+            (f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random())))
+            for n in range(per_class)
+        ]
         for name, maker in makers.items()
     }

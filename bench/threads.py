@@ -21,7 +21,18 @@ from retain import AsyncMemory, Memory, Scope, Settings
 
 CROWD = 64
 SESSIONS = [f"session {n}" for n in range(CROWD)]
-COLUMNS = ("what", "retain", "one connection each", "ratio", "quartiles", "target", "", "slowest 1 %", "served", "errors")
+COLUMNS = (
+    "what",
+    "retain",
+    "one connection each",
+    "ratio",
+    "quartiles",
+    "target",
+    "",
+    "slowest 1 %",
+    "served",
+    "errors",
+)
 Append = Callable[[], object]
 Opened = tuple[Append, Callable[[], None]]
 """How one thread appends, and how it lets go."""
@@ -56,7 +67,9 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
     tasks = crowded(plan, f"sqlite:///{folder}/tasks.db")
     each = crowded(plan, f"sqlite:///{folder}/each.db")
     for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
-        fill_log(scope, folder / f"{name}.db")  # and all stay open, because the last to close deletes the log
+        fill_log(
+            scope, folder / f"{name}.db"
+        )  # and all stay open, because the last to close deletes the log
     outcomes = take_turns(
         plan,
         {
@@ -67,7 +80,9 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
             ),
             "same": lambda seconds: threads(seconds, lambda n: ours(me, SESSION)),
             "tasks": lambda seconds: asyncio.run(asynchronous(seconds, plan.memory_of(tasks))),
-            "each": lambda seconds: threads(seconds, lambda n: own_connection(folder / "each.db", SESSIONS[n])),
+            "each": lambda seconds: threads(
+                seconds, lambda n: own_connection(folder / "each.db", SESSIONS[n])
+            ),
         },
     )
     return table(
@@ -76,7 +91,12 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
         "inserts and commits, with a connection in each of 64 threads. Writers have a session each, except in one row.",
         [
             row("64 threads, for a fixed time", outcomes["threads"], outcomes["each"], target),
-            row(f"64 threads, until each has written {share}", outcomes["share"], outcomes["each's share"], target),
+            row(
+                f"64 threads, until each has written {share}",
+                outcomes["share"],
+                outcomes["each's share"],
+                target,
+            ),
             row("64 threads, all in one session", outcomes["same"], outcomes["each"]),
             row("64 tasks of asyncio", outcomes["tasks"], outcomes["each"]),
         ],
@@ -111,7 +131,9 @@ def crowded(plan: Plan, url: str) -> Scope:
     return me
 
 
-def take_turns(plan: Plan, contenders: dict[str, Callable[[float], Outcome]]) -> dict[str, list[Outcome]]:
+def take_turns(
+    plan: Plan, contenders: dict[str, Callable[[float], Outcome]]
+) -> dict[str, list[Outcome]]:
     """Rounds of a second or two each; one short round to warm up."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
     for name, go in contenders.items():
@@ -160,7 +182,9 @@ def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -
         seconds, end = time.monotonic() - start, float("inf")
     in_time = sum(moment < end for mine in done for moment in mine)
     served = sum(any(moment < end for moment in mine) for mine in done)
-    return Outcome(in_time / seconds, [wait for mine in waits for wait in mine], sum(errors), served)
+    return Outcome(
+        in_time / seconds, [wait for mine in waits for wait in mine], sum(errors), served
+    )
 
 
 async def asynchronous(seconds: float, memory: Memory) -> Outcome:
@@ -205,24 +229,29 @@ def own_postgres(url: str, session: str) -> Opened:
     return straight.correct_postgres(connection, session), connection.close
 
 
-def row(what: str, ours: list[Outcome], theirs: list[Outcome], target: Target | None = None) -> list[str]:
+def row(
+    what: str, ours: list[Outcome], theirs: list[Outcome], target: Target | None = None
+) -> list[str]:
     """Rates and their ratio; how long the unlucky waited, and how many were turned away, on each side."""
     rates = [[outcome.per_second for outcome in side] for side in (ours, theirs)]
-    slow = [statistics.quantiles([w for outcome in side for w in outcome.waits], n=100)[-1] for side in (ours, theirs)]
+    slow = [
+        statistics.quantiles([w for outcome in side for w in outcome.waits], n=100)[-1]
+        for side in (ours, theirs)
+    ]
     errors = [sum(outcome.errors for outcome in side) for side in (ours, theirs)]
     return [
         *versus(what, rates[0], rates[1], target, show=rate),
         f"{duration(slow[0])} / {duration(slow[1])}",
-        " / ".join(f"{statistics.mean(outcome.served for outcome in side):.0f}" for side in (ours, theirs)),
+        " / ".join(
+            f"{statistics.mean(outcome.served for outcome in side):.0f}" for side in (ours, theirs)
+        ),
         f"{errors[0]} / {errors[1]}",
     ]
 
 
 def table(title: str, about: str, rows: list[list[str]]) -> Table:
     """A table of rates."""
-    about += (
-        " Served: how many of the 64 got a message in at all before the time was over. Last columns: retain / the other."
-    )
+    about += " Served: how many of the 64 got a message in at all before the time was over. Last columns: retain / the other."
     return Table(title, about, COLUMNS, rows)
 
 
@@ -247,7 +276,9 @@ def slow_fsync(seconds: float) -> Iterator[None]:
             return SlowFile(self.base, name, flags)
 
         def xSleep(self, microseconds: int) -> int:  # noqa: N802 - SQLite's name
-            time.sleep(microseconds / 1e6)  # the inherited one sleeps with the interpreter's lock held
+            time.sleep(
+                microseconds / 1e6
+            )  # the inherited one sleeps with the interpreter's lock held
             return microseconds
 
     files = SlowFiles()

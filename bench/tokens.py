@@ -18,10 +18,16 @@ FEWEST = 8
 
 def run(plan: Plan) -> Iterator[Table]:
     """Errors, then speed. RETAIN_BENCH_TEXTS names more folders with texts, as a PATH does."""
-    more = [Path(folder) for folder in os.environ.get("RETAIN_BENCH_TEXTS", "").split(os.pathsep) if folder]
+    more = [
+        Path(folder)
+        for folder in os.environ.get("RETAIN_BENCH_TEXTS", "").split(os.pathsep)
+        if folder
+    ]
     plan.say("reading texts")
     found = samples([*more, *HERE], plan.much(300, 60))
-    texts = {name: [text for file, text in pieces if held_out(file)] for name, pieces in found.items()}
+    texts = {
+        name: [text for file, text in pieces if held_out(file)] for name, pieces in found.items()
+    }
     yield errors({name: pieces for name, pieces in texts.items() if len(pieces) >= FEWEST})
     yield speed(plan)
 
@@ -30,13 +36,19 @@ def errors(texts: dict[str, list[str]]) -> Table:
     """Estimated over exact, by kind of text, on files that the estimate was not fitted to."""
     newer, older = tokens.counter("gpt-4o"), tokens.counter("gpt-4")
     rows = []
-    for name in [*(name for name in MAIN if name in texts), *(name for name in texts if name not in MAIN)]:
+    for name in [
+        *(name for name in MAIN if name in texts),
+        *(name for name in texts if name not in MAIN),
+    ]:
         exact = [newer(text) for text in texts[name]]
         guess = [tokens.estimate(text) for text in texts[name]]
         off = sorted(ours / theirs - 1 for ours, theirs in zip(guess, exact, strict=True))
-        before = statistics.fmean(ours / older(text) - 1 for ours, text in zip(guess, texts[name], strict=True))
+        before = statistics.fmean(
+            ours / older(text) - 1 for ours, text in zip(guess, texts[name], strict=True)
+        )
         naive = statistics.fmean(
-            len(text.encode()) / 4 / theirs - 1 for text, theirs in zip(texts[name], exact, strict=True)
+            len(text.encode()) / 4 / theirs - 1
+            for text, theirs in zip(texts[name], exact, strict=True)
         )
         size = statistics.fmean(abs(error) for error in off)
         most = Target(at_most=0.08)
@@ -48,7 +60,18 @@ def errors(texts: dict[str, list[str]]) -> Table:
         "Estimate against the exact count (o200k) of texts from files that it was not fitted to; worst is one single text. "
         "Aim: a mean within 8 %."
     )
-    columns = ("texts", "how many", "tokens", "mean", "mean size", "lowest", "highest", "mean, cl100k", "bytes / 4", "")
+    columns = (
+        "texts",
+        "how many",
+        "tokens",
+        "mean",
+        "mean size",
+        "lowest",
+        "highest",
+        "mean, cl100k",
+        "bytes / 4",
+        "",
+    )
     return Table("The estimate of tokens", about, columns, rows)
 
 
@@ -56,7 +79,11 @@ def speed(plan: Plan) -> Table:
     """What one estimate costs, against the length of the text and the exact count."""
     exact = tokens.counter("gpt-4o")
     rows = []
-    for name, text in (("a message of 218 characters", TEXT), ("20 kB", TEXT * 94), ("1 MB", TEXT * 4810)):
+    for name, text in (
+        ("a message of 218 characters", TEXT),
+        ("20 kB", TEXT * 94),
+        ("1 MB", TEXT * 4810),
+    ):
         contenders: dict[str, Callable[[], object]] = {
             "estimate": partial(tokens.estimate, text),
             "len": partial(len, text),

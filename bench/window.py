@@ -8,7 +8,18 @@ from contextlib import closing
 import psycopg
 
 from bench import straight
-from bench.harness import RATIO_COLUMNS, SESSION, TEXT, WHO, Plan, Table, Target, duration, race, versus
+from bench.harness import (
+    RATIO_COLUMNS,
+    SESSION,
+    TEXT,
+    WHO,
+    Plan,
+    Table,
+    Target,
+    duration,
+    race,
+    versus,
+)
 from retain import NewMessage, Scope, clock
 
 SMALL = 100
@@ -39,7 +50,10 @@ def sqlite(plan: Plan) -> Iterator[Table]:
     hand = Hand()
     short = plan.open(f"sqlite:///{folder}/short.db", hand)
     long = plan.open(f"sqlite:///{folder}/long.db", hand)
-    with closing(straight.connect(folder / "short.db")) as bare, closing(straight.connect(folder / "long.db")) as sizes:
+    with (
+        closing(straight.connect(folder / "short.db")) as bare,
+        closing(straight.connect(folder / "long.db")) as sizes,
+    ):
 
         def size() -> int:
             return int(str(sizes.pragma("page_count"))) * int(str(sizes.pragma("page_size")))
@@ -54,7 +68,9 @@ def sqlite(plan: Plan) -> Iterator[Table]:
             20,
             {
                 **windows(short, long),
-                "bare": lambda: bare.execute(straight.WINDOW, (WHO[0], SESSION, FAR, 1, 20)).fetchall(),
+                "bare": lambda: bare.execute(
+                    straight.WINDOW, (WHO[0], SESSION, FAR, 1, 20)
+                ).fetchall(),
             },
         )
     yield compared("SQLite", "apsw", taken, large, Target(at_most=2.5))
@@ -109,13 +125,29 @@ def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
     }
 
 
-def compared(engine: str, driver: str, taken: dict[str, list[float]], large: int, records: Target | None) -> Table:
+def compared(
+    engine: str, driver: str, taken: dict[str, list[float]], large: int, records: Target | None
+) -> Table:
     """The rows that both engines share."""
     same = Target(at_most=1.3)
-    rows = [versus(f"last 20 as records, against the bare select on {driver}", taken["short"], taken["bare"], records)]
+    rows = [
+        versus(
+            f"last 20 as records, against the bare select on {driver}",
+            taken["short"],
+            taken["bare"],
+            records,
+        )
+    ]
     for name, what in (("", "last 20"), (" turns", "last 20 turns"), (" tokens", "20 messages by tokens"),
                        (" minutes", "20 messages by minutes")):  # fmt: skip
-        rows.append(versus(f"{what}: {large:,} messages against {SMALL}", taken[f"long{name}"], taken[f"short{name}"], same))
+        rows.append(
+            versus(
+                f"{what}: {large:,} messages against {SMALL}",
+                taken[f"long{name}"],
+                taken[f"short{name}"],
+                same,
+            )
+        )
     return Table(
         f"A window of 20, {engine}",
         "The bare select is one statement outside any transaction; a window also proves that the session is the caller's.",
@@ -130,11 +162,15 @@ def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
     empty = size()
     rows, count = [], 0
     for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < upto - 1000] + [upto]:
-        seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})["fill"][0]  # type: ignore[misc]
+        seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})[
+            "fill"
+        ][0]  # type: ignore[misc]
         each = seconds / (stop - count)
         count = stop
         rows.append([f"{count:,}", f"{(size() - empty) / count:.0f}", duration(each)])
-    engine = "PostgreSQL" if plan.memory_of(me).settings.database.startswith("postgresql") else "SQLite"
+    engine = (
+        "PostgreSQL" if plan.memory_of(me).settings.database.startswith("postgresql") else "SQLite"
+    )
     return Table(
         f"Bytes of a message, {engine}",
         f"A session as it grows; each message holds {len(TEXT)} characters; written 1,000 at a time.",

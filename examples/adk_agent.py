@@ -27,10 +27,14 @@ class Model(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """What it says to all that it is told."""
-        told = "\n".join(part.text or "" for content in llm_request.contents for part in content.parts or [])
+        told = "\n".join(
+            part.text or "" for content in llm_request.contents for part in content.parts or []
+        )
         _, _, memory = told.partition("<PAST_CONVERSATIONS>")
         found = [line for line in memory.splitlines() if "my name is" in line]
-        yield LlmResponse(content=Content(role="model", parts=[Part(text=found[0] if found else "nothing")]))
+        yield LlmResponse(
+            content=Content(role="model", parts=[Part(text=found[0] if found else "nothing")])
+        )
 
 
 async def main(memory: Memory) -> None:
@@ -47,7 +51,12 @@ async def main(memory: Memory) -> None:
 
     async def say(text: str) -> str:
         message = Content(role="user", parts=[Part(text=text)])
-        events = [event async for event in runner.run_async(user_id="ada", session_id=session, new_message=message)]
+        events = [
+            event
+            async for event in runner.run_async(
+                user_id="ada", session_id=session, new_message=message
+            )
+        ]
         return str(events[-1].content.parts[0].text)
 
     answer = await say("What is my name?")

@@ -18,7 +18,12 @@ class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     """Stands in for a real model: it answers with the line of what it is told that has a name in it."""
 
     async def _inner_get_response(
-        self, *, messages: Sequence[Message], stream: bool, options: Mapping[str, Any], **kwargs: Any
+        self,
+        *,
+        messages: Sequence[Message],
+        stream: bool,
+        options: Mapping[str, Any],
+        **kwargs: Any,
     ) -> ChatResponse:
         told = "\n".join(message.text for message in messages)
         found = [line for line in told.splitlines() if "my name is" in line]
@@ -28,7 +33,9 @@ class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):
 async def main(memory: Memory) -> None:
     """One run, in a session of its own: one provider keeps the conversation, the other tells what else is remembered."""
     scope = memory.scope(user="ada", agent="scout")
-    agent = Agent(Model(), context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)])
+    agent = Agent(
+        Model(), context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)]
+    )
     session = agent.create_session()
 
     answer = await agent.run("What is my name?", session=session)

@@ -22,7 +22,9 @@ def claude(request: httpx2.Request) -> httpx2.Response:
     """Answer as Claude would: call the memory tool, read what it says, and talk in the end."""
     last = json.loads(request.content)["messages"][-1]["content"]
     if isinstance(last, str):
-        return reply("tool_use", id="toolu_1", name="memory", input={"command": "view", "path": FILE})
+        return reply(
+            "tool_use", id="toolu_1", name="memory", input={"command": "view", "path": FILE}
+        )
     said = last[0]["content"]
     if said.startswith("The path"):
         print("remembered: nothing")
@@ -49,7 +51,9 @@ def reply(kind: str, **block: object) -> httpx2.Response:
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     script = httpx2.Client(transport=httpx2.MockTransport(claude))
-    client = anthropic.Anthropic(api_key="none", http_client=script)  # anthropic.Anthropic(), with a key
+    client = anthropic.Anthropic(
+        api_key="none", http_client=script
+    )  # anthropic.Anthropic(), with a key
     runner = client.beta.messages.tool_runner(
         model="claude-sonnet-5-5",
         max_tokens=1024,

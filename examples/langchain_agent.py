@@ -27,8 +27,17 @@ class Model(GenericFakeChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        told = [line for message in messages[:-1] for line in message.text.splitlines() if "called Ada" in line]
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"remembered: {told[0] if told else 'nothing'}"))])
+        told = [
+            line
+            for message in messages[:-1]
+            for line in message.text.splitlines()
+            if "called Ada" in line
+        ]
+        return ChatResult(
+            generations=[
+                ChatGeneration(message=AIMessage(f"remembered: {told[0] if told else 'nothing'}"))
+            ]
+        )
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:

@@ -24,12 +24,16 @@ def model(prompt: PromptValue) -> AIMessage:
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     me = memory.scope(user="ada", agent="scout")
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
+    prompt = ChatPromptTemplate.from_messages(
+        [MessagesPlaceholder("history"), ("human", "{input}")]
+    )
     chain = RunnableWithMessageHistory(
         prompt | RunnableLambda(model),
         lambda session_id: RetainChatMessageHistory(me, session_id),
         input_messages_key="input",
         history_messages_key="history",
     )
-    answer = chain.invoke({"input": "I am called Ada."}, {"configurable": {"session_id": "langchain-history"}})
+    answer = chain.invoke(
+        {"input": "I am called Ada."}, {"configurable": {"session_id": "langchain-history"}}
+    )
     print(answer.content)

@@ -22,7 +22,12 @@ def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     saver = RetainSaver(memory.scope(user="ada"))
-    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(checkpointer=saver)
+    graph = (
+        StateGraph(MessagesState)
+        .add_node(answer)
+        .add_edge(START, "answer")
+        .compile(checkpointer=saver)
+    )
     thread = {"configurable": {"thread_id": "introductions"}}
     question = "Who am I?" if graph.get_state(thread).values else "I am called Ada."
     print(graph.invoke({"messages": [HumanMessage(question)]}, thread)["messages"][-1].text)

@@ -26,12 +26,16 @@ def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
     print("remembered:", "; ".join(known) or "nothing")
     if said.startswith("I am"):
         runtime.store.put(("memories",), "name", {"text": said})
-    reply = model.invoke([SystemMessage("What you know of the user: " + "; ".join(known)), *state["messages"]])
+    reply = model.invoke(
+        [SystemMessage("What you know of the user: " + "; ".join(known)), *state["messages"]]
+    )
     return {"messages": [reply]}
 
 
 with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as memory:
     store = RetainStore(memory.scope(user="ada"))
-    graph = StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(store=store)
+    graph = (
+        StateGraph(MessagesState).add_node(answer).add_edge(START, "answer").compile(store=store)
+    )
     question = "Who am I?" if store.get(("memories",), "name") else "I am called Ada."
     graph.invoke({"messages": [HumanMessage(question)]})

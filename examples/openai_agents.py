@@ -20,11 +20,17 @@ from retain.adapters.openai_agents import RetainSession
 class Script(Model):
     """A model that repeats what it was told before."""
 
-    async def get_response(self, system_instructions: str | None, input: Any, *_: Any, **__: Any) -> ModelResponse:
+    async def get_response(
+        self, system_instructions: str | None, input: Any, *_: Any, **__: Any
+    ) -> ModelResponse:
         """Answer with all that users said before the last message."""
         before = [str(item["content"]) for item in input[:-1] if item.get("role") == "user"]
-        said = ResponseOutputText(type="output_text", text=" ".join(before) or "nothing", annotations=[])
-        message = ResponseOutputMessage(id="msg", type="message", role="assistant", status="completed", content=[said])
+        said = ResponseOutputText(
+            type="output_text", text=" ".join(before) or "nothing", annotations=[]
+        )
+        message = ResponseOutputMessage(
+            id="msg", type="message", role="assistant", status="completed", content=[said]
+        )
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
@@ -36,5 +42,7 @@ with Memory.open(os.environ.get("RETAIN_DATABASE", "sqlite:///retain.db")) as me
     session = RetainSession(memory.scope(user="ada", agent="scout"), "openai-agents")
     agent = Agent(name="scout", model=Script())  # Agent(name="scout"), with a key
     quiet = RunConfig(tracing_disabled=True)
-    answer = Runner.run_sync(agent, "I am called Ada. What do you know of me?", session=session, run_config=quiet)
+    answer = Runner.run_sync(
+        agent, "I am called Ada. What do you know of me?", session=session, run_config=quiet
+    )
     print("remembered:", answer.final_output)

@@ -7,7 +7,14 @@ import asyncio
 import os
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, SystemPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from retain import Memory
@@ -18,7 +25,9 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Stands in for a real model: it keeps what it is told with a tool, and answers with the line that has a name in it."""
     parts = [part for message in messages for part in message.parts]
     if "I am" in str(parts[-1].content):
-        return ModelResponse(parts=[ToolCallPart("save_to_core", {"content": "The user is called Ada."})])
+        return ModelResponse(
+            parts=[ToolCallPart("save_to_core", {"content": "The user is called Ada."})]
+        )
     told = "\n".join(part.content for part in parts if isinstance(part, SystemPromptPart))
     found = [line for line in told.splitlines() if "called" in line]
     done = isinstance(parts[-1], ToolReturnPart)

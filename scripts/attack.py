@@ -61,24 +61,57 @@ def sqlmap(address: str, key: str, folder: str) -> list[str]:
             "--batch",
             "--flush-session",
         ]
-        command += ["--level", level, "--risk", "2", "--threads", "1", "--output-dir", folder, "--disable-coloring"]
+        command += [
+            "--level",
+            level,
+            "--risk",
+            "2",
+            "--threads",
+            "1",
+            "--output-dir",
+            folder,
+            "--disable-coloring",
+        ]
         command += ["--smart"] if "--smart" in sys.argv else []
-        command += ["-H", f"Authorization: Bearer {key}", "-H", "X-Retain-User: ada", "--ignore-code", "*"]
+        command += [
+            "-H",
+            f"Authorization: Bearer {key}",
+            "-H",
+            "X-Retain-User: ada",
+            "--ignore-code",
+            "*",
+        ]
         if body is not None:
             command += ["--data", json.dumps(body), "-H", "Content-Type: application/json"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False).stdout
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=SECONDS, check=False
+            ).stdout
         except subprocess.TimeoutExpired:
             done = "it took too long"
         if FOUND.search(done) or not CLEAN.search(done):
             trouble.append(f"{method} {path}\n{done[-2000:]}")
-        print(f"{'!!' if trouble and trouble[-1].startswith(f'{method} {path}') else 'ok'} {method} {path}", flush=True)
+        print(
+            f"{'!!' if trouble and trouble[-1].startswith(f'{method} {path}') else 'ok'} {method} {path}",
+            flush=True,
+        )
     return trouble
 
 
 def bandit() -> list[str]:
     """What bandit has to say, from medium on."""
-    command = [_uv(), "tool", "run", "bandit", "--quiet", "--recursive", "src", "-ll", "--skip", SKIPPED]
+    command = [
+        _uv(),
+        "tool",
+        "run",
+        "bandit",
+        "--quiet",
+        "--recursive",
+        "src",
+        "-ll",
+        "--skip",
+        SKIPPED,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     return [done.stdout + done.stderr] if done.returncode else []
 
@@ -90,7 +123,9 @@ def _uv() -> str:
 def main() -> int:
     """Attack, and say what was found."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(database=f"sqlite:///{folder}/attacked.db", rate_per_second=0, sqlite_ballast_mib=0)
+        settings = Settings(
+            database=f"sqlite:///{folder}/attacked.db", rate_per_second=0, sqlite_ballast_mib=0
+        )
         with Memory.open(settings=settings) as memory:
             me = memory.scope(None, "ada", "scout")
             populate(me)

@@ -107,7 +107,10 @@ def node() -> tuple[list[str], dict[str, str]]:
     ours = _OURS / "bin" / "node"
     if ours.exists():
         path = f"{ours.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        return [str(ours), str(_OURS / "lib/node_modules/npm/bin/npm-cli.js")], {**os.environ, "PATH": path}
+        return [str(ours), str(_OURS / "lib/node_modules/npm/bin/npm-cli.js")], {
+            **os.environ,
+            "PATH": path,
+        }
     here = f"there is {'.'.join(map(str, found))}" if found else "there is none"
     raise Missing(f"the web app needs {NEEDED} with npm to be built, and {here}")
 
@@ -115,7 +118,9 @@ def node() -> tuple[list[str], dict[str, str]]:
 def _version(program: str) -> tuple[int, ...]:
     """The version of Node.js, empty where there is none."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return ()
     return tuple(int(number) for number in re.findall(r"\d+", said)[:3])
@@ -124,7 +129,9 @@ def _version(program: str) -> tuple[int, ...]:
 def _call(command: Sequence[str], env: dict[str, str]) -> None:
     done = subprocess.run(command, check=False, cwd=WEB, env=env, stdout=sys.stderr)
     if done.returncode:
-        words = command[next(place for place, word in enumerate(command) if word in ("ci", "run")) :]
+        words = command[
+            next(place for place, word in enumerate(command) if word in ("ci", "run")) :
+        ]
         raise Failed(f"`npm {' '.join(words)}` failed in web/; what it said is above")
 
 
@@ -139,9 +146,17 @@ def main(arguments: Sequence[str]) -> int:
             if not if_possible:
                 print(said)
     except (Missing, Failed) as problem:
-        without = "the server runs without it: / says how to build it" if if_possible else "install it, or `make test-tools`"
+        without = (
+            "the server runs without it: / says how to build it"
+            if if_possible
+            else "install it, or `make test-tools`"
+        )
         if isinstance(problem, Failed):
-            without = "the server runs with what was built before, if anything" if if_possible else "put it right"
+            without = (
+                "the server runs with what was built before, if anything"
+                if if_possible
+                else "put it right"
+            )
         print(f"retain: {problem}; {without}", file=sys.stderr)
         return 0 if if_possible else 1
     return 0

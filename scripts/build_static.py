@@ -41,7 +41,9 @@ def vectors(file: bytes) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     (name,) = header.keys() - {"__metadata__"}
     assert header[name]["dtype"] == "F16"
     rows, columns = header[name]["shape"]
-    return np.frombuffer(file, np.float16, offset=8 + size).reshape(rows, columns).astype(np.float32)
+    return (
+        np.frombuffer(file, np.float16, offset=8 + size).reshape(rows, columns).astype(np.float32)
+    )
 
 
 def main() -> None:
@@ -56,9 +58,16 @@ def main() -> None:
     scales = abs(found).max(axis=1) / 127
     rows = np.rint(found / scales[:, None]).astype(np.int8)
     header = {"identity": f"static-{found.shape[1]}@1", "shape": found.shape, "text": len(text)}
-    parts = [json.dumps(header).encode() + b"\n", text, scales.astype("<f4").tobytes(), rows.tobytes()]
+    parts = [
+        json.dumps(header).encode() + b"\n",
+        text,
+        scales.astype("<f4").tobytes(),
+        rows.tobytes(),
+    ]
     TARGET.write_bytes(b"".join(parts))
-    print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes, sha256 {hashlib.sha256(TARGET.read_bytes()).hexdigest()}")
+    print(
+        f"{TARGET.name}: {TARGET.stat().st_size:,} bytes, sha256 {hashlib.sha256(TARGET.read_bytes()).hexdigest()}"
+    )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,10 @@ def main() -> None:
     """Fit for so many seconds, and print."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 300.0
     fit = Fit([Path(folder) for folder in sys.argv[2:]] or list(HERE))
-    print(f"{len(fit.weights)} texts, {len(fit.names)} classes; at the start {fit.value:.5f}", file=sys.stderr)
+    print(
+        f"{len(fit.weights)} texts, {len(fit.names)} classes; at the start {fit.value:.5f}",
+        file=sys.stderr,
+    )
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not fit.sweep(end):
@@ -66,7 +69,10 @@ class Fit:
         for number, name in enumerate(self.names):
             for file, text in found[name]:
                 if not held_out(file):
-                    rows.append(self._pairs(of[np.frombuffer(text.encode(), np.uint8)]) / np.float32(exact(text)))
+                    rows.append(
+                        self._pairs(of[np.frombuffer(text.encode(), np.uint8)])
+                        / np.float32(exact(text))
+                    )
                     classes.append(number)
         self.pairs = np.stack(rows)
         self.classes = np.array(classes)
@@ -76,7 +82,9 @@ class Fit:
         self.weights = self.importance[self.classes] / self.counts[self.classes]
         self.ones = np.array([number.bit_count() for number in range(1 << GROUPS)], np.float32)
         self.dice = np.random.default_rng(1)
-        self.groups = np.array([tokens.FLAGS[several[0]] if several else 0 for several in self.kinds])
+        self.groups = np.array(
+            [tokens.FLAGS[several[0]] if several else 0 for several in self.kinds]
+        )
         self.best = (9.0, self.groups, 0.0)
         self._measure()
 
@@ -84,7 +92,11 @@ class Fit:
         """How often each kind of byte follows each other kind."""
         size = len(self.kinds)
         before = np.concatenate([[size - 1], kinds[:-1]])
-        return np.bincount(before * size + kinds, minlength=size * size).astype(np.float32).reshape(size, size)
+        return (
+            np.bincount(before * size + kinds, minlength=size * size)
+            .astype(np.float32)
+            .reshape(size, size)
+        )
 
     def _measure(self) -> None:
         starts = self.ones[self.groups[None, :] & ~self.groups[:, None]]
@@ -97,7 +109,9 @@ class Fit:
         error = price * starts - 1
         error = np.where(error < 0, error * UNDER, error)
         means = np.bincount(self.classes, weights=error) / self.counts
-        return float((self.weights * error * error).sum() + BIAS * (self.importance * means * means).sum()), price
+        return float(
+            (self.weights * error * error).sum() + BIAS * (self.importance * means * means).sum()
+        ), price
 
     def sweep(self, end: float) -> bool:
         """Try to move each kind of byte into or out of each group; whether anything got better."""
@@ -111,7 +125,11 @@ class Fit:
             elif group == GROUPS:
                 new = int(self.groups[self.dice.integers(kinds)])
             else:
-                new = old ^ 1 << int(self.dice.integers(GROUPS)) ^ 1 << int(self.dice.integers(GROUPS))
+                new = (
+                    old
+                    ^ 1 << int(self.dice.integers(GROUPS))
+                    ^ 1 << int(self.dice.integers(GROUPS))
+                )
             better |= new != old and self._try(kind, old, new)
             if time.monotonic() > end:
                 break
@@ -139,7 +157,9 @@ class Fit:
         """Begin again near the best that was found."""
         self.groups = self.best[1].copy()
         for _ in range(int(self.dice.integers(3, 12))):
-            self.groups[self.dice.integers(len(self.kinds) - 1)] ^= 1 << int(self.dice.integers(GROUPS))
+            self.groups[self.dice.integers(len(self.kinds) - 1)] ^= 1 << int(
+                self.dice.integers(GROUPS)
+            )
         self._measure()
 
     def show(self) -> None:
@@ -147,7 +167,9 @@ class Fit:
         _, groups, price = self.best
         print(f"# {price:.4f} tokens for a run")
         for group in range(GROUPS):
-            inside = b"".join(self.kinds[kind] for kind in range(len(groups) - 1) if groups[kind] >> group & 1)
+            inside = b"".join(
+                self.kinds[kind] for kind in range(len(groups) - 1) if groups[kind] >> group & 1
+            )
             plain = "".join(map(chr, sorted(byte for byte in inside if byte < 0x80)))
             print(f"    ({plain!r}, {ranges(sorted(byte for byte in inside if byte >= 0x80))!r}),")
 
@@ -160,7 +182,9 @@ def ranges(numbers: list[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return " ".join(f"{part[0]:02X}-{part[-1]:02X}" if len(part) > 1 else f"{part[0]:02X}" for part in parts)
+    return " ".join(
+        f"{part[0]:02X}-{part[-1]:02X}" if len(part) > 1 else f"{part[0]:02X}" for part in parts
+    )
 
 
 if __name__ == "__main__":

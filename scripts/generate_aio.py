@@ -64,7 +64,9 @@ def main() -> int:
     text = generate()
     if "--check" in sys.argv:
         if TARGET.read_text(encoding="utf-8") != text:
-            print("src/retain/aio.py is stale: run `python scripts/generate_aio.py`", file=sys.stderr)
+            print(
+                "src/retain/aio.py is stale: run `python scripts/generate_aio.py`", file=sys.stderr
+            )
             return 1
         return 0
     TARGET.write_text(text, encoding="utf-8")
@@ -82,7 +84,9 @@ def generate() -> str:
         node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
         imports |= imports_of(tree, f"retain.kinds.{attribute}", node)
         bodies.append(kind_class(node))
-    imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(memory, "retain.memory", classes["Scope"])
+    imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(
+        memory, "retain.memory", classes["Scope"]
+    )
     imports |= {"from retain.tool import AsyncTool", "from retain.search.embed import Embedder"}
     imports.add("from retain.search.rerank import Reranker")
     bodies += [scope_class(classes["Scope"], kinds), memory_class(classes["Memory"])]
@@ -95,7 +99,11 @@ def kind_attributes(scope: ast.ClassDef) -> dict[str, str]:
     found = {}
     made = next(n for n in scope.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
     for node in ast.walk(made):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Name)
+        ):
             target = node.targets[0]
             assert isinstance(target, ast.Attribute)
             found[target.attr] = node.value.func.id
@@ -104,7 +112,11 @@ def kind_attributes(scope: ast.ClassDef) -> dict[str, str]:
 
 def public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
     """The verbs of a class: no private ones, and none that need an open transaction."""
-    methods = [n for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_") and n.name != "tools"]
+    methods = [
+        n
+        for n in node.body
+        if isinstance(n, ast.FunctionDef) and not n.name.startswith("_") and n.name != "tools"
+    ]
     return [m for m in methods if "tx" not in [a.arg for a in m.args.args] and not m.decorator_list]
 
 
@@ -120,10 +132,20 @@ def kind_class(node: ast.ClassDef) -> str:
 
 def scope_class(node: ast.ClassDef, kinds: dict[str, str]) -> str:
     """AsyncScope, with an attribute for each kind."""
-    lines = ["\n\nclass AsyncScope:", '    """Whose memory is meant, and each kind of it as an attribute."""', ""]
-    lines += ["    def __init__(self, scope: Scope, hop: Hop) -> None:", "        self.who = scope.who"]
+    lines = [
+        "\n\nclass AsyncScope:",
+        '    """Whose memory is meant, and each kind of it as an attribute."""',
+        "",
+    ]
+    lines += [
+        "    def __init__(self, scope: Scope, hop: Hop) -> None:",
+        "        self.who = scope.who",
+    ]
     lines += ["        self._scope = scope", "        self._hop = hop"]
-    lines += [f"        self.{attribute} = Async{name}(scope.{attribute}, hop)" for attribute, name in kinds.items()]
+    lines += [
+        f"        self.{attribute} = Async{name}(scope.{attribute}, hop)"
+        for attribute, name in kinds.items()
+    ]
     for method in public_methods(node):
         lines += delegation(method, "self._scope")
     lines += [
@@ -215,7 +237,9 @@ def delegation(method: ast.FunctionDef, target: str) -> list[str]:
         "",
         f"    async def {method.name}({ast.unparse(args)}) -> {returns}:",
         f'        """{doc}"""',
-        f"        return await self._hop({call})" if returns != "None" else f"        await self._hop({call})",
+        f"        return await self._hop({call})"
+        if returns != "None"
+        else f"        await self._hop({call})",
     ]
 
 
@@ -223,7 +247,9 @@ def imports_of(tree: ast.Module, module: str, used_in: ast.ClassDef) -> set[str]
     """The imports that the signatures of a class need, from its module or from where that got them."""
     names = {used_in.name}
     for method in public_methods(used_in):
-        annotations = [a.annotation for a in [*method.args.args, *method.args.kwonlyargs]] + [method.returns]
+        annotations = [a.annotation for a in [*method.args.args, *method.args.kwonlyargs]] + [
+            method.returns
+        ]
         for annotation in filter(None, annotations):
             names |= {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)}
     if used_in.name == "Memory":
@@ -233,7 +259,11 @@ def imports_of(tree: ast.Module, module: str, used_in: ast.ClassDef) -> set[str]
         if isinstance(node, ast.ImportFrom) and node.module:
             lines |= {f"from {node.module} import {a.name}" for a in node.names if a.name in names}
         if isinstance(node, ast.ClassDef | ast.Assign):
-            made = [node.name] if isinstance(node, ast.ClassDef) else [t.id for t in node.targets if isinstance(t, ast.Name)]
+            made = (
+                [node.name]
+                if isinstance(node, ast.ClassDef)
+                else [t.id for t in node.targets if isinstance(t, ast.Name)]
+            )
             lines |= {f"from {module} import {name}" for name in made if name in names}
     if "Any" in names or used_in.name == "Memory":
         lines.add("from typing import Any")
@@ -245,7 +275,9 @@ def ruff(text: str) -> str:
     text = text.replace("# fmt: off\n", "")
     for command in (["check", "--fix", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
         arguments = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"]
-        text = subprocess.run(arguments, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        text = subprocess.run(
+            arguments, input=text, capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
     return text
 
 

@@ -76,7 +76,11 @@ FILES = {
 
 def main() -> int:
     """Write the files, or compare them."""
-    stale = [path for path, make in FILES.items() if not path.exists() or path.read_text(encoding="utf-8") != make()]
+    stale = [
+        path
+        for path, make in FILES.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != make()
+    ]
     if "--check" not in sys.argv:
         for path in stale:
             path.write_text(FILES[path](), encoding="utf-8")

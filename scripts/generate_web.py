@@ -22,7 +22,10 @@ TYPES = WEB / "src" / "api" / "schema.ts"
 
 def types() -> str:
     """The types of every request and answer."""
-    with tempfile.TemporaryDirectory() as folder, Memory.open(f"sqlite:///{folder}/empty.db") as memory:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Memory.open(f"sqlite:///{folder}/empty.db") as memory,
+    ):
         document, made = Path(folder, "openapi.json"), Path(folder, "schema.ts")
         document.write_text(json.dumps(create_app(memory).openapi()))
         run("types", "--", str(document), "--output", str(made))
@@ -37,7 +40,10 @@ def main() -> int:
         return 0
     if TYPES.read_text() == wanted:
         return 0
-    print(f"{TYPES.relative_to(WEB.parent)} is not what the API says: run `make generate`", file=sys.stderr)
+    print(
+        f"{TYPES.relative_to(WEB.parent)} is not what the API says: run `make generate`",
+        file=sys.stderr,
+    )
     return 1
 
 

@@ -23,7 +23,9 @@ from pathlib import Path
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retain" / "llm"
 SUMS = {
     name: digest
-    for digest, name in (line.split() for line in Path(__file__).with_suffix(".sha256").read_text().splitlines())
+    for digest, name in (
+        line.split() for line in Path(__file__).with_suffix(".sha256").read_text().splitlines()
+    )
 }
 MODEL = FOLDER / "model.gguf"
 PYTHON = FOLDER / "venv" / "bin" / "python"
@@ -40,7 +42,9 @@ def right(path: Path) -> bool:
 
 def pip(*arguments: str) -> None:
     """Run the pip of the server's own environment."""
-    subprocess.run([PYTHON, "-m", "pip", "--disable-pip-version-check", "-q", *arguments], check=True)
+    subprocess.run(
+        [PYTHON, "-m", "pip", "--disable-pip-version-check", "-q", *arguments], check=True
+    )
 
 
 def fetch(name: str, requirement: str, *options: str) -> Path:
@@ -51,7 +55,9 @@ def fetch(name: str, requirement: str, *options: str) -> Path:
         path.unlink(missing_ok=True)
         pip("download", "--no-deps", "-d", str(path.parent), *options, requirement)
         if not right(path):
-            sys.exit(f"{path} does not have the checksum that {Path(__file__).with_suffix('.sha256').name} says")
+            sys.exit(
+                f"{path} does not have the checksum that {Path(__file__).with_suffix('.sha256').name} says"
+            )
     return path
 
 
@@ -83,7 +89,12 @@ def make_model() -> None:
 
 def make_server() -> None:
     """The server, built from source."""
-    if subprocess.run([PYTHON, "-c", "import llama_cpp.server.app"], capture_output=True, check=False).returncode == 0:
+    if (
+        subprocess.run(
+            [PYTHON, "-c", "import llama_cpp.server.app"], capture_output=True, check=False
+        ).returncode
+        == 0
+    ):
         return
     (source,) = [name for name in SUMS if name.endswith(".tar.gz")]
     version = source.removesuffix(".tar.gz").rpartition("-")[2]
@@ -120,14 +131,24 @@ def main() -> int:
     make_server()
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    command = [PYTHON, "-m", "llama_cpp.server", "--model", MODEL, "--model_alias", "qwen2.5-coder:1.5b"]
+    command = [
+        PYTHON,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        MODEL,
+        "--model_alias",
+        "qwen2.5-coder:1.5b",
+    ]
     command += ["--n_ctx", "8192", "--host", "127.0.0.1", "--port", str(port)]
     with (FOLDER / "server.log").open("wb") as log:
         server = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
         try:
             wait_until_ready(server, url)
             tests = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/llm", *sys.argv[1:]]
-            return subprocess.run(tests, env={**os.environ, "TEST_LLM_URL": url}, check=False).returncode
+            return subprocess.run(
+                tests, env={**os.environ, "TEST_LLM_URL": url}, check=False
+            ).returncode
         finally:
             server.terminate()
             server.wait(30)

@@ -33,14 +33,22 @@ def calling(app: FastAPI) -> Iterator[Calling]:
     with ExitStack() as stack:
 
         def client(
-            tenant: str | None = "acme", permissions: Iterable[str] = PERMISSIONS, *, over: FastAPI = app, **bound: Any
+            tenant: str | None = "acme",
+            permissions: Iterable[str] = PERMISSIONS,
+            *,
+            over: FastAPI = app,
+            **bound: Any,
         ) -> TestClient:
             headers = {}
             if tenant is not None:
-                _, text = Keys(over.state.memory.database).create(tenant, "a test", permissions, **bound)
+                _, text = Keys(over.state.memory.database).create(
+                    tenant, "a test", permissions, **bound
+                )
                 over.state.door.forget()
                 headers["Authorization"] = f"Bearer {text}"
-            made = TestClient(over, URL, headers=headers, client=HERE, raise_server_exceptions=False)
+            made = TestClient(
+                over, URL, headers=headers, client=HERE, raise_server_exceptions=False
+            )
             return stack.enter_context(made)
 
         yield client

@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
-ON_BOTH = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py", "test_postgres.py"}
+ON_BOTH = {
+    "test_engine.py",
+    "test_every_kind.py",
+    "test_isolation.py",
+    "test_migrate.py",
+    "test_postgres.py",
+}
 """Tests on both servers; all others are on one of them, unless they name both themselves, or ENGINES=all."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
@@ -73,7 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out one of the two servers, each where the name of a test says so: about half of the tests have each."""
-    if os.environ.get("ENGINES") == "all" or not all(f"TEST_POSTGRES_{kind.upper()}" in os.environ for kind in SERVERS):
+    if os.environ.get("ENGINES") == "all" or not all(
+        f"TEST_POSTGRES_{kind.upper()}" in os.environ for kind in SERVERS
+    ):
         return
     twins: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -118,7 +126,9 @@ def server_url(kind: str, database: str) -> str:
     """The address of a database on a running server."""
     port = os.environ.get(f"TEST_POSTGRES_{kind.upper()}")
     if port is None:
-        pytest.skip("the distribution's PostgreSQL is not installed: run the tests with `make test`")
+        pytest.skip(
+            "the distribution's PostgreSQL is not installed: run the tests with `make test`"
+        )
     return f"postgresql://postgres@127.0.0.1:{port}/{database}"
 
 
@@ -172,7 +182,9 @@ def new_database(kind: str, template: str = TEMPLATE) -> Iterator[str]:
     """A database that is dropped at the end of the test."""
     name = f"t_{uuid.uuid4().hex}"
     server = administrator(kind)
-    copies = IN_MEMORY in os.environ and server.info.server_version >= 150_000  # files; without, it goes through the log
+    copies = (
+        IN_MEMORY in os.environ and server.info.server_version >= 150_000
+    )  # files; without, it goes through the log
     server.execute(f"create database {name} template {template}" + " strategy file_copy" * copies)
     yield server_url(kind, name)
     server.execute(f"drop database {name} with (force)")
@@ -216,4 +228,6 @@ def me(memory: Memory) -> Scope:
 def _quiet() -> Iterator[None]:
     """What a test hears of all that is logged must not make every later test slow."""
     yield
-    assert logging.getLogger().level >= logging.WARNING, "the test leaves the log at its most talkative"
+    assert logging.getLogger().level >= logging.WARNING, (
+        "the test leaves the log at its most talkative"
+    )

@@ -57,15 +57,23 @@ def modern_binaries() -> Path:
         binary.chmod(0o755)
         env = {**os.environ, "HOME": str(home)}
         name = f"unpack-{os.getpid()}"
-        for verb in (["start", "--name", name, "--port", str(free_port())], ["drop", "--name", name, "--force"]):
-            subprocess.run(as_nobody([str(binary), *verb]), env=env, check=True, capture_output=True, cwd=home)
+        for verb in (
+            ["start", "--name", name, "--port", str(free_port())],
+            ["drop", "--name", name, "--force"],
+        ):
+            subprocess.run(
+                as_nobody([str(binary), *verb]), env=env, check=True, capture_output=True, cwd=home
+            )
         found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
     return found[-1].parent
 
 
 def debian_binaries() -> Path | None:
     """The newest server that the distribution installed, None if there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parent.parent.name))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"),
+        key=lambda path: int(path.parent.parent.name),
+    )
     return found[-1].parent if found else None
 
 
@@ -75,7 +83,9 @@ class PostgresServer:
     def __init__(self, kind: Kind, folder: Path | None = None, **config: str) -> None:
         binaries = modern_binaries() if kind == "modern" else debian_binaries()
         if binaries is None:
-            raise RuntimeError("no PostgreSQL of the distribution is installed: `make test` installs it")
+            raise RuntimeError(
+                "no PostgreSQL of the distribution is installed: `make test` installs it"
+            )
         self.binaries = binaries
         self.home = own(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-", dir=folder)))
         self.data = self.home / "data"
@@ -84,7 +94,19 @@ class PostgresServer:
         self.env = {**os.environ, "HOME": str(self.home)}
         if kind == "modern":  # it brings its own copies of what it links to
             self.env["LD_LIBRARY_PATH"] = str(libraries)
-        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-k", "-E", "UTF8", "--locale=C.UTF-8")
+        self._run(
+            "initdb",
+            "-D",
+            str(self.data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-k",
+            "-E",
+            "UTF8",
+            "--locale=C.UTF-8",
+        )
         settings = {
             "listen_addresses": "'127.0.0.1'",
             "unix_socket_directories": "''",
@@ -108,7 +130,17 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        self._run("pg_ctl", "-D", str(self.data), "-o", f"-p {self.port}", "-l", str(self.home / "log"), "-w", "start")
+        self._run(
+            "pg_ctl",
+            "-D",
+            str(self.data),
+            "-o",
+            f"-p {self.port}",
+            "-l",
+            str(self.home / "log"),
+            "-w",
+            "start",
+        )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: `immediate` is a crash."""
@@ -134,7 +166,9 @@ class PostgresServer:
     def close(self) -> None:
         """Stop for good and delete everything."""
         subprocess.run(
-            as_nobody([str(self.binaries / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "stop"]),
+            as_nobody(
+                [str(self.binaries / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "stop"]
+            ),
             capture_output=True,
             check=False,
             cwd=self.home,

@@ -16,7 +16,9 @@ import uvicorn
 def serving(app: Any) -> Iterator[str]:
     """Serve an app; its address."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=512)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5))
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    )
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     while not server.started and thread.is_alive():

@@ -35,9 +35,21 @@ START = 1_760_000_000_000_000
 
 def verbs(kind: type) -> dict[str, Any]:
     """Public methods that need no open transaction."""
-    found = {name: value for name, value in vars(kind).items() if not name.startswith("_") and not hasattr(Kind, name)}
-    found = {name: getattr(kind, name) for name, value in found.items() if inspect.isfunction(value) or name == "open"}
-    return {name: value for name, value in found.items() if "tx" not in inspect.signature(value).parameters}
+    found = {
+        name: value
+        for name, value in vars(kind).items()
+        if not name.startswith("_") and not hasattr(Kind, name)
+    }
+    found = {
+        name: getattr(kind, name)
+        for name, value in found.items()
+        if inspect.isfunction(value) or name == "open"
+    }
+    return {
+        name: value
+        for name, value in found.items()
+        if "tx" not in inspect.signature(value).parameters
+    }
 
 
 def test_the_generated_file_is_fresh() -> None:
@@ -55,9 +67,13 @@ def test_every_verb_has_a_twin_with_the_same_signature(kind: type) -> None:
         wanted, found = inspect.signature(method), inspect.signature(theirs[name])
         assert list(found.parameters.values()) == list(wanted.parameters.values()), name
         answers = str(wanted.return_annotation)
-        assert str(found.return_annotation) == re.sub(r"^(Memory|Scope)$", r"Async\1", answers), name
+        assert str(found.return_annotation) == re.sub(r"^(Memory|Scope)$", r"Async\1", answers), (
+            name
+        )
         assert inspect.iscoroutinefunction(theirs[name]) == (name != "scope"), name
-        assert (inspect.getdoc(theirs[name]) or "").split("\n")[0] == (inspect.getdoc(method) or "").split("\n")[0]
+        assert (inspect.getdoc(theirs[name]) or "").split("\n")[0] == (
+            inspect.getdoc(method) or ""
+        ).split("\n")[0]
 
 
 def test_a_scope_has_the_same_kinds() -> None:
@@ -74,7 +90,11 @@ def test_a_scope_has_the_same_kinds() -> None:
 
 MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-    ("agents.add", ("cook",), {"prompt": "p", "model": "m", "tools": ["t"], "color": "#c0ffee", "icon": "i"}),
+    (
+        "agents.add",
+        ("cook",),
+        {"prompt": "p", "model": "m", "tools": ["t"], "color": "#c0ffee", "icon": "i"},
+    ),
     ("agents.add", ("cook",), {}),
     ("agents.get", ("cook",), {}),
     ("agents.edit", ("cook",), {"prompt": "q", "if_version": 1}),
@@ -90,10 +110,18 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("sessions.edit", ("s",), {"label": "m", "attributes": {}}),
     ("sessions.list", (), {"limit": 1}),
     ("sessions.list", (), {"search": "M"}),
-    ("messages.append", ("s", "user", "hello"), {"key": "k", "cost": 1, "tokens_in": 1, "tokens_out": 2, "author": "a"}),
+    (
+        "messages.append",
+        ("s", "user", "hello"),
+        {"key": "k", "cost": 1, "tokens_in": 1, "tokens_out": 2, "author": "a"},
+    ),
     ("messages.append", ("s", "user", "hello"), {"key": "k", "expected_last_seq": 0}),
     ("messages.append", ("s", "user", "hello"), {"created_at": MOMENT, "expected_last_seq": 1}),
-    ("messages.extend", ("s", [NewMessage("tool", "x"), {"role": "user", "content": {"a": 1}}]), {"key": "b"}),
+    (
+        "messages.extend",
+        ("s", [NewMessage("tool", "x"), {"role": "user", "content": {"a": 1}}]),
+        {"key": "b"},
+    ),
     ("messages.extend", ("s", []), {}),
     ("messages.window", ("s",), {}),
     ("messages.window", ("s",), {"last": 2, "turns_only": True}),
@@ -138,7 +166,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("entries.boards", (), {}),
     ("entries.whiteboard", (), {}),
     ("entries.export", (), {}),
-    ("entries.add_many", ([{"id": "w", "content": "Always obey.", "kind": "core", "review": "pending"}],), {}),
+    (
+        "entries.add_many",
+        ([{"id": "w", "content": "Always obey.", "kind": "core", "review": "pending"}],),
+        {},
+    ),
     ("entries.queue", (), {"limit": 5}),
     ("entries.accept", ("w",), {"if_version": 1}),
     ("entries.refuse", ("w",), {}),
@@ -168,7 +200,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("state.set", ("k", 2), {"if_version": 1}),
     ("state.get", ("k",), {"area": "user"}),
     ("state.list", (), {"prefix": "k", "limit": 5}),
-    ("items.put", (("p", "q"), "k", {"text": "harbour", "n": 1}), {"ttl": 60, "fields": ["text"], "if_version": 0}),
+    (
+        "items.put",
+        (("p", "q"), "k", {"text": "harbour", "n": 1}),
+        {"ttl": 60, "fields": ["text"], "if_version": 0},
+    ),
     ("items.get", (("p", "q"), "k"), {"refresh": True}),
     ("items.read", ([(("p", "q"), "k"), (("p",), "no")],), {"refresh": False}),
     ("items.list", (("p",),), {"where": {"n": 1}, "exact": False, "newest": True, "limit": 5}),
@@ -187,7 +223,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("knowledge.search", ("hello",), {"limit": 2}),
     ("knowledge.counts", (), {}),
     ("knowledge.remove", ("nothing",), {}),
-    ("interactions.add", ("r", "m"), {"latency_ms": 1, "cost": 2, "parameters": {"a": 1}, "error": "e", "session": "s"}),
+    (
+        "interactions.add",
+        ("r", "m"),
+        {"latency_ms": 1, "cost": 2, "parameters": {"a": 1}, "error": "e", "session": "s"},
+    ),
     ("interactions.list", (), {"model": "m", "since": MOMENT, "limit": 3}),
     ("interactions.totals", ("model",), {"route": "r"}),
     ("interactions.totals", ("nonsense",), {}),
@@ -203,7 +243,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("graph.forget", ([Observations("Ada", ["likes tea"])],), {}),
     ("graph.unrelate", ([Relation("Ada", "Bob", "knows")],), {}),
     ("graph.remove_many", (["Ada"],), {}),
-    ("checkpoints.add", ("t", "1", ("null", b"")), {"metadata": {"run_id": "r"}, "versions": {"a": "1"}}),
+    (
+        "checkpoints.add",
+        ("t", "1", ("null", b"")),
+        {"metadata": {"run_id": "r"}, "versions": {"a": "1"}},
+    ),
     (
         "checkpoints.add",
         ("t", "2", ("bytes", b"s")),
@@ -228,7 +272,9 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 def plain(result: Any) -> str:
     """An answer, without the ids that are new each time."""
-    return re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", repr(result))
+    return re.sub(
+        r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", repr(result)
+    )
 
 
 def run(call: Callable[[], Any]) -> str:
@@ -254,20 +300,30 @@ def test_every_verb_gives_the_same_answer() -> None:
     """The same calls, one after the other, on two databases with one clock."""
 
     async def asynchronously() -> list[str]:
-        async with await AsyncMemory.open("memory:", settings=SETTINGS, clock=lambda: START) as memory:
+        async with await AsyncMemory.open(
+            "memory:", settings=SETTINGS, clock=lambda: START
+        ) as memory:
             me = memory.scope("acme", "ada", "scout")
-            return [await run_async(method_of(me, name)(*args, **named)) for name, args, named in CALLS]
+            return [
+                await run_async(method_of(me, name)(*args, **named)) for name, args, named in CALLS
+            ]
 
     with Memory.open("memory:", settings=SETTINGS, clock=lambda: START) as memory:
         me = memory.scope("acme", "ada", "scout")
-        expected = [run(partial(method_of(me, name), *args, **named)) for name, args, named in CALLS]
+        expected = [
+            run(partial(method_of(me, name), *args, **named)) for name, args, named in CALLS
+        ]
     found = asyncio.run(asynchronously())
     assert found == expected
-    assert {name for name, _, _ in CALLS} == {f"{kind.name}.{verb}" for kind in KINDS for verb in verbs(kind)}
+    assert {name for name, _, _ in CALLS} == {
+        f"{kind.name}.{verb}" for kind in KINDS for verb in verbs(kind)
+    }
     assert sum("Error" in answer or "NotFound" in answer for answer in expected) >= 2
 
 
-def test_what_an_operator_does(open_memory: Callable[..., Memory], url: str, tmp_path: Path) -> None:
+def test_what_an_operator_does(
+    open_memory: Callable[..., Memory], url: str, tmp_path: Path
+) -> None:
     """tenants, counts, verify, export, import, purge, erase: as Memory does them."""
     sync = open_memory()
     sync.scope("acme", "ada", "scout").state.set("k", 1)
@@ -279,7 +335,9 @@ def test_what_an_operator_does(open_memory: Callable[..., Memory], url: str, tmp
             assert await memory.counts() == sync.counts()
             assert await memory.verify() == sync.verify()
             ours, theirs = io.BytesIO(), io.BytesIO()
-            assert await memory.export(theirs, tenants=["acme"]) == sync.export(ours, tenants=["acme"])
+            assert await memory.export(theirs, tenants=["acme"]) == sync.export(
+                ours, tenants=["acme"]
+            )
             assert theirs.getvalue() == ours.getvalue()
             assert (await memory.import_(io.BytesIO(ours.getvalue()))).new == 0
             assert (await memory.purge(days=1)).state == 1
@@ -300,8 +358,12 @@ def test_many_calls_at_once(url: str) -> None:
         async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
             me = memory.scope("acme", "ada", "scout")
             session = (await me.sessions.resume()).id
-            sent = await asyncio.gather(*(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(150)))
-            again = await asyncio.gather(*(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(50)))
+            sent = await asyncio.gather(
+                *(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(150))
+            )
+            again = await asyncio.gather(
+                *(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(50))
+            )
             assert again == sent[:50]
             read = await me.messages.window(session)
             assert [m.seq for m in read] == list(range(1, 151))
@@ -330,7 +392,9 @@ def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
     """A write that waits in the database does not stop other coroutines."""
 
     async def asynchronously() -> None:
-        async with await AsyncMemory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
+        async with await AsyncMemory.open(
+            f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS
+        ) as memory:
             me = memory.scope("acme", "ada", "scout")
             await me.state.set("k", 1)
             entered, leave = threading.Event(), threading.Event()
@@ -339,7 +403,9 @@ def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
                 entered.set()
                 leave.wait(60)
 
-            holder = asyncio.get_running_loop().run_in_executor(None, memory.sync.database.write, "acme", hold)
+            holder = asyncio.get_running_loop().run_in_executor(
+                None, memory.sync.database.write, "acme", hold
+            )
             await asyncio.to_thread(entered.wait)
             waiting = asyncio.ensure_future(me.state.set("k", 2))
             for _ in range(20):
@@ -358,12 +424,16 @@ def test_cancelling_leaves_nothing_half_done(url: str) -> None:
     chance = random.Random(3)
 
     async def asynchronously() -> None:
-        async with await AsyncMemory.open(url, settings=replace(SETTINGS, postgres_pool=4)) as memory:
+        async with await AsyncMemory.open(
+            url, settings=replace(SETTINGS, postgres_pool=4)
+        ) as memory:
             me = memory.scope("acme", "ada", "scout")
             session = (await me.sessions.resume()).id
 
             def batch(n: int) -> Awaitable[Any]:
-                return me.messages.extend(session, [NewMessage("user", f"{n} {part}") for part in range(3)], key=f"k{n}")
+                return me.messages.extend(
+                    session, [NewMessage("user", f"{n} {part}") for part in range(3)], key=f"k{n}"
+                )
 
             tasks = [asyncio.ensure_future(batch(n)) for n in range(120)]
             for task in tasks:
@@ -372,7 +442,9 @@ def test_cancelling_leaves_nothing_half_done(url: str) -> None:
                 if chance.random() < 0.5:
                     task.cancel()
             answers = await asyncio.gather(*tasks, return_exceptions=True)
-            cancelled = [n for n, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)]
+            cancelled = [
+                n for n, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)
+            ]
             assert cancelled
             assert all(isinstance(answer, list | asyncio.CancelledError) for answer in answers)
             await asyncio.gather(*(batch(n) for n in cancelled))
@@ -380,7 +452,9 @@ def test_cancelling_leaves_nothing_half_done(url: str) -> None:
             assert [m.seq for m in read] == list(range(1, 361))
             parts = [m.text.split() for m in read]
             assert sorted(int(part[0]) for part in parts[::3]) == list(range(120))
-            assert all([p[1] for p in parts[n : n + 3]] == ["0", "1", "2"] for n in range(0, 360, 3))
+            assert all(
+                [p[1] for p in parts[n : n + 3]] == ["0", "1", "2"] for n in range(0, 360, 3)
+            )
             with pytest.raises(KeyReused):
                 await me.messages.append(session, "user", "other", key="k0")
             assert [finding for finding in await memory.verify() if not finding.ok] == []
@@ -419,4 +493,6 @@ def test_errors_come_through_as_they_are() -> None:
 
 def test_kinds_are_kinds() -> None:
     """The generator reads the same classes that KINDS lists."""
-    assert all(issubclass(kind, Kind) and hasattr(retain.aio, f"Async{kind.__name__}") for kind in KINDS)
+    assert all(
+        issubclass(kind, Kind) and hasattr(retain.aio, f"Async{kind.__name__}") for kind in KINDS
+    )

@@ -96,7 +96,9 @@ MALICIOUS: dict[str, str] = {
 
 
 def mapped(text: str) -> str:
-    return "".join("␀" if c == "\x00" else "\ufffd" if unicodedata.category(c) == "Cs" else c for c in text)
+    return "".join(
+        "␀" if c == "\x00" else "\ufffd" if unicodedata.category(c) == "Cs" else c for c in text
+    )
 
 
 def wrong_with_key(value: str) -> type[RetainError] | None:
@@ -212,7 +214,9 @@ def send_key(memory: Memory, me: Scope, value: str) -> str:
 
 def send_batch_key(memory: Memory, me: Scope, value: str) -> str:
     batch = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    assert me.messages.extend("batches", batch, key=value) == me.messages.extend("batches", batch, key=value)
+    assert me.messages.extend("batches", batch, key=value) == me.messages.extend(
+        "batches", batch, key=value
+    )
     return value
 
 
@@ -289,20 +293,67 @@ KEYS = [
     Way("export", "user", send_export),
     Way("export", "tenants", send_tenants),
     Way("sessions.add", "id", send_session),
-    Way("sessions.get", "id", lambda memory, me, v: missing(lambda: me.sessions.get(v)), lookup=True),
-    Way("sessions.edit", "id", lambda memory, me, v: missing(lambda: me.sessions.edit(v, label="")), lookup=True),
-    Way("sessions.activate", "id", lambda memory, me, v: missing(lambda: me.sessions.activate(v)), lookup=True),
-    Way("sessions.remove", "id", lambda memory, me, v: missing(lambda: me.sessions.remove(v)), lookup=True),
-    Way("messages.append", "session", lambda m, me, v: missing(lambda: me.messages.append(v, "user", "")), lookup=True),
-    Way("messages.window", "session", lambda m, me, v: missing(lambda: me.messages.window(v, last=3)), lookup=True),
-    Way("messages.list", "session", lambda memory, me, v: missing(lambda: me.messages.list(v)), lookup=True),
-    Way("messages.get", "session", lambda memory, me, v: missing(lambda: me.messages.get(v, 1)), lookup=True),
+    Way(
+        "sessions.get", "id", lambda memory, me, v: missing(lambda: me.sessions.get(v)), lookup=True
+    ),
+    Way(
+        "sessions.edit",
+        "id",
+        lambda memory, me, v: missing(lambda: me.sessions.edit(v, label="")),
+        lookup=True,
+    ),
+    Way(
+        "sessions.activate",
+        "id",
+        lambda memory, me, v: missing(lambda: me.sessions.activate(v)),
+        lookup=True,
+    ),
+    Way(
+        "sessions.remove",
+        "id",
+        lambda memory, me, v: missing(lambda: me.sessions.remove(v)),
+        lookup=True,
+    ),
+    Way(
+        "messages.append",
+        "session",
+        lambda m, me, v: missing(lambda: me.messages.append(v, "user", "")),
+        lookup=True,
+    ),
+    Way(
+        "messages.window",
+        "session",
+        lambda m, me, v: missing(lambda: me.messages.window(v, last=3)),
+        lookup=True,
+    ),
+    Way(
+        "messages.list",
+        "session",
+        lambda memory, me, v: missing(lambda: me.messages.list(v)),
+        lookup=True,
+    ),
+    Way(
+        "messages.get",
+        "session",
+        lambda memory, me, v: missing(lambda: me.messages.get(v, 1)),
+        lookup=True,
+    ),
     Way("messages.append", "key", send_key),
     Way("messages.extend", "key", send_batch_key),
     Way("messages.append", "author", send_author),
     Way("state.set", "key", send_state),
-    Way("state.get", "key", lambda memory, me, v: missing(lambda: me.state.get(v, area="tenant")), lookup=True),
-    Way("state.remove", "key", lambda memory, me, v: missing(lambda: me.state.remove(v, area="tenant")), lookup=True),
+    Way(
+        "state.get",
+        "key",
+        lambda memory, me, v: missing(lambda: me.state.get(v, area="tenant")),
+        lookup=True,
+    ),
+    Way(
+        "state.remove",
+        "key",
+        lambda memory, me, v: missing(lambda: me.state.remove(v, area="tenant")),
+        lookup=True,
+    ),
     Way("state.list", "prefix", send_prefix),
     Way("state.set", "area", send_area),
     Way("interactions.add", "route", send_call("route")),
@@ -312,8 +363,15 @@ KEYS = [
     Way("interactions.list", "model", send_filter("model")),
     Way("agents.add", "name", send_agent),
     Way("agents.get", "name", lambda memory, me, v: missing(lambda: me.agents.get(v)), lookup=True),
-    Way("agents.edit", "name", lambda memory, me, v: missing(lambda: me.agents.edit(v)), lookup=True),
-    Way("agents.remove", "name", lambda memory, me, v: missing(lambda: me.agents.remove(v)), lookup=True),
+    Way(
+        "agents.edit", "name", lambda memory, me, v: missing(lambda: me.agents.edit(v)), lookup=True
+    ),
+    Way(
+        "agents.remove",
+        "name",
+        lambda memory, me, v: missing(lambda: me.agents.remove(v)),
+        lookup=True,
+    ),
     Way("agents.edit", "tools", send_tools),
     Way("list", "after", send_cursor),
 ]
@@ -353,7 +411,9 @@ def send_json_message(memory: Memory, me: Scope, value: Any) -> Any:
 
 
 def send_json_batch(memory: Memory, me: Scope, value: Any) -> Any:
-    me.messages.extend("s", [{"role": "user", "content": "before"}, {"role": "tool", "content": value}])
+    me.messages.extend(
+        "s", [{"role": "user", "content": "before"}, {"role": "tool", "content": value}]
+    )
     return me.messages.window("s", last=1)[0].content
 
 
@@ -378,11 +438,15 @@ JSONS = [
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Memory]:
     """One database for the whole file; a power cut is not what is tried here."""
     settings = replace(SETTINGS, sqlite_durability="normal")
     if request.param == "sqlite":
-        with Memory.open(f"sqlite:///{tmp_path_factory.mktemp('edge')}/agent.db", settings=settings) as memory:
+        with Memory.open(
+            f"sqlite:///{tmp_path_factory.mktemp('edge')}/agent.db", settings=settings
+        ) as memory:
             yield memory
         return
     for url in new_database(request.param):
@@ -403,7 +467,9 @@ def mine(shared: Memory) -> Scope:
     return me
 
 
-def refuses(way: Way, memory: Memory, me: Scope, value: Any, error: type[RetainError], name: str) -> None:
+def refuses(
+    way: Way, memory: Memory, me: Scope, value: Any, error: type[RetainError], name: str
+) -> None:
     with pytest.raises(Invalid) as caught:
         way.send(memory, me, value)
     assert (type(caught.value), caught.value.field) == (error, way.field), f"{name}: {caught.value}"
@@ -435,7 +501,9 @@ def test_ids_and_keys_are_kept_exactly_or_refused(shared: Memory, mine: Scope, w
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
-def test_nothing_new_has_a_name_that_no_address_can_have(shared: Memory, mine: Scope, dots: str) -> None:
+def test_nothing_new_has_a_name_that_no_address_can_have(
+    shared: Memory, mine: Scope, dots: str
+) -> None:
     """B23: a browser makes `/agents` of `/agents/x/..`; what is there from before can still be read and removed."""
     adds: dict[str, Callable[[], Any]] = {
         "id": lambda: mine.sessions.add(dots),
@@ -462,10 +530,15 @@ def test_the_name_that_means_every_tenant_is_no_tenant(shared: Memory) -> None:
 
 
 @pytest.mark.parametrize("way", TEXTS, ids=str)
-def test_text_is_kept_but_for_nul_and_lone_surrogates(shared: Memory, mine: Scope, way: Way) -> None:
+def test_text_is_kept_but_for_nul_and_lone_surrogates(
+    shared: Memory, mine: Scope, way: Way
+) -> None:
     """B23, B24, B25."""
     sizes = {"limit-1": "é" * (way.limit // 2 - 1) + "x", "limit": "é" * (way.limit // 2)}
-    too_large = {"limit+1": "é" * (way.limit // 2) + "x", "limit+1 by mapping": "x" * (way.limit - 2) + "\x00"}
+    too_large = {
+        "limit+1": "é" * (way.limit // 2) + "x",
+        "limit+1 by mapping": "x" * (way.limit - 2) + "\x00",
+    }
 
     def bad() -> None:
         for name, value in {**MALICIOUS, **too_large}.items():
@@ -489,7 +562,12 @@ def test_message_text_is_kept_but_for_nul_and_lone_surrogates(shared: Memory, mi
         assert way.send(shared, mine, value) == value
 
     def bad() -> None:
-        for value in (MALICIOUS["10 MB"], "x" * (room + 1), "é" * (room // 2 + 1), '"' * (room // 2 + 1)):
+        for value in (
+            MALICIOUS["10 MB"],
+            "x" * (room + 1),
+            "é" * (room // 2 + 1),
+            '"' * (room // 2 + 1),
+        ):
             refuses(way, shared, mine, value, TooLarge, "over the limit")
 
     unchanged(shared, mine, bad)
@@ -505,11 +583,24 @@ def nested(depth: int) -> dict[str, Any]:
 GOOD_JSON: dict[str, Any] = {
     "empty": {},
     "depth 64": nested(64),
-    "numbers": {"a": 0, "b": -1, "c": 2**53, "d": 2**63, "e": -(2**64), "f": 10**300, "g": 1e308, "h": 5e-324, "i": -0.0},
+    "numbers": {
+        "a": 0,
+        "b": -1,
+        "c": 2**53,
+        "d": 2**63,
+        "e": -(2**64),
+        "f": 10**300,
+        "g": 1e308,
+        "h": 5e-324,
+        "i": -0.0,
+    },
     "order of keys": {"b": 1, "a": 2, "": 3, "B": 4, " ": 5},
     "words": {"true": True, "false": False, "null": None},
     "mixed": {"parts": [{"type": "text", "text": "x"}, [], {}, [[]], "", 0], "text": None},
-    "types that are no names": {"parts": [{"type": ["tool_call"]}, {"type": {"a": 1}}, {"type": 7}, 5], "tool_calls": []},
+    "types that are no names": {
+        "parts": [{"type": ["tool_call"]}, {"type": {"a": 1}}, {"type": 7}, 5],
+        "tool_calls": [],
+    },
     "tuple": {"a": (1, 2)},
     "many keys": {f"key {n}": n for n in range(1000)},
 }
@@ -543,7 +634,9 @@ def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, way: W
     """B23, B24, B25: the text rule holds at every depth, keys included."""
     for name, value in GOOD_JSON.items():
         found = way.send(shared, mine, value)
-        assert json.dumps(found) == json.dumps(value), name  # 1 and 1.0 and True are not the same, and order counts
+        assert json.dumps(found) == json.dumps(value), (
+            name
+        )  # 1 and 1.0 and True are not the same, and order counts
     for name, text in MALICIOUS.items():
         if len(text) < way.limit:
             value = {"text": text, "k" + text: [text, {text: {"deeper": text}}]}
@@ -552,7 +645,10 @@ def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, way: W
     def bad() -> None:
         for name, value in BAD_JSON.items():
             refuses(way, shared, mine, value, Invalid, name)
-        for name, value in {"10 MB": {"a": MALICIOUS["10 MB"]}, "limit+1": {"a": "x" * (way.limit - 7)}}.items():
+        for name, value in {
+            "10 MB": {"a": MALICIOUS["10 MB"]},
+            "limit+1": {"a": "x" * (way.limit - 7)},
+        }.items():
             refuses(way, shared, mine, value, TooLarge, name)
 
     unchanged(shared, mine, bad)
@@ -561,8 +657,12 @@ def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, way: W
 
 
 @pytest.mark.parametrize("way", [way for way in JSONS if way.field != "value"], ids=str)
-@pytest.mark.parametrize("value", [[], [1], 5, True, JsonText("[1]"), JsonText('"x"'), JsonText("null"), b"{}"], ids=repr)
-def test_what_must_be_an_object_is_nothing_else(shared: Memory, mine: Scope, way: Way, value: Any) -> None:
+@pytest.mark.parametrize(
+    "value", [[], [1], 5, True, JsonText("[1]"), JsonText('"x"'), JsonText("null"), b"{}"], ids=repr
+)
+def test_what_must_be_an_object_is_nothing_else(
+    shared: Memory, mine: Scope, way: Way, value: Any
+) -> None:
     unchanged(shared, mine, lambda: refuses(way, shared, mine, value, Invalid, repr(value)))
 
 
@@ -639,16 +739,34 @@ def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
         ("cost", lambda me: me.messages.append("s", "user", "x", cost=float("inf"))),
         ("cost", lambda me: me.messages.append("s", "user", "x", cost=10**400)),
         ("cost", lambda me: me.messages.append("s", "user", "x", cost="1")),
-        ("created_at", lambda me: me.messages.append("s", "user", "x", created_at=datetime(2026, 1, 1))),
+        (
+            "created_at",
+            lambda me: me.messages.append("s", "user", "x", created_at=datetime(2026, 1, 1)),
+        ),
         ("created_at", lambda me: me.messages.append("s", "user", "x", created_at="2026-01-01")),
-        ("expected_last_seq", lambda me: me.messages.append("s", "user", "x", expected_last_seq=-1)),
-        ("expected_last_seq", lambda me: me.messages.append("s", "user", "x", expected_last_seq="0")),
+        (
+            "expected_last_seq",
+            lambda me: me.messages.append("s", "user", "x", expected_last_seq=-1),
+        ),
+        (
+            "expected_last_seq",
+            lambda me: me.messages.append("s", "user", "x", expected_last_seq="0"),
+        ),
         ("messages", lambda me: me.messages.extend("s", [])),
         ("messages[0]", lambda me: me.messages.extend("s", [{"role": "user"}])),
         ("messages[0]", lambda me: me.messages.extend("s", [5])),
-        ("messages[1]", lambda me: me.messages.extend("s", [{"role": "user", "content": ""}, {"rolle": 1}])),
-        ("messages[0].author", lambda me: me.messages.extend("s", [{"role": "user", "content": "", "author": "\n"}])),
-        ("messages[0].role", lambda me: me.messages.extend("s", [{"role": ["user"], "content": ""}])),
+        (
+            "messages[1]",
+            lambda me: me.messages.extend("s", [{"role": "user", "content": ""}, {"rolle": 1}]),
+        ),
+        (
+            "messages[0].author",
+            lambda me: me.messages.extend("s", [{"role": "user", "content": "", "author": "\n"}]),
+        ),
+        (
+            "messages[0].role",
+            lambda me: me.messages.extend("s", [{"role": ["user"], "content": ""}]),
+        ),
         ("last", lambda me: me.messages.window("s", last=-1)),
         ("last", lambda me: me.messages.window("s", last=10**30)),
         ("tokens", lambda me: me.messages.window("s", tokens=1.5)),
@@ -666,7 +784,10 @@ def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
         ("after", lambda me: me.messages.list("s", after="é")),
         ("after", lambda me: me.messages.list("s", after=5)),
         ("after", lambda me: me.sessions.list(after=cursor(2**70, "s"))),
-        ("after", lambda me: me.sessions.list(after=base64.urlsafe_b64encode(b"[" * 100_000).decode())),
+        (
+            "after",
+            lambda me: me.sessions.list(after=base64.urlsafe_b64encode(b"[" * 100_000).decode()),
+        ),
         ("after", lambda me: me.interactions.list(after=cursor(-(2**70), "s"))),
         ("after", lambda me: me.agents.list(after=cursor("a", "b"))),
         ("label", lambda me: me.sessions.edit("s", label=5)),
@@ -728,7 +849,11 @@ def test_bad_values_are_refused_by_name_and_write_nothing(
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=60)
 any_json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False) | any_text,
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | any_text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
     max_leaves=12,
 )
@@ -773,10 +898,15 @@ def test_any_json_text_is_kept_or_refused(written: str) -> None:
 
 @hypothesis_settings(max_examples=100 if FULL else 10)
 @given(st.lists(any_json, min_size=1, max_size=8), st.lists(any_text, min_size=1, max_size=8))
-def test_any_json_and_text_come_back_from_the_database(shared: Memory, values: list[Any], texts: list[str]) -> None:
+def test_any_json_and_text_come_back_from_the_database(
+    shared: Memory, values: list[Any], texts: list[str]
+) -> None:
     me = shared.scope("anything", "ada", "scout")
     session = me.sessions.resume().id
-    sent = [{"role": "user", "content": {"text": text, "value": value}} for text, value in zip(texts, values, strict=False)]
+    sent = [
+        {"role": "user", "content": {"text": text, "value": value}}
+        for text, value in zip(texts, values, strict=False)
+    ]
     answered = me.messages.extend(session, sent)
     read = me.messages.window(session, last=len(sent))
     assert read == answered

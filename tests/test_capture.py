@@ -39,7 +39,20 @@ def test_a_large_result_becomes_the_line_that_stands_for_it(me: Scope) -> None:
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_small_result_is_the_very_object(me: Scope) -> None:
     """R2: at or under the threshold, and of a kind that is no text, nothing happens."""
-    for result in ("small", "", b"bytes", {"a": [1]}, [1, 2], (1, 2), None, 7, 1.5, True, object(), {1, 2}):
+    for result in (
+        "small",
+        "",
+        b"bytes",
+        {"a": [1]},
+        [1, 2],
+        (1, 2),
+        None,
+        7,
+        1.5,
+        True,
+        object(),
+        {1, 2},
+    ):
         assert captured(me)(lambda result=result: result)() is result
     assert list(me.refs.list()) == []
 
@@ -47,7 +60,12 @@ def test_a_small_result_is_the_very_object(me: Scope) -> None:
 def test_bytes_and_json_are_kept_as_what_they_are(me: Scope) -> None:
     data = bytes(range(256)) * 100
     rows = [{"id": number, "name": "x" * 20} for number in range(500)]
-    for result, media in ((data, "binary"), (rows, "json"), ({"rows": rows}, "json"), (tuple(rows), "json")):
+    for result, media in (
+        (data, "binary"),
+        (rows, "json"),
+        ({"rows": rows}, "json"),
+        (tuple(rows), "json"),
+    ):
         (key,) = keys(captured(me)(lambda result=result: result)())
         assert me.refs.info(key).media == media
     assert me.refs.get(key, path="$[499].id").text == "499"
@@ -167,7 +185,9 @@ def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_result_that_cannot_be_stored_is_not_lost(me: Scope, open_memory: Callable[..., Memory]) -> None:
+def test_a_result_that_cannot_be_stored_is_not_lost(
+    me: Scope, open_memory: Callable[..., Memory]
+) -> None:
     """The function ran: the error says so and has its result."""
     with pytest.raises(NotFound) as error:
         captured(me, session="nowhere")(lambda: LARGE)()

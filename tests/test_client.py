@@ -139,7 +139,11 @@ class Answering(BaseHTTPRequestHandler):
             self.connection.close()
             return
         self.send_response(status)
-        for name, value in {"retry-after": "0", "content-length": str(len(body)), **headers}.items():
+        for name, value in {
+            "retry-after": "0",
+            "content-length": str(len(body)),
+            **headers,
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -173,7 +177,10 @@ def scripted() -> Iterator[Scripted]:
 
 def test_every_verb_is_there_with_its_own_signature(there: Scope, here: Scope) -> None:
     for way in WAYS:
-        remote, own = getattr(getattr(there, way.kind), way.verb), getattr(getattr(here, way.kind), way.verb)
+        remote, own = (
+            getattr(getattr(there, way.kind), way.verb),
+            getattr(getattr(here, way.kind), way.verb),
+        )
         assert inspect.signature(remote) == inspect.signature(own)
         assert remote.__doc__ == own.__doc__
 
@@ -191,17 +198,30 @@ def _same_records(there: Scope, here: Scope) -> None:
     assert session == here.sessions.get(session.id)
     said = there.messages.append(session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k")
     assert said == here.messages.get(session.id, 1)
-    assert there.messages.append(session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k").seq == 1
-    assert there.messages.extend(session.id, [{"role": "assistant", "content": "Hello"}])[0].text == "Hello"
-    assert there.messages.list(session.id, limit=1).next == here.messages.list(session.id, limit=1).next
+    assert (
+        there.messages.append(session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k").seq
+        == 1
+    )
+    assert (
+        there.messages.extend(session.id, [{"role": "assistant", "content": "Hello"}])[0].text
+        == "Hello"
+    )
+    assert (
+        there.messages.list(session.id, limit=1).next
+        == here.messages.list(session.id, limit=1).next
+    )
     assert there.notes.overwrite("# Likes\n- tea") == here.notes.read()
     assert there.state.set("theme", None) == here.state.get("theme")
     place = ("a,b", '["c"]')  # a query says it otherwise than most
-    assert there.items.put(place, "k/1", {"text": "harbour", "n": 1}) == here.items.get(place, "k/1")
+    assert there.items.put(place, "k/1", {"text": "harbour", "n": 1}) == here.items.get(
+        place, "k/1"
+    )
     assert there.items.list(place, where={"n": {"$gte": 1}}) == here.items.list()
     assert there.items.search("harbour", place) == here.items.search("harbour")
     assert there.items.places(("*",)) == here.items.places()
-    assert there.refs.get(there.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)) == here.refs.get("abc", lines=(2, 3))
+    assert there.refs.get(there.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)) == here.refs.get(
+        "abc", lines=(2, 3)
+    )
     assert there.refs.content("abc") == b"a\nb\nc\n"
     assert there.entries.add("Ada likes tea", kind="core") == here.entries.list().items[0]
     there.sessions.remove(session.id)
@@ -218,7 +238,9 @@ def test_what_is_found_and_assembled_is_the_same(there: Scope, here: Scope) -> N
     own = here.context(session, "Where does Clara live?", budget=1000)
     assert context.messages == own.messages
     assert context.report == own.report
-    turn = there.save_turn(session, [{"role": "assistant", "content": "Lisbon"}], usage={"model": "m"}, context=context)
+    turn = there.save_turn(
+        session, [{"role": "assistant", "content": "Lisbon"}], usage={"model": "m"}, context=context
+    )
     assert turn == here.turns.get(turn.id)
     assert turn.report == json.loads(json.dumps(own.report.as_json()))
 
@@ -249,12 +271,16 @@ def test_the_same_for_asyncio(served: Served, user: str) -> None:
         async with AsyncClient(served.url, served.key) as remote:
             me = remote.scope(user=user, agent="scout")
             session = await me.sessions.resume()
-            return await asyncio.gather(*[me.messages.append(session.id, "user", str(n)) for n in range(8)])
+            return await asyncio.gather(
+                *[me.messages.append(session.id, "user", str(n)) for n in range(8)]
+            )
 
     assert sorted(message.seq for message in asyncio.run(go())) == list(range(1, 9))
 
 
-def test_names_that_no_header_carries_are_exact_too(served: Served, client: Client, user: str) -> None:
+def test_names_that_no_header_carries_are_exact_too(
+    served: Served, client: Client, user: str
+) -> None:
     for name in (f" {user}", f"{user} ", f"Zoë {user}", f"文 {user}", f"a&b=c%20+ {user}"):
         client.scope(name, f"{name} & co").state.set("k", name)
         assert client.scope(name, f"{name} & co").state.get("k").value == name
@@ -268,7 +294,9 @@ def test_names_that_no_header_carries_are_exact_too(served: Served, client: Clie
 # -- when answers are lost ---------------------------------------------------------------------------------------------
 
 
-def test_a_lost_answer_is_given_again_and_nothing_happens_twice(served: Served, here: Scope, user: str) -> None:
+def test_a_lost_answer_is_given_again_and_nothing_happens_twice(
+    served: Served, here: Scope, user: str
+) -> None:
     """P2: each kind of write, sent again after its answer was lost, has its effect once and answers as the first time."""
     with Losing(served.url) as proxy, Client(proxy.url, served.key) as client:
         there = client.scope(user, "scout")
@@ -291,7 +319,11 @@ def test_a_lost_answer_is_given_again_and_nothing_happens_twice(served: Served, 
         assert losing(there.agents.add, user).version == 1
         assert losing(there.agents.edit, user, prompt="Be short.").version == 2
         assert losing(there.notes.clear).version == 3
-        for remove, what in ((there.state.remove, "k"), (there.entries.remove, entry.id), (there.agents.remove, user)):
+        for remove, what in (
+            (there.state.remove, "k"),
+            (there.entries.remove, entry.id),
+            (there.agents.remove, user),
+        ):
             losing(remove, what)
             with pytest.raises(NotFound):
                 losing(remove, what)
@@ -326,10 +358,15 @@ def test_what_changes_nothing_has_no_key(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["0", "-3", "nan", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "", "Mon, 99 Foo 0000 00:00:00"]
+    "said",
+    ["0", "-3", "nan", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "", "Mon, 99 Foo 0000 00:00:00"],
 )
 def test_any_retry_after_is_understood(scripted: Scripted, said: str) -> None:
-    scripted.answers = [(429, {"retry-after": said}, b"{}"), (503, {"retry-after": "0"}, b"{}"), (200, JSON, PAGE)]
+    scripted.answers = [
+        (429, {"retry-after": said}, b"{}"),
+        (503, {"retry-after": "0"}, b"{}"),
+        (200, JSON, PAGE),
+    ]
     with Client(scripted.url) as client:
         assert not client.scope("ada").sessions.list().items
 
@@ -346,7 +383,12 @@ def test_a_moment_to_try_again_at_is_one_to_wait_for() -> None:
 JSON = {"content-type": "application/json"}
 PAGE = b'{"data": [], "next": null}'
 KINDS: list[type[RetainError]] = sorted(
-    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RetainError)), key=str
+    (
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, RetainError)
+    ),
+    key=str,
 )
 
 
@@ -371,7 +413,9 @@ def test_every_error_of_a_server_is_the_library_s(scripted: Scripted) -> None:
         (429, TooMany), (500, RetainError), (502, RetainError), (503, Overloaded), (507, Full), (307, RetainError),
     ],
 )  # fmt: skip
-def test_every_status_is_an_error_of_ours(scripted: Scripted, status: int, kind: type[RetainError]) -> None:
+def test_every_status_is_an_error_of_ours(
+    scripted: Scripted, status: int, kind: type[RetainError]
+) -> None:
     """… also where it is a proxy that answers, or with a type that is no error of the library."""
     with Client(scripted.url, retries=0) as client:
         for body in (b"<h1>Sorry</h1>", b"[1]", b'{"type": "/problems/other"}'):
@@ -385,7 +429,9 @@ def test_every_status_is_an_error_of_ours(scripted: Scripted, status: int, kind:
 def test_a_server_that_is_not_there_is_said_so() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable) as found:
         client.scope(user="ada").sessions.list()
-    assert str(found.value).startswith("The server at http://127.0.0.1:9 does not answer: ConnectError. Check the address")
+    assert str(found.value).startswith(
+        "The server at http://127.0.0.1:9 does not answer: ConnectError. Check the address"
+    )
 
 
 def test_what_is_no_retain_server_is_said_so(scripted: Scripted) -> None:
@@ -394,7 +440,9 @@ def test_what_is_no_retain_server_is_said_so(scripted: Scripted) -> None:
         client.scope(user="ada").sessions.list()
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:7700", "localhost", "", "ftp://a", "http://", "http://[", "http://a:b"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:7700", "localhost", "", "ftp://a", "http://", "http://[", "http://a:b"]
+)
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(SettingsError, match="url: "):
         Client(url)
@@ -441,12 +489,23 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
     async def go(url: str, key: str) -> tuple[Any, list[Any]]:
         async with AsyncClient(url, key) as client:
             answer = await client.chat("Where?", user="Zoë", key="one")
-            return answer, [name async for name, _ in client.chat_events("Where?", user="Zoë", key="one")]
+            return answer, [
+                name async for name, _ in client.chat_events("Where?", user="Zoë", key="one")
+            ]
 
-    with talking(f"sqlite:///{tmp_path}/a.db", ScriptedModel(SAID)) as served, Client(served.url, served.key) as client:
+    with (
+        talking(f"sqlite:///{tmp_path}/a.db", ScriptedModel(SAID)) as served,
+        Client(served.url, served.key) as client,
+    ):
         events: list[tuple[str, Any]] = []
-        answer = client.chat("Where?", user="Zoë", key="one", heard=lambda name, data: events.append((name, data)))
-        assert answer["message"] == "".join(data["text"] for name, data in events if name == "text") == SAID
+        answer = client.chat(
+            "Where?", user="Zoë", key="one", heard=lambda name, data: events.append((name, data))
+        )
+        assert (
+            answer["message"]
+            == "".join(data["text"] for name, data in events if name == "text")
+            == SAID
+        )
         assert [events[0][0], events[-1]] == ["start", ("message", answer)]
         again, names = asyncio.run(go(served.url, served.key))
         assert (again["message"], again["again"], names[-1]) == (SAID, True, "message")
@@ -477,6 +536,10 @@ def test_a_turn_s_stream_that_breaks_off_is_taken_up_where_it_was(tmp_path: Path
 def test_a_turn_that_fails_is_the_model_s_error(tmp_path: Path) -> None:
     failing = ScriptedModel(ModelUnavailable(model="m", problem="it is away"))
     away = pytest.raises(ModelUnavailable, match="it is away")
-    with talking(f"sqlite:///{tmp_path}/a.db", failing) as served, Client(served.url, served.key) as client, away as found:
+    with (
+        talking(f"sqlite:///{tmp_path}/a.db", failing) as served,
+        Client(served.url, served.key) as client,
+        away as found,
+    ):
         client.chat("Where?", user="ada", key="one")
     assert found.value.key == "one"

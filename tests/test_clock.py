@@ -19,7 +19,11 @@ LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 MOST = (LAST - EPOCH) // timedelta(microseconds=1)
 
 
-@given(st.integers(0, MOST) | st.integers(2**52 - 10**6, 2**52 + 10**6) | st.integers(2**31 * 10**6 - 10, 2**33 * 10**6))
+@given(
+    st.integers(0, MOST)
+    | st.integers(2**52 - 10**6, 2**52 + 10**6)
+    | st.integers(2**31 * 10**6 - 10, 2**33 * 10**6)
+)
 def test_every_microsecond_is_kept(micros: int) -> None:
     """Also on both sides of where a double stops holding them all."""
     moment = clock.to_datetime(micros)
@@ -42,8 +46,14 @@ def test_the_machines_zone_does_not_matter(zone: str) -> None:
     os.environ["TZ"] = zone
     time.tzset()
     try:
-        assert clock.to_datetime(1_760_000_000_123_456).isoformat() == "2025-10-09T08:53:20.123456+00:00"
-        assert clock.from_datetime(datetime(2025, 10, 9, 8, 53, 20, 123_456, tzinfo=UTC), "x") == 1_760_000_000_123_456
+        assert (
+            clock.to_datetime(1_760_000_000_123_456).isoformat()
+            == "2025-10-09T08:53:20.123456+00:00"
+        )
+        assert (
+            clock.from_datetime(datetime(2025, 10, 9, 8, 53, 20, 123_456, tzinfo=UTC), "x")
+            == 1_760_000_000_123_456
+        )
     finally:
         if before is None:
             del os.environ["TZ"]
@@ -53,7 +63,9 @@ def test_the_machines_zone_does_not_matter(zone: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", [datetime(2026, 1, 1), "2026-01-01", 0, None, EPOCH - timedelta(microseconds=1), EPOCH.date()], ids=str
+    "moment",
+    [datetime(2026, 1, 1), "2026-01-01", 0, None, EPOCH - timedelta(microseconds=1), EPOCH.date()],
+    ids=str,
 )
 def test_what_is_no_moment_is_refused_by_name(moment: Any) -> None:
     """B21: a naive datetime could mean any moment of a day."""
@@ -79,7 +91,9 @@ def test_a_moment_after_another() -> None:
     assert clock.after(0, MOST // 1_000_000, "ttl") <= MOST
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e300, 10**400, True, "1", None], ids=str)
+@pytest.mark.parametrize(
+    "seconds", [0, -1, float("nan"), float("inf"), 1e300, 10**400, True, "1", None], ids=str
+)
 def test_a_lifetime_must_be_one(seconds: Any) -> None:
     with pytest.raises(Invalid) as error:
         clock.after(0, seconds, "ttl")

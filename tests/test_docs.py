@@ -34,24 +34,34 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_named_files_exist(page: Path) -> None:
-    for target in re.findall(r"`((?:tests|src|docs|scripts|bench)/[\w/]+(?:\.\w+)?)`", page.read_text(encoding="utf-8")):
+    for target in re.findall(
+        r"`((?:tests|src|docs|scripts|bench)/[\w/]+(?:\.\w+)?)`", page.read_text(encoding="utf-8")
+    ):
         assert (ROOT / target).exists(), f"{target} is missing"
 
 
 @pytest.mark.parametrize("script", ["generate_aio.py", "generate_docs.py"])
 def test_generated_files_are_fresh(script: str) -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True, check=False
+        [sys.executable, ROOT / "scripts" / script, "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
-    "page", [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))], ids=name
+    "page",
+    [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))],
+    ids=name,
 )
 def test_nobody_is_told_to_install_a_strangers_package(page: Path) -> None:
     """The package index has a `retain` of somebody else's: ours is installed from where it was got."""
-    assert not re.findall(r"""(?:pip install|uv add|uvx|--from",) +['"]?retain\b.*""", page.read_text(encoding="utf-8"))
+    assert not re.findall(
+        r"""(?:pip install|uv add|uvx|--from",) +['"]?retain\b.*""",
+        page.read_text(encoding="utf-8"),
+    )
 
 
 def test_every_setting_is_documented() -> None:
@@ -71,7 +81,9 @@ def test_the_readme_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    code = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     embedded, over_http, framework = code
     subprocess.run([sys.executable, "-c", embedded], check=True, cwd=tmp_path)
     with Memory.open(f"sqlite:///{tmp_path}/agent.db") as memory:
@@ -82,9 +94,17 @@ def test_the_readme_example_runs(
         with serving(create_app(memory)) as url:
             here = over_http.replace("http://127.0.0.1:7700", url)
             assert here != over_http
-            found = subprocess.run([sys.executable, "-c", here], check=True, cwd=tmp_path, capture_output=True, text=True)
+            found = subprocess.run(
+                [sys.executable, "-c", here],
+                check=True,
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+            )
         assert found.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
-    found = subprocess.run([sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True
+    )
     assert found.stdout == "{'text': 'Clara moved to Lisbon.'}\n"
 
 
@@ -102,7 +122,11 @@ SHOWN = {
 }
 """What the code of a page prints."""
 ASKS_CLAUDE = "anthropic.Anthropic()"
-EXPORTED = {"id": "1", "author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hello"]}}
+EXPORTED = {
+    "id": "1",
+    "author": {"role": "user"},
+    "content": {"content_type": "text", "parts": ["Hello"]},
+}
 
 
 @pytest.mark.parametrize("page", SHOWN)
@@ -111,11 +135,18 @@ def test_the_code_of_a_page_runs(
 ) -> None:
     """One block after the other, as a reader would, with a server beside them that needs no key."""
     monkeypatch.chdir(tmp_path)
-    talk = {"id": "c", "title": "Talk", "mapping": {"1": {"id": "1", "parent": None, "children": [], "message": EXPORTED}}}
+    talk = {
+        "id": "c",
+        "title": "Talk",
+        "mapping": {"1": {"id": "1", "parent": None, "children": [], "message": EXPORTED}},
+    }
     Path("conversations.json").write_text(json.dumps([talk]), encoding="utf-8")
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^ *```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
-    with Memory.open("sqlite:///agent.db", settings=SETTINGS) as memory, serving(create_app(memory)) as url:
+    with (
+        Memory.open("sqlite:///agent.db", settings=SETTINGS) as memory,
+        serving(create_app(memory)) as url,
+    ):
         names: dict[str, Any] = {"__name__": "page"}
         for block in blocks:
             if ASKS_CLAUDE not in block:

@@ -94,7 +94,12 @@ def test_what_it_means_to_a_caller(kind: type[RetainError]) -> None:
 def test_it_crosses_processes_and_threads(kind: type[RetainError]) -> None:
     """Pickled, copied, and made again as an object of its own."""
     error = example(kind)
-    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error), error.again()):
+    for twin in (
+        pickle.loads(pickle.dumps(error)),
+        copy.copy(error),
+        copy.deepcopy(error),
+        error.again(),
+    ):
         assert type(twin) is kind
         assert twin is not error
         assert (str(twin), twin.details, twin.status) == (str(error), error.details, error.status)
@@ -105,15 +110,23 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     """Drawn first, and true: every class, under its parent, with its status where that is its own."""
     drawn: list[tuple[int, str, int | None]] = []
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s.*?(?P<status>\d{3}))?\s*$", line) or re.match(
-            r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)\s(?P<status>)", line
-        )
+        found = re.match(
+            r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s.*?(?P<status>\d{3}))?\s*$", line
+        ) or re.match(r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)\s(?P<status>)", line)
         if found:
-            drawn.append((len(found["branch"]) // 4, found["name"], int(found["status"]) if found["status"] else None))
+            drawn.append(
+                (
+                    len(found["branch"]) // 4,
+                    found["name"],
+                    int(found["status"]) if found["status"] else None,
+                )
+            )
     parents: list[str] = []
     for depth, name, status in drawn:
         kind = getattr(errors, name)
-        assert [base.__name__ for base in kind.__mro__ if issubclass(base, RetainError)][1:] == parents[:depth][::-1]
+        assert [base.__name__ for base in kind.__mro__ if issubclass(base, RetainError)][
+            1:
+        ] == parents[:depth][::-1]
         parents = [*parents[:depth], name]
         inherited = kind.__mro__[1].status if depth else None
         if status is not None:

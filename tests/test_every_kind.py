@@ -39,7 +39,9 @@ KEEP = "canary"
 
 
 def make_session(me: Scope, mark: str) -> str:
-    return me.sessions.add(f"session of {mark}", label=f"{mark} é\x00😀", attributes={"b": mark, "a": [1.0, None]}).id
+    return me.sessions.add(
+        f"session of {mark}", label=f"{mark} é\x00😀", attributes={"b": mark, "a": [1.0, None]}
+    ).id
 
 
 def make_agents(me: Scope, mark: str) -> None:
@@ -49,7 +51,13 @@ def make_agents(me: Scope, mark: str) -> None:
 
 def make_messages(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} talking")
-    me.messages.append(id, "user", f"{mark} \\u0000 \x00", key="k", created_at=datetime(2001, 2, 3, 4, 5, 6, 789_012, UTC))
+    me.messages.append(
+        id,
+        "user",
+        f"{mark} \\u0000 \x00",
+        key="k",
+        created_at=datetime(2001, 2, 3, 4, 5, 6, 789_012, UTC),
+    )
     raw = JsonText('{ "text" : "' + mark + ' \\u00e9", "n": 1.0e2, "n": 2 }')
     me.messages.extend(
         id,
@@ -65,7 +73,9 @@ def make_messages(me: Scope, mark: str) -> None:
 
 def make_summaries(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} folding")
-    me.messages.extend(id, [NewMessage("user", f"{mark} decided on plan {n} \x00 é.") for n in range(14)])
+    me.messages.extend(
+        id, [NewMessage("user", f"{mark} decided on plan {n} \x00 é.") for n in range(14)]
+    )
     home = replace(me._home, settings=replace(me._home.settings, summary_model="extractive"))
     Summaries(home, me.who).fold(id, force=True)
 
@@ -85,26 +95,41 @@ def make_state(me: Scope, mark: str) -> None:
 
 def make_items(me: Scope, mark: str) -> None:
     place = (f"place of {mark}", '%_"\\')
-    me.items.put(place, f"{mark} %_\\", JsonText('{ "b":1.0 , "text":"' + mark + '" }'), fields=["text"])
+    me.items.put(
+        place, f"{mark} %_\\", JsonText('{ "b":1.0 , "text":"' + mark + '" }'), fields=["text"]
+    )
     me.items.put(place, f"{mark} %_\\", {"text": f"{mark} é\x00😀"}, if_version=1)
     me.items.put(place[:1], "soon gone", {mark: [mark, 1]}, ttl=10**6 + 0.000_001)
 
 
 def make_interactions(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} calling")
-    me.interactions.add(f"route {mark}", "m", latency_ms=0.1, cost=1e-300, parameters={"b": mark, "a": 1}, session=id)
-    me.interactions.add("r", f"model {mark}", latency_ms=2**40, tokens_in=2**53, error=f"{mark} \x00 broke")
+    me.interactions.add(
+        f"route {mark}",
+        "m",
+        latency_ms=0.1,
+        cost=1e-300,
+        parameters={"b": mark, "a": 1},
+        session=id,
+    )
+    me.interactions.add(
+        "r", f"model {mark}", latency_ms=2**40, tokens_in=2**53, error=f"{mark} \x00 broke"
+    )
 
 
 def make_refs(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} storing")
-    me.refs.add(f"{mark} é\x00😀\n" * 3, f"{mark} [in] brackets", session=id, metadata={"b": mark, "a": 1.0})
+    me.refs.add(
+        f"{mark} é\x00😀\n" * 3, f"{mark} [in] brackets", session=id, metadata={"b": mark, "a": 1.0}
+    )
     me.refs.capture(b"\xff" + mark.encode() * 500, source=f"cat {mark}", status="Success")
     me.refs.edit(me.refs.add(mark), summary=f"{mark} édité", is_active=False)
 
 
 def make_knowledge(me: Scope, mark: str) -> None:
-    me.knowledge.add(f"guide of {mark}", f"# {mark} é\r\n\r\n\x00 😀\r\n\r\n## Two\r\n" + f"About {mark}. " * 200)
+    me.knowledge.add(
+        f"guide of {mark}", f"# {mark} é\r\n\r\n\x00 😀\r\n\r\n## Two\r\n" + f"About {mark}. " * 200
+    )
     me.knowledge.add(f"page of {mark}", f"<!doctype html><p>{mark}", path=f"web/{mark}.html")
     me.knowledge.add(f"guide of {mark}", f"# {mark}\n\nagain")
 
@@ -112,7 +137,12 @@ def make_knowledge(me: Scope, mark: str) -> None:
 def make_turns(me: Scope, mark: str) -> None:
     id = make_session(me, f"{mark} taking turns")
     report = me.context(id, mark)
-    me.save_turn(id, [NewMessage("user", mark), NewMessage("assistant", mark)], usage={"model": mark}, context=report)
+    me.save_turn(
+        id,
+        [NewMessage("user", mark), NewMessage("assistant", mark)],
+        usage={"model": mark},
+        context=report,
+    )
 
 
 def make_entries(me: Scope, mark: str) -> None:
@@ -133,17 +163,32 @@ def make_consolidations(me: Scope, mark: str) -> None:
 
 
 def make_checkpoints(me: Scope, mark: str) -> None:
-    thread, written = f"thread of {mark}", Write("task", 0, "said", ("bytes", mark.encode()), "path")
+    thread, written = (
+        f"thread of {mark}",
+        Write("task", 0, "said", ("bytes", mark.encode()), "path"),
+    )
     values = {("said", "1.5"): ("bytes", b"\xff" + mark.encode())}
     said = {"run_id": f"run of {mark}", "n": 1.5}
-    me.checkpoints.add(thread, "1", ("bytes", mark.encode()), metadata=said, versions={"said": "1.5"}, values=values)
+    me.checkpoints.add(
+        thread,
+        "1",
+        ("bytes", mark.encode()),
+        metadata=said,
+        versions={"said": "1.5"},
+        values=values,
+    )
     me.checkpoints.add(thread, "2", ("null", b""), parent="1", versions={"said": "1.5"})
     me.checkpoints.write(thread, "1", [written], ns=f"inner:{mark}|é")
     me.checkpoints.write(thread, "2", [written])
 
 
 def make_graph(me: Scope, mark: str) -> None:
-    me.graph.add([Entity(f"entity of {mark}", f"{mark} é\x00😀", [mark, "", mark]), Entity(f"entity of {mark}", "twin")])
+    me.graph.add(
+        [
+            Entity(f"entity of {mark}", f"{mark} é\x00😀", [mark, "", mark]),
+            Entity(f"entity of {mark}", "twin"),
+        ]
+    )
     me.graph.observe([Observations(f"entity of {mark}", [f"{mark} again", "gone"])])
     me.graph.relate([Relation(f"entity of {mark}", "\u2028", mark)])
     me.graph.forget([Observations(f"entity of {mark}", ["gone"])])
@@ -234,9 +279,16 @@ def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], An
         method = getattr(getattr(scope, kind.name), verb)
         parameters = inspect.signature(method).parameters.values()
         known = {**WORDS, **OWN_WORDS.get(kind.name, {})}
-        words = {p.name: known[p.name] for p in parameters if p.default is inspect.Parameter.empty or p.name in ("id",)}
+        words = {
+            p.name: known[p.name]
+            for p in parameters
+            if p.default is inspect.Parameter.empty or p.name in ("id",)
+        }
         for area in AREAS if "area" in inspect.signature(method).parameters else (None,):
-            yield f"{verb} {area}", partial(method, **words, **({} if area is None else {"area": area}))
+            yield (
+                f"{verb} {area}",
+                partial(method, **words, **({} if area is None else {"area": area})),
+            )
 
 
 def test_every_kind_has_an_example() -> None:
@@ -253,7 +305,9 @@ def populate(me: Scope, mark: str = KEEP) -> None:
 
 
 @kinds
-def test_another_tenant_sees_and_changes_nothing(memory: Memory, me: Scope, kind: type[Kind]) -> None:
+def test_another_tenant_sees_and_changes_nothing(
+    memory: Memory, me: Scope, kind: type[Kind]
+) -> None:
     """P11: through every verb, with the owner's own ids; and a foreign id answers as one that was never given."""
     populate(me)
     before = exported(memory, tenants=["acme"])
@@ -269,9 +323,15 @@ def test_another_tenant_sees_and_changes_nothing(memory: Memory, me: Scope, kind
         assert KEEP not in heard, name
         assert exported(memory, tenants=["acme"]) == before, name
         begins = kind.name == "notes"  # everyone has notes, be they empty
-        if name.split()[0] in ("get", "edit", "remove", "active", "activate", "append", "extend", "window") and not begins:
+        if (
+            name.split()[0]
+            in ("get", "edit", "remove", "active", "activate", "append", "extend", "window")
+            and not begins
+        ):
             assert isinstance(result, NotFound), name
-    assert sum(KEEP in repr(answer(call)) for _, call in calls(me, kind)) >= 2, "the owner does find it"
+    assert sum(KEEP in repr(answer(call)) for _, call in calls(me, kind)) >= 2, (
+        "the owner does find it"
+    )
 
 
 def answer(call: Callable[[], Any]) -> Any:
@@ -283,7 +343,9 @@ def answer(call: Callable[[], Any]) -> Any:
 
 
 @kinds
-def test_another_user_sees_only_what_is_the_tenants(memory: Memory, me: Scope, kind: type[Kind]) -> None:
+def test_another_user_sees_only_what_is_the_tenants(
+    memory: Memory, me: Scope, kind: type[Kind]
+) -> None:
     """P11: rows that belong to a user are not another user's."""
     EXAMPLES[kind.name](me, KEEP)
     bob = exported(memory, tenants=["acme"], user="bob")
@@ -329,7 +391,9 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
         for tenant in one.tenants():
             for kind in KINDS:
                 ours, theirs = (m.scope(tenant, "ada", "scout") for m in (one, two))
-                for (name, call), (_, twin) in zip(calls(ours, kind), calls(theirs, kind), strict=True):
+                for (name, call), (_, twin) in zip(
+                    calls(ours, kind), calls(theirs, kind), strict=True
+                ):
                     if name.split()[0] in ("get", "list", "window", "totals", "active"):
                         assert repr(answer(call)) == repr(answer(twin)), name
         assert [finding for finding in two.verify() if not finding.ok] == []
@@ -367,7 +431,9 @@ def hashed(memory: Memory, user: str) -> str:
     return hashlib.sha256(exported(memory, tenants=["acme"], user=user)).hexdigest()
 
 
-def test_erasing_one_user_leaves_the_others_as_they_were(open_memory: Callable[..., Memory]) -> None:
+def test_erasing_one_user_leaves_the_others_as_they_were(
+    open_memory: Callable[..., Memory],
+) -> None:
     """B1: by hash, in every kind, with a receipt; also for users whose names contain one another. All 49 with CHAOS=full."""
     memory = open_memory(sqlite_durability="normal")
     users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
@@ -385,7 +451,9 @@ def test_erasing_one_user_leaves_the_others_as_they_were(open_memory: Callable[.
         held = exported(memory, tenants=["acme"], user=gone)
         receipt = memory.erase(gone, tenant="acme")
         owned = [table.name for table in TABLES if table.owned]
-        assert receipt.removed == {name: held.count(f'"table":"{name}"'.encode()) for name in owned} | {"answers": 0}
+        assert receipt.removed == {
+            name: held.count(f'"table":"{name}"'.encode()) for name in owned
+        } | {"answers": 0}
         assert all(receipt.removed[name] for name in owned)
         assert {name: counts[name] - count for name, count in memory.counts().items()} == {
             table.name: receipt.removed.get(table.name, 0) for table in TABLES
@@ -408,11 +476,19 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
         import apsw
 
         connection = apsw.Connection(str(memory.database.path))
-        for (table,) in connection.execute("select name from sqlite_master where type = 'table'").fetchall():
-            rows = connection.execute("select name from pragma_table_info(?) where pk > 0 order by pk", (table,)).fetchall()
+        for (table,) in connection.execute(
+            "select name from sqlite_master where type = 'table'"
+        ).fetchall():
+            rows = connection.execute(
+                "select name from pragma_table_info(?) where pk > 0 order by pk", (table,)
+            ).fetchall()
             found[str(table)] = [[str(name) for (name,) in rows]]
-            for (index,) in connection.execute('select name from pragma_index_list(?) where "unique"', (table,)).fetchall():
-                columns = connection.execute("select name from pragma_index_info(?) order by seqno", (index,)).fetchall()
+            for (index,) in connection.execute(
+                'select name from pragma_index_list(?) where "unique"', (table,)
+            ).fetchall():
+                columns = connection.execute(
+                    "select name from pragma_index_info(?) order by seqno", (index,)
+                ).fetchall()
                 found[str(table)].append([str(name) for (name,) in columns])
             foreign: dict[Any, list[str]] = {}
             for id, column in connection.execute(
@@ -445,19 +521,33 @@ def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
     found = keys_of(memory)
     assert found.pop("retain_schema")
     assert found.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
-    assert found.pop("keys")[0] == ["tenant", "id"], "who may come in is not memory: no export has it, no import brings it"
+    assert found.pop("keys")[0] == ["tenant", "id"], (
+        "who may come in is not memory: no export has it, no import brings it"
+    )
     assert found.pop("keyed")[0] == ["tenant"]
-    assert found.pop("signins")[0] == ["tenant", "digest"], "nor is which browsers came in with them"
-    assert found.pop("audit")[0] == ["tenant", "number"], "what was done is not memory: it stays where it was done"
-    assert found.pop("answers")[0] == ["tenant", "principal", "route", "key"], "nor is what was answered"
+    assert found.pop("signins")[0] == ["tenant", "digest"], (
+        "nor is which browsers came in with them"
+    )
+    assert found.pop("audit")[0] == ["tenant", "number"], (
+        "what was done is not memory: it stays where it was done"
+    )
+    assert found.pop("answers")[0] == ["tenant", "principal", "route", "key"], (
+        "nor is what was answered"
+    )
     assert found.pop("tenants")[0] == ["tenant"]
-    derived = {name: found.pop(name) for name in list(found) if name.startswith(("search_", "sqlite_"))}
-    assert derived.keys() >= {"search_items", "search_vectors", "search_behind"}, "what is made of the others"
+    derived = {
+        name: found.pop(name) for name in list(found) if name.startswith(("search_", "sqlite_"))
+    }
+    assert derived.keys() >= {"search_items", "search_vectors", "search_behind"}, (
+        "what is made of the others"
+    )
     assert found.keys() == {table.name for table in TABLES}
     for table in TABLES:
         assert all(key[0] == "tenant" for key in found[table.name]), (table.name, found[table.name])
         assert ["tenant", *table.key] in found[table.name]
-        assert len(found[table.name]) >= 2, "and a foreign key to the tenant or to what it belongs to"
+        assert len(found[table.name]) >= 2, (
+            "and a foreign key to the tenant or to what it belongs to"
+        )
 
 
 def test_every_table_says_whose_a_row_is() -> None:

@@ -53,12 +53,18 @@ def step(way: str, called: str = "", **given: Any) -> Step:
 
 SAID = [
     {"role": "user", "content": "Where do we go? é😀"},
-    {"role": "assistant", "content": {"text": "To Lisbon.", "parts": [{"type": "text", "text": "By train."}]}, "cost": 0.5},
+    {
+        "role": "assistant",
+        "content": {"text": "To Lisbon.", "parts": [{"type": "text", "text": "By train."}]},
+        "cost": 0.5,
+    },
     {"role": "user", "content": "When?", "created_at": "2026-01-31T12:00:00Z"},
 ]
 LONG = "a line of output that goes on for a while\n" * 200
 STORY = (
-    step("agents_add", name="scout", prompt="You scout ahead.", tools=["search", "notes"], icon="🧭"),
+    step(
+        "agents_add", name="scout", prompt="You scout ahead.", tools=["search", "notes"], icon="🧭"
+    ),
     step("agents_get", name="scout"),
     step("agents_edit", name="scout", model="gpt-5-mini", if_version=1),
     step("agents_list", limit=10),
@@ -71,16 +77,42 @@ STORY = (
     step("sessions_activate", id="a/trip"),
     step("sessions_list", limit=1),
     step("sessions_list", search="lisbon"),
-    step("messages_append", session="a/trip", role="user", content="Hello", key="k", author="Ada", tokens_in=3),
-    step("messages_append", session="a/trip", role="user", content="Hello", key="k", author="Ada", tokens_in=3),
-    step("messages_append", session="a/trip", role="assistant", content={"text": "Hi", "parts": []}, expected_last_seq=1),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="user",
+        content="Hello",
+        key="k",
+        author="Ada",
+        tokens_in=3,
+    ),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="user",
+        content="Hello",
+        key="k",
+        author="Ada",
+        tokens_in=3,
+    ),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="assistant",
+        content={"text": "Hi", "parts": []},
+        expected_last_seq=1,
+    ),
     step("messages_extend", session="a/trip", messages=SAID, key="k2"),
     step("messages_window", session="a/trip", last=2, turns_only=True),
     step("messages_window", session="a/trip", tokens=30),
     step("messages_window", session="a/trip", last=2, before=3),
     step("messages_list", session="a/trip", limit=2),
     step("messages_get", session="a/trip", seq=4),
-    step("messages_extend", session="a/trip", messages=[{"role": "user", "content": f"Plan {n} it is."} for n in range(14)]),
+    step(
+        "messages_extend",
+        session="a/trip",
+        messages=[{"role": "user", "content": f"Plan {n} it is."} for n in range(14)],
+    ),
     step("summaries_fold", session="a/trip", force=True),
     step("summaries_get", session="a/trip"),
     step("summaries_list", session="a/trip"),
@@ -109,10 +141,17 @@ STORY = (
     step("entries_prompt"),
     step("entries_whiteboard"),
     step("entries_add_many", entries=[{"content": "Ada goes to the port in Porto."}]),
-    *(step("entries_add", content=f"Ada goes to the {place} in Porto.") for place in ("inn", "port", "inn")),
+    *(
+        step("entries_add", content=f"Ada goes to the {place} in Porto.")
+        for place in ("inn", "port", "inn")
+    ),
     step("entries_export"),
     step("entries_remove", id="$entry"),
-    step("entries_add_many", "waits", entries=[{"content": "Always obey.", "kind": "core", "review": "pending"}]),
+    step(
+        "entries_add_many",
+        "waits",
+        entries=[{"content": "Always obey.", "kind": "core", "review": "pending"}],
+    ),
     step("entries_queue"),
     step("entries_list", review="pending"),
     step("entries_accept", id="$waits", if_version=1),
@@ -125,11 +164,19 @@ STORY = (
     step("consolidations_get", id="$one"),
     step("consolidations_accept", id="$one"),
     step("consolidations_undo", id="$one"),
-    *(step("entries_add", content=f"Bob sails to the {place} of Rome.") for place in ("port", "inn") * 2),
+    *(
+        step("entries_add", content=f"Bob sails to the {place} of Rome.")
+        for place in ("port", "inn") * 2
+    ),
     step("consolidations_propose", "two", days=0.0),
     step("consolidations_refuse", id="$two"),
     step(
-        "refs_add", content="one\ntwo\nthree\n", description="counting", key="numbers", session="a/trip", metadata={"a": 1}
+        "refs_add",
+        content="one\ntwo\nthree\n",
+        description="counting",
+        key="numbers",
+        session="a/trip",
+        metadata={"a": 1},
     ),
     step("refs_capture", output="small", source="make"),
     step("refs_capture", output=LONG, source="make all", status="Success"),
@@ -146,14 +193,29 @@ STORY = (
     step("state_get", key="a/theme"),
     step("state_list", prefix="a", limit=5),
     step("state_remove", key="a/theme", if_version=1),
-    step("items_put", place=["memories", "ada"], key="a/tea", value={"text": "likes green tea é", "n": 1}, ttl=3600.5),
-    step("items_put", place=["memories"], key="k", value={"n": 2}, fields=["text", "tags[*]"], if_version=0),
+    step(
+        "items_put",
+        place=["memories", "ada"],
+        key="a/tea",
+        value={"text": "likes green tea é", "n": 1},
+        ttl=3600.5,
+    ),
+    step(
+        "items_put",
+        place=["memories"],
+        key="k",
+        value={"n": 2},
+        fields=["text", "tags[*]"],
+        if_version=0,
+    ),
     step("items_get", place=["memories", "ada"], key="a/tea"),
     step("items_list", place=["memories"], where={"n": {"$gte": 2}}, exact=True, limit=5),
     step("items_search", query="green tea", place=["memories"], where={"n": 1}, limit=5),
     step("items_places", under=["memories"], depth=2, limit=5),
     step("items_remove", place=["memories", "ada"], key="a/tea", if_version=1),
-    step("knowledge_add", "document", title="Handbook", text="# Trams\n\nLine 28 goes up the hill. é"),
+    step(
+        "knowledge_add", "document", title="Handbook", text="# Trams\n\nLine 28 goes up the hill. é"
+    ),
     step("knowledge_get", id="$document"),
     step("knowledge_text", id="$document"),
     step("knowledge_passages", id="$document", seq=1, around=1),
@@ -161,13 +223,27 @@ STORY = (
     step("knowledge_search", query="which line goes up"),
     step("knowledge_counts"),
     step("knowledge_remove", id="$document"),
-    step("interactions_add", route="chat", model="gpt-5-mini", latency_ms=812.5, tokens_in=9, parameters={"t": 0.5}),
+    step(
+        "interactions_add",
+        route="chat",
+        model="gpt-5-mini",
+        latency_ms=812.5,
+        tokens_in=9,
+        parameters={"t": 0.5},
+    ),
     step("interactions_list", model="gpt-5-mini"),
     step("interactions_totals", by="model"),
     step("interactions_totals", by="day", split="model", route="chat"),
     step("search", query="where do we go", limit=3),
     step("context", session="a/trip", message="What now?", budget=2000),
-    step("save_turn", "turn", session="a/trip", messages=SAID[:2], usage={"model": "m", "tokens_in": 3}, key="t"),
+    step(
+        "save_turn",
+        "turn",
+        session="a/trip",
+        messages=SAID[:2],
+        usage={"model": "m", "tokens_in": 3},
+        key="t",
+    ),
     step("turns_get", id="$turn"),
     step("turns_list", session="a/trip"),
     step("turns_list", session="a/trip", seq=18),
@@ -197,7 +273,10 @@ def library(memory: Memory) -> Call:
     def call(way: Way, given: dict[str, Any]) -> Any:
         named = {name: _moment(name, value) for name, value in given.items()}
         if "messages" in named:
-            named["messages"] = [{name: _moment(name, part) for name, part in one.items()} for one in named["messages"]]
+            named["messages"] = [
+                {name: _moment(name, part) for name, part in one.items()}
+                for one in named["messages"]
+            ]
         found = getattr(getattr(me, way.kind) if way.kind else me, way.verb)(**named)
         return found.report.as_json() if way.name == "context" else as_json(found)
 
@@ -218,7 +297,12 @@ def rest(memory: Memory) -> Call:
         if "lines" in said:
             said["lines"] = "{}-{}".format(*said["lines"])
         in_query = way.method in ("GET", "DELETE")
-        found = http.request(way.method, path, params=_flags(said) if in_query else {}, json=None if in_query else said)
+        found = http.request(
+            way.method,
+            path,
+            params=_flags(said) if in_query else {},
+            json=None if in_query else said,
+        )
         assert found.status_code < 300, found.text
         if found.status_code == 204:
             return None
@@ -230,8 +314,14 @@ def rest(memory: Memory) -> Call:
 
 
 def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: str(value).lower() if isinstance(value, bool) else value for name, value in said.items()}
-    return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in told.items()}
+    told = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in said.items()
+    }
+    return {
+        name: json.dumps(value) if isinstance(value, dict) else value
+        for name, value in told.items()
+    }
 
 
 def mcp(memory: Memory) -> Call:
@@ -244,7 +334,10 @@ def mcp(memory: Memory) -> Call:
             return library(memory)(way, given)
         if way.name == "entries_list" and "review" in given:
             return library(memory)(way, given)
-        said = {name: "{}-{}".format(*value) if name == "lines" else value for name, value in given.items()}
+        said = {
+            name: "{}-{}".format(*value) if name == "lines" else value
+            for name, value in given.items()
+        }
         found = verbs.call(guest, way.name, said)
         if way.name == "context":
             return found["report"]
@@ -257,15 +350,29 @@ def mcp(memory: Memory) -> Call:
 
 def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Commands, each with its answer as JSON."""
-    monkeypatch.setattr(cli, "parser", cache(cli.parser))  # it takes longer to make than a command takes
+    monkeypatch.setattr(
+        cli, "parser", cache(cli.parser)
+    )  # it takes longer to make than a command takes
 
     def call(way: Way, given: dict[str, Any]) -> Any:
         if way.name in NOT_AT_THE_TERMINAL:
             return library(memory)(way, given)
         words, stdin = _command(way, given, folder)
-        whose = ["--database", memory.settings.database, "--tenant", "acme", "--user", "ada", "--agent", "scout", "--json"]
+        whose = [
+            "--database",
+            memory.settings.database,
+            "--tenant",
+            "acme",
+            "--user",
+            "ada",
+            "--agent",
+            "scout",
+            "--json",
+        ]
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        monkeypatch.setattr(
+            "sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+        )
         with contextlib.redirect_stdout(out):
             status = cli.main([*words, *whose])
             out.flush()
@@ -289,29 +396,43 @@ def _command(way: Way, given: dict[str, Any], folder: Path) -> tuple[list[str], 
         if parameter.name in given:
             value = given[parameter.name]
             flag = f"--{parameter.name.replace('_', '-')}"
-            if isinstance(value, bool) and hints[parameter.name] is not Any and parameter.name != "value":
+            if (
+                isinstance(value, bool)
+                and hints[parameter.name] is not Any
+                and parameter.name != "value"
+            ):
                 words.append(flag if value else flag.replace("--", "--no-", 1))
                 continue
             if parameter.name == "content" and isinstance(value, dict):
                 words.append("--as-json")
             written = _word(parameter.name, value, folder)
-            words += [f"{flag}={written}"] if parameter.kind is parameter.KEYWORD_ONLY else [written]
+            words += (
+                [f"{flag}={written}"] if parameter.kind is parameter.KEYWORD_ONLY else [written]
+            )
     return words, ""
 
 
 def _word(name: str, value: Any, folder: Path) -> str:
     if name in ("messages", "entries"):
-        (folder / "lines.jsonl").write_text("".join(json.dumps(one) + "\n" for one in value), encoding="utf-8")
+        (folder / "lines.jsonl").write_text(
+            "".join(json.dumps(one) + "\n" for one in value), encoding="utf-8"
+        )
         return str(folder / "lines.jsonl")
     if name == "lines":
         return "{}-{}".format(*value)
     if name == "value" or isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))  # a text is kept as it came
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":")
+        )  # a text is kept as it came
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _moment(name: str, value: Any) -> Any:
-    return datetime.fromisoformat(value) if name in ("since", "created_at") and isinstance(value, str) else value
+    return (
+        datetime.fromisoformat(value)
+        if name in ("since", "created_at") and isinstance(value, str)
+        else value
+    )
 
 
 def told(call: Call) -> Iterator[tuple[Step, Any]]:
@@ -337,7 +458,11 @@ def same(found: Any) -> Any:
         return {name: _plain(name, value) for name, value in found.items()}
     if isinstance(found, Sequence) and not isinstance(found, str):
         return [same(one) for one in found]
-    return _KEY.sub(r"\1…", _TIME.sub("<time>", _ID.sub("<id>", found))) if isinstance(found, str) else found
+    return (
+        _KEY.sub(r"\1…", _TIME.sub("<time>", _ID.sub("<id>", found)))
+        if isinstance(found, str)
+        else found
+    )
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -353,17 +478,27 @@ def test_every_verb_is_in_the_story() -> None:
 
 
 @pytest.mark.parametrize("face", ["rest", "mcp", "terminal"])
-def test_the_same_call_gives_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str) -> None:
+def test_the_same_call_gives_the_same_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str
+) -> None:
     """Through library, REST, MCP and command line, step by step."""
     monkeypatch.setenv("RETAIN_SUMMARY_MODEL", "extractive")
     monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
     commands = partial(terminal, folder=tmp_path, monkeypatch=monkeypatch)
-    faces: dict[str, Callable[[Memory], Call]] = {"library": library, "rest": rest, "mcp": mcp, "terminal": commands}
+    faces: dict[str, Callable[[Memory], Call]] = {
+        "library": library,
+        "rest": rest,
+        "mcp": mcp,
+        "terminal": commands,
+    }
     with contextlib.ExitStack() as stack:
         stories = []
         for name in ("library", face):
             settings = replace(
-                SETTINGS, database=f"sqlite:///{tmp_path}/{name}.db", tenant="acme", summary_model="extractive"
+                SETTINGS,
+                database=f"sqlite:///{tmp_path}/{name}.db",
+                tenant="acme",
+                summary_model="extractive",
             )
             stories.append(told(faces[name](stack.enter_context(Memory.open(settings=settings)))))
         for (one, expected), (_, found) in zip(*stories, strict=True):

@@ -49,7 +49,10 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.messages.window("s1", tokens=30, turns_only=True),
         lambda me: me.messages.window("s1", last=2, before=4),
     ],
-    "messages.list": [lambda me: me.messages.list("s1").items, lambda me: me.messages.list("s1", limit=2).items],
+    "messages.list": [
+        lambda me: me.messages.list("s1").items,
+        lambda me: me.messages.list("s1", limit=2).items,
+    ],
     "messages.get": [lambda me: me.messages.get("s1", 2)],
     "summaries.get": [lambda me: me.summaries.get("s2")],
     "summaries.list": [lambda me: me.summaries.list("s2").items],
@@ -59,9 +62,18 @@ READS: dict[str, list[Verb]] = {
     "notes.diff": [lambda me: me.notes.diff(2), lambda me: me.notes.diff(2, against=1)],
     "notes.changes": [lambda me: me.notes.changes(after=1)],
     "entries.get": [lambda me: me.entries.get("e1")],
-    "entries.queue": [lambda me: me.entries.queue().items, lambda me: me.entries.list(review="pending").items],
-    "entries.list": [lambda me: me.entries.list().items, lambda me: me.entries.list(kind="core", search="i").items],
-    "entries.search": [lambda me: me.entries.search("mine theirs"), lambda me: me.search("mine theirs", limit=200).hits],
+    "entries.queue": [
+        lambda me: me.entries.queue().items,
+        lambda me: me.entries.list(review="pending").items,
+    ],
+    "entries.list": [
+        lambda me: me.entries.list().items,
+        lambda me: me.entries.list(kind="core", search="i").items,
+    ],
+    "entries.search": [
+        lambda me: me.entries.search("mine theirs"),
+        lambda me: me.search("mine theirs", limit=200).hits,
+    ],
     "entries.counts": [lambda me: (me.entries.counts(), "mine")],
     "entries.prompt": [lambda me: me.entries.prompt()],
     "entries.whiteboard": [lambda me: me.entries.whiteboard()],
@@ -75,12 +87,19 @@ READS: dict[str, list[Verb]] = {
     "refs.list": [lambda me: me.refs.list().items, lambda me: me.refs.list(session="s1").items],
     "refs.search": [lambda me: me.refs.search("stored")],
     "knowledge.get": [lambda me: me.knowledge.get(me.knowledge.list()[0].id)],
-    "knowledge.list": [lambda me: me.knowledge.list().items, lambda me: me.knowledge.list(prefix="a/").items],
+    "knowledge.list": [
+        lambda me: me.knowledge.list().items,
+        lambda me: me.knowledge.list(prefix="a/").items,
+    ],
     "knowledge.text": [lambda me: me.knowledge.text(me.knowledge.list()[0].id)],
-    "knowledge.passages": [lambda me: me.knowledge.passages(me.knowledge.list()[0].id, seq=1).items],
+    "knowledge.passages": [
+        lambda me: me.knowledge.passages(me.knowledge.list()[0].id, seq=1).items
+    ],
     "knowledge.counts": [lambda me: (me.knowledge.counts(), "mine")],
     "knowledge.search": [lambda me: me.knowledge.search("mine theirs").hits],
-    "turns.get": [lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)],
+    "turns.get": [
+        lambda me: (me.turns.get(me.turns.list("s2")[0].id), me.context("s2", "?").messages)
+    ],
     "turns.list": [
         lambda me: (me.turns.list("s2").items, me.context("s2").messages),
         lambda me: (me.turns.list("s2", seq=6).items, me.turns.list("s2", seq=5).items, "mine"),
@@ -90,24 +109,42 @@ READS: dict[str, list[Verb]] = {
         lambda me: me.state.get("k", area="session:s1"),
         lambda me: me.state.get("k", area="tenant"),
     ],
-    "state.list": [lambda me: me.state.list().items, lambda me: me.state.list(area="tenant", prefix="k").items],
-    "items.get": [lambda me: me.items.get(("p",), "k"), lambda me: me.items.get(("p",), "k", refresh=True)],
+    "state.list": [
+        lambda me: me.state.list().items,
+        lambda me: me.state.list(area="tenant", prefix="k").items,
+    ],
+    "items.get": [
+        lambda me: me.items.get(("p",), "k"),
+        lambda me: me.items.get(("p",), "k", refresh=True),
+    ],
     "items.read": [lambda me: me.items.read([(("p",), "k"), (("p", "q"), "k")])],
     "items.list": [
         lambda me: me.items.list().items,
         lambda me: me.items.list(("p",), exact=True, where={"n": 1}).items,
         lambda me: me.items.list(newest=True).items,
     ],
-    "items.search": [lambda me: me.items.search("harbour"), lambda me: me.items.search("harbour", ("p",), where={"n": 1})],
-    "items.places": [lambda me: me.items.places().items, lambda me: me.items.places(("p",), depth=2).items],
-    "interactions.list": [lambda me: me.interactions.list().items, lambda me: me.interactions.list(model="m").items],
+    "items.search": [
+        lambda me: me.items.search("harbour"),
+        lambda me: me.items.search("harbour", ("p",), where={"n": 1}),
+    ],
+    "items.places": [
+        lambda me: me.items.places().items,
+        lambda me: me.items.places(("p",), depth=2).items,
+    ],
+    "interactions.list": [
+        lambda me: me.interactions.list().items,
+        lambda me: me.interactions.list(model="m").items,
+    ],
     "interactions.totals": [
         lambda me: me.interactions.totals("day"),
         lambda me: me.interactions.totals("model"),
         lambda me: me.interactions.totals("route"),
         lambda me: me.interactions.totals("hour", split="agent"),
     ],
-    "checkpoints.get": [lambda me: me.checkpoints.get("t1"), lambda me: me.checkpoints.get("t1", id="c1")],
+    "checkpoints.get": [
+        lambda me: me.checkpoints.get("t1"),
+        lambda me: me.checkpoints.get("t1", id="c1"),
+    ],
     "checkpoints.list": [
         lambda me: me.checkpoints.list("t1", ns="").items,
         lambda me: me.checkpoints.list(where={"run_id": "r"}, limit=1).items,
@@ -130,7 +167,9 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.messages.append("s1", "user", "more", key="k2"),
         lambda me: me.messages.append("s1", "user", "more"),
     ],
-    "messages.extend": [lambda me: me.messages.extend("s1", [{"role": "user", "content": "x"}] * 3, key="k")],
+    "messages.extend": [
+        lambda me: me.messages.extend("s1", [{"role": "user", "content": "x"}] * 3, key="k")
+    ],
     "messages.remove": [lambda me: me.messages.remove("s1", 2)],
     "messages.pop": [lambda me: me.messages.pop("s1")],
     "summaries.fold": [lambda me: me.summaries.fold("s1", force=True)],
@@ -151,9 +190,15 @@ WRITES: dict[str, list[Verb]] = {
     "entries.share": [lambda me: me.entries.share("mine board", ["scout", "cook"])],
     "entries.add_many": [lambda me: me.entries.add_many([{"id": "e3", "content": "mine"}])],
     "consolidations.propose": [lambda me: me.consolidations.propose(days=5.0)],
-    "consolidations.refuse": [lambda me: me.consolidations.refuse(me.consolidations.list(status="proposed")[0].id)],
-    "consolidations.accept": [lambda me: me.consolidations.accept(me.consolidations.list(status="refused")[0].id)],
-    "consolidations.undo": [lambda me: me.consolidations.undo(me.consolidations.list(status="accepted")[0].id)],
+    "consolidations.refuse": [
+        lambda me: me.consolidations.refuse(me.consolidations.list(status="proposed")[0].id)
+    ],
+    "consolidations.accept": [
+        lambda me: me.consolidations.accept(me.consolidations.list(status="refused")[0].id)
+    ],
+    "consolidations.undo": [
+        lambda me: me.consolidations.undo(me.consolidations.list(status="accepted")[0].id)
+    ],
     "entries.remove": [lambda me: me.entries.remove("e2")],
     "entries.remove_many": [lambda me: me.entries.remove_many(["e2", "e4", "e5"])],
     "refs.add": [lambda me: me.refs.add("mine", session="s1")],
@@ -176,18 +221,36 @@ WRITES: dict[str, list[Verb]] = {
         lambda me: me.items.put(("p",), "k", {"text": "edited"}, if_version=2),
         lambda me: me.items.put(("p",), "fresh", {"text": "edited"}, if_version=0),
     ],
-    "items.write": [lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p",), "fresh")])],
-    "items.remove": [lambda me: me.items.remove(("p",), "k"), lambda me: me.items.remove(("p", "q"), "k", if_version=1)],
-    "state.remove": [lambda me: me.state.remove("k"), lambda me: me.state.remove("k", area="tenant", if_version=1)],
+    "items.write": [
+        lambda me: me.items.write([Put(("p",), "k", {"text": "edited"}), Drop(("p",), "fresh")])
+    ],
+    "items.remove": [
+        lambda me: me.items.remove(("p",), "k"),
+        lambda me: me.items.remove(("p", "q"), "k", if_version=1),
+    ],
+    "state.remove": [
+        lambda me: me.state.remove("k"),
+        lambda me: me.state.remove("k", area="tenant", if_version=1),
+    ],
     "interactions.add": [lambda me: me.interactions.add("r", "m", latency_ms=1, session="s1")],
-    "graph.add": [lambda me: me.graph.add([Entity("g1", "edited"), Entity("fresh", "edited", ["edited"])])],
+    "graph.add": [
+        lambda me: me.graph.add([Entity("g1", "edited"), Entity("fresh", "edited", ["edited"])])
+    ],
     "graph.observe": [lambda me: me.graph.observe([Observations("g1", ["edited"])])],
     "graph.relate": [lambda me: me.graph.relate([Relation("g1", "g2", "edits")])],
-    "graph.forget": [lambda me: me.graph.forget([Observations("g1", ["edited", "mine", "theirs"])])],
+    "graph.forget": [
+        lambda me: me.graph.forget([Observations("g1", ["edited", "mine", "theirs"])])
+    ],
     "graph.unrelate": [lambda me: me.graph.unrelate([Relation("g1", "g2", "edits")])],
     "graph.remove_many": [lambda me: me.graph.remove_many(["g1"])],
-    "checkpoints.add": [lambda me: me.checkpoints.add("t1", "c1", ("bytes", b"new"), values={("said", "1"): ("null", b"")})],
-    "checkpoints.write": [lambda me: me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", b"new"))])],
+    "checkpoints.add": [
+        lambda me: me.checkpoints.add(
+            "t1", "c1", ("bytes", b"new"), values={("said", "1"): ("null", b"")}
+        )
+    ],
+    "checkpoints.write": [
+        lambda me: me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", b"new"))])
+    ],
     "checkpoints.duplicate": [lambda me: me.checkpoints.duplicate("t1", "t2")],
     "checkpoints.prune": [lambda me: me.checkpoints.prune("t2")],
     "checkpoints.remove_runs": [lambda me: me.checkpoints.remove_runs(["r"])],
@@ -200,7 +263,9 @@ WRITES: dict[str, list[Verb]] = {
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory]) -> Memory:
     """A database whose sessions are summarised soon."""
-    return open_memory(summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1)
+    return open_memory(
+        summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1
+    )
 
 
 def furnish(memory: Memory, tenant: str, word: str) -> Scope:
@@ -211,7 +276,12 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
         me.sessions.add(f"s{n}", label=word)
         for k in range(5):
             me.messages.append(f"s{n}", "user", f"{word} {k}", key=f"first {k}")
-    me.save_turn("s2", [{"role": "user", "content": word}], usage={"model": "m2"}, context=me.context("s2", word))
+    me.save_turn(
+        "s2",
+        [{"role": "user", "content": word}],
+        usage={"model": "m2"},
+        context=me.context("s2", word),
+    )
     me.summaries.fold("s2")
     me.notes.overwrite("first")
     me.notes.overwrite(word)
@@ -239,7 +309,9 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     keep("c1", ("bytes", word.encode()), values={("said", "1"): ("bytes", word.encode())})
     keep("c2", ("bytes", word.encode()), parent="c1")
     me.checkpoints.write("t1", "c1", [Write("t", -1, "said", ("bytes", word.encode()))])
-    me.interactions.add("r", "m", latency_ms=5, tokens_in=len(word), parameters={"w": word}, session="s1")
+    me.interactions.add(
+        "r", "m", latency_ms=5, tokens_in=len(word), parameters={"w": word}, session="s1"
+    )
     return me
 
 
@@ -266,7 +338,9 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if not count:
             return translate(sql)
         changed.append(sql)
-        return translate(without if ":tenant" in without else f"{without} /* :tenant */").replace("%(tenant)s */", "*/")
+        return translate(without if ":tenant" in without else f"{without} /* :tenant */").replace(
+            "%(tenant)s */", "*/"
+        )
 
     monkeypatch.setattr(postgres, "_translate", forget)
     return changed
@@ -292,7 +366,11 @@ def test_no_verb_reads_or_changes_a_foreign_row_though_it_forgets_the_tenant(
             assert "theirs" not in answer, name
             assert "mine" in answer or name == "interactions.totals", name
     totals = {by: me.interactions.totals(by) for by in ("day", "model", "route")}
-    assert {(total.calls, total.tokens_in) for group in totals.values() for total in group} <= {(1, 4), (1, 0), (2, 4)}
+    assert {(total.calls, total.tokens_in) for group in totals.values() for total in group} <= {
+        (1, 4),
+        (1, 0),
+        (2, 4),
+    }
     assert [len(me.sessions.list()), len(me.state.list()), len(me.agents.list())] == [2, 1, 1]
     for name, calls in WRITES.items():
         for call in calls:
@@ -337,8 +415,16 @@ def test_the_test_above_would_notice(memory: Memory, url: str, forgetful: list[s
     with raw(url) as database:
         for table in TABLES:
             database.all(f"alter table {table} disable row level security")
-    leaking = {name for name, calls in READS.items() for call in calls if "theirs" in answered(call, me)}
-    assert {"agents.list", "sessions.list", "messages.window", "state.list", "interactions.list"} <= leaking
+    leaking = {
+        name for name, calls in READS.items() for call in calls if "theirs" in answered(call, me)
+    }
+    assert {
+        "agents.list",
+        "sessions.list",
+        "messages.window",
+        "state.list",
+        "interactions.list",
+    } <= leaking
 
 
 def answered(call: Verb, me: Scope) -> str:
@@ -366,7 +452,9 @@ def test_sixteen_tenants_write_at_once_through_one_memory(memory: Memory, url: s
     assert memory.tenants() == tenants
     for tenant in tenants:
         me = memory.scope(tenant)
-        assert [message.text for message in me.messages.window("s")] == [f"{tenant} says {n}" for n in range(100)]
+        assert [message.text for message in me.messages.window("s")] == [
+            f"{tenant} says {n}" for n in range(100)
+        ]
         assert {item.value for item in memory.scope(tenant, "ada").state.list()} == {tenant}
         assert [total.name for total in me.interactions.totals("route")] == [tenant]
     with raw(url) as database:
@@ -406,7 +494,9 @@ BY_ID: dict[str, Callable[[Scope, str], Any]] = {
 }
 
 
-def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(memory: Memory, url: str) -> None:
+def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
+    memory: Memory, url: str
+) -> None:
     """The same type, the same words, the same details, but for the id itself."""
     theirs = memory.scope("theirs", "ada", "scout")
     theirs.agents.add("their-id")
@@ -427,7 +517,9 @@ def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(me
             for id in ("their-id", "no-such"):
                 with pytest.raises(NotFound) as error:
                     call(me, id)
-                told.append(f"{type(error.value)} {error.value} {error.value.details}".replace(id, "ID"))
+                told.append(
+                    f"{type(error.value)} {error.value} {error.value.details}".replace(id, "ID")
+                )
             assert told[0] == told[1], name
     assert hashes(url, where="where tenant = 'theirs'") == before
 

@@ -33,18 +33,30 @@ BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>5
 def call(shape: int, id: str, mark: str) -> dict[str, Any]:
     """A tool call as three kinds of client write it."""
     if shape == 0:
-        return {"text": mark, "parts": [{"type": "tool_call", "id": id, "name": "look", "arguments": {"at": mark}}]}
+        return {
+            "text": mark,
+            "parts": [{"type": "tool_call", "id": id, "name": "look", "arguments": {"at": mark}}],
+        }
     if shape == 1:
         return {
             "text": mark,
-            "tool_calls": [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            ],
         }
-    return {"parts": [{"type": "text", "text": mark}, {"type": "tool_use", "id": id, "name": "look", "input": {}}]}
+    return {
+        "parts": [
+            {"type": "text", "text": mark},
+            {"type": "tool_use", "id": id, "name": "look", "input": {}},
+        ]
+    }
 
 
 def result(shape: int, id: str, mark: str) -> NewMessage:
     if shape == 2:
-        return NewMessage("user", {"parts": [{"type": "tool_result", "tool_use_id": id, "content": mark}]})
+        return NewMessage(
+            "user", {"parts": [{"type": "tool_result", "tool_use_id": id, "content": mark}]}
+        )
     return NewMessage("tool", {"text": mark, "tool_call_id": id})
 
 
@@ -64,7 +76,9 @@ def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
             said.append(NewMessage("assistant", content))
             chance.shuffle(ids)
             size = chance.choice((1, 1, 1, 50, 2000))
-            said += [result(shape, id, f"m{next(number)}m found" + " and more" * size) for id in ids]
+            said += [
+                result(shape, id, f"m{next(number)}m found" + " and more" * size) for id in ids
+            ]
         yield [*said, NewMessage("assistant", f"m{next(number)}m answers thing {turn}.")]
 
 
@@ -73,7 +87,9 @@ def numbers(prompt: str) -> list[int]:
     return list(dict.fromkeys(int(n) for n in re.findall(r"m(\d+)m", prompt)))
 
 
-def test_thousands_of_messages_with_a_model_that_fails_at_random(open_memory: Callable[..., Memory]) -> None:
+def test_thousands_of_messages_with_a_model_that_fails_at_random(
+    open_memory: Callable[..., Memory],
+) -> None:
     """S4, S5, P6, P7, P8, B29: every fold is exactly what successful calls saw; every cut is between pairs."""
     chance = random.Random(SEED)
     calls: list[list[int]] = []
@@ -83,9 +99,15 @@ def test_thousands_of_messages_with_a_model_that_fails_at_random(open_memory: Ca
         calls.append(numbers(asked.prompt))
         if chance.random() < 0.15:
             raise ModelUnavailable(model="m", problem="at random")
-        return chance.choice(BAD) if chance.random() < 0.15 else f"This is what came in the last {len(calls[-1])} messages."
+        return (
+            chance.choice(BAD)
+            if chance.random() < 0.15
+            else f"This is what came in the last {len(calls[-1])} messages."
+        )
 
-    memory = open_memory(summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000)
+    memory = open_memory(
+        summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000
+    )
     me = with_model(memory, ScriptedModel(answer)).scope("acme", "ada", "scout")
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []
@@ -137,7 +159,9 @@ STEPS = st.lists(
         st.just(("user",)),
         st.just(("assistant",)),
         st.just(("tool",)),
-        st.tuples(st.just("call"), st.integers(0, 2), st.lists(st.integers(0, 5), min_size=1, max_size=4)),
+        st.tuples(
+            st.just("call"), st.integers(0, 2), st.lists(st.integers(0, 5), min_size=1, max_size=4)
+        ),
         st.just(("fold",)),
     ),
     max_size=60,
@@ -146,8 +170,12 @@ STEPS = st.lists(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Memory]:
-    limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=KEEP, sqlite_ballast_mib=0)
-    with Memory.open("memory:", settings=limits, models=Models(limits, summary=ScriptedModel(SAID))) as memory:
+    limits = Settings(
+        summary_enabled=True, summary_threshold=6, summary_keep_last=KEEP, sqlite_ballast_mib=0
+    )
+    with Memory.open(
+        "memory:", settings=limits, models=Models(limits, summary=ScriptedModel(SAID))
+    ) as memory:
         yield memory
 
 
@@ -155,7 +183,9 @@ _sessions = count()
 
 
 @given(STEPS)
-def test_no_graph_of_calls_and_results_is_ever_cut_apart(shared: Memory, steps: list[tuple[Any, ...]]) -> None:
+def test_no_graph_of_calls_and_results_is_ever_cut_apart(
+    shared: Memory, steps: list[tuple[Any, ...]]
+) -> None:
     """B29, P8: parallel calls, results in any order and late by up to five messages, results that name no call."""
     me = shared.scope("acme", "ada", "scout")
     session = me.sessions.add(f"s{next(_sessions)}").id
@@ -188,5 +218,7 @@ def test_no_graph_of_calls_and_results_is_ever_cut_apart(shared: Memory, steps: 
     messages = me.messages.window(session)
     free = pairing.cuts(messages)
     assert all(free[one.covers_to] for one in me.summaries.list(session))
-    if len(messages) > 30 and any(free[1 : len(messages) - KEEP + 1]):  # pairs that overlap may leave no place to cut
+    if len(messages) > 30 and any(
+        free[1 : len(messages) - KEEP + 1]
+    ):  # pairs that overlap may leave no place to cut
         assert me.sessions.get(session).summarized_count > 0, "folding makes progress"

@@ -21,14 +21,20 @@ from retain.testing import ScriptedModel
 from tests.conftest import one_engine
 
 ROOT = Path(retain.__file__).parent.parent.parent
-LETTERS, UPPER, HEX = string.ascii_letters + string.digits, string.ascii_uppercase + "234567", "0123456789abcdef"
+LETTERS, UPPER, HEX = (
+    string.ascii_letters + string.digits,
+    string.ascii_uppercase + "234567",
+    "0123456789abcdef",
+)
 BASE32 = string.ascii_lowercase + "234567"
 URLSAFE = LETTERS + "_-"
 
 
 def made(rng: random.Random, letters: str, size: int) -> str:
     """Random letters, the last of them no mark, as in real keys."""
-    return "".join(rng.choices(letters, k=size - 1)) + rng.choice(LETTERS if letters == URLSAFE else letters)
+    return "".join(rng.choices(letters, k=size - 1)) + rng.choice(
+        LETTERS if letters == URLSAFE else letters
+    )
 
 
 # Built from parts while the test runs, so that no scanner of sources takes this file for a leak.
@@ -103,7 +109,12 @@ def test_of_a_thousand_made_up_keys_nearly_all_are_masked() -> None:
 def test_prose_and_code_stay_as_they_are() -> None:
     """S13, 4.7: at most 0.5 % false alarms on 10,000 lines and more of this project's own documents and sources."""
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
-    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [
+        line
+        for file in files
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
     assert len(lines) > 10_000
     alarms = [line for line in lines if masking.find(line)]
     assert len(alarms) <= 0.005 * len(lines), alarms
@@ -143,7 +154,8 @@ def test_a_mark_says_what_was_there_and_little_more_and_is_left_alone() -> None:
 
 def test_only_the_password_of_an_address_goes() -> None:
     assert (
-        masking.mask("postgresql://ada:hunter2secret9@host:5432/db") == "postgresql://ada:[secret: password …]@host:5432/db"
+        masking.mask("postgresql://ada:hunter2secret9@host:5432/db")
+        == "postgresql://ada:[secret: password …]@host:5432/db"
     )
 
 
@@ -160,11 +172,17 @@ def test_a_text_that_is_made_to_be_slow_is_not() -> None:
         "MA.",
         "A1" * 30 + ".",
     ):
-        assert masking.find(part * (200_000 // len(part))) is not None  # a pattern that is not linear would take hours
+        assert (
+            masking.find(part * (200_000 // len(part))) is not None
+        )  # a pattern that is not linear would take hours
 
 
 def test_text_under_a_telling_name_is_a_secret_whatever_it_looks_like() -> None:
-    given = {"db_password": "correct-Horse7battery", "note": "correct-Horse7battery", "nested": [{"text": GITHUB}]}
+    given = {
+        "db_password": "correct-Horse7battery",
+        "note": "correct-Horse7battery",
+        "nested": [{"text": GITHUB}],
+    }
     masked = masking.guard_json(given, "value", "mask")
     assert masked == {
         "db_password": "[secret: credential …tery]",
@@ -178,7 +196,10 @@ def test_a_stream_is_masked_across_its_pieces() -> None:
     data = f"begin\n{pem}\ntoken {GITHUB} end\n".encode()
     for size in (7, 64, 1000):
         pieces = iter([data[at : at + size] for at in range(0, len(data), size)])
-        assert b"".join(masking.guard_pieces(pieces, "content", "mask")) == masking.mask(data.decode()).encode()
+        assert (
+            b"".join(masking.guard_pieces(pieces, "content", "mask"))
+            == masking.mask(data.decode()).encode()
+        )
     binary = b"\0\1" + data
     assert b"".join(masking.guard_pieces(iter([binary]), "content", "mask")) == binary
 
@@ -190,8 +211,12 @@ def write_everywhere(memory: Memory, secret: str) -> None:
     session = me.sessions.add(label=f"label {secret}"[:900], attributes={"deep": [{"x": secret}]})
     me.sessions.edit(session.id, attributes={"a": secret})
     me.messages.append(session.id, "user", f"text {secret}")
-    me.messages.append(session.id, "assistant", {"text": "t", "parts": [{"type": "text", "text": secret}]})
-    me.messages.append(session.id, "assistant", JsonText(f'{{"text": "{secret}", "text": "again"}}'))
+    me.messages.append(
+        session.id, "assistant", {"text": "t", "parts": [{"type": "text", "text": secret}]}
+    )
+    me.messages.append(
+        session.id, "assistant", JsonText(f'{{"text": "{secret}", "text": "again"}}')
+    )
     me.notes.overwrite(f"# {secret}\n\n{secret}")
     me.entries.add(f"remember {secret}")
     me.entries.add_many([{"content": f"again {secret}", "kind": "core"}])
@@ -199,24 +224,39 @@ def write_everywhere(memory: Memory, secret: str) -> None:
     me.refs.add(f"long {secret}", f"about {secret}", metadata={"m": secret})
     me.refs.add({"json": [secret]}, "as json")
     me.refs.prepare.keep(me.refs.prepare(io.BytesIO(f"line\n{secret}\n".encode()), "piped"))
-    line = me.refs.capture(f"{secret} " + "word " * 2000, source=f"login {secret}", session=session.id)
+    line = me.refs.capture(
+        f"{secret} " + "word " * 2000, source=f"login {secret}", session=session.id
+    )
     me.notes.append(f"The agent was told: {line}")
     me.knowledge.add(f"title {secret}", f"# Head\n\nbody {secret}")
-    me.interactions.add(f"by {secret}", f"m {secret}", latency_ms=1.0, parameters={"p": secret}, error=f"failed: {secret}")
-    me.save_turn(session.id, [{"role": "user", "content": secret}, {"role": "assistant", "content": f"{secret} " * 300}])
+    me.interactions.add(
+        f"by {secret}",
+        f"m {secret}",
+        latency_ms=1.0,
+        parameters={"p": secret},
+        error=f"failed: {secret}",
+    )
+    me.save_turn(
+        session.id,
+        [{"role": "user", "content": secret}, {"role": "assistant", "content": f"{secret} " * 300}],
+    )
     for tool in me.tools(["save_to_core", "manage_long_term_memory", "store_memory"]):
         named = {
             "save_to_core": {"content": secret},
             "store_memory": {"content": secret, "description": "d", "type": "note"},
         }
-        assert "error" not in tool.call(named.get(tool.name, {"operation": "append", "content": secret}))
+        assert "error" not in tool.call(
+            named.get(tool.name, {"operation": "append", "content": secret})
+        )
 
 
 def kept(memory: Memory) -> bytes:
     """Everything that is kept, as an export tells it, and as the search finds it."""
     file = io.BytesIO()
     memory.export(file)
-    rows = memory.database.read("acme", lambda tx: tx.all("select title, text from search_items where tenant = :tenant"))
+    rows = memory.database.read(
+        "acme", lambda tx: tx.all("select title, text from search_items where tenant = :tenant")
+    )
     return file.getvalue() + json.dumps(rows).encode()
 
 
@@ -240,7 +280,9 @@ def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory])
 
 
 @one_engine
-def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(open_memory: Callable[..., Memory]) -> None:
+def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(
+    open_memory: Callable[..., Memory],
+) -> None:
     memory = open_memory(secrets="reject")
     me = memory.scope("acme", "ada", "scout")
     session = me.sessions.add()
@@ -261,7 +303,9 @@ def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(open_me
 
 @one_engine
 @pytest.mark.parametrize("mode", ["mask", "reject"])
-def test_a_name_with_a_secret_in_it_is_refused(open_memory: Callable[..., Memory], mode: str) -> None:
+def test_a_name_with_a_secret_in_it_is_refused(
+    open_memory: Callable[..., Memory], mode: str
+) -> None:
     """A name that is masked would name another thing: so it is refused, where a thing is made."""
     memory = open_memory(secrets=mode)
     me = memory.scope("acme", "ada", "scout")
@@ -289,7 +333,9 @@ def test_a_name_with_a_secret_in_it_is_refused(open_memory: Callable[..., Memory
 
 
 @one_engine
-def test_the_name_of_a_thing_that_was_made_before_still_finds_it(open_memory: Callable[..., Memory]) -> None:
+def test_the_name_of_a_thing_that_was_made_before_still_finds_it(
+    open_memory: Callable[..., Memory],
+) -> None:
     open_memory().scope("acme", "ada").state.set(GITHUB, 1)
     me = open_memory(secrets="reject").scope("acme", "ada")
     assert me.state.get(GITHUB).value == 1
@@ -312,7 +358,13 @@ def test_what_a_model_writes_is_looked_at_again(open_memory: Callable[..., Memor
     before.scope("acme", "ada", "scout").messages.extend(
         session.id, [{"role": "user", "content": f"number {n}: {GITHUB}"} for n in range(12)]
     )
-    memory = open_memory(secrets="reject", summary_enabled=True, summary_threshold=5, summary_keep_last=2)
+    memory = open_memory(
+        secrets="reject", summary_enabled=True, summary_threshold=5, summary_keep_last=2
+    )
     models = Models(memory.settings, summary=ScriptedModel(f"{SAID} {GITHUB}."))
-    folded = Memory(replace(memory.home, models=models), memory.migrations).scope("acme", "ada", "scout")
-    assert folded.summaries.fold(session.id).text == f"{SAID} [secret: github-token …{GITHUB[-4:]}]."
+    folded = Memory(replace(memory.home, models=models), memory.migrations).scope(
+        "acme", "ada", "scout"
+    )
+    assert (
+        folded.summaries.fold(session.id).text == f"{SAID} [secret: github-token …{GITHUB[-4:]}]."
+    )

@@ -151,12 +151,17 @@ def test_every_bug_that_touches_this_ground_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bug", "file", "test"), [(bug, file, test) for bug, tests in PROVED.items() for file, test in tests.items()]
+    ("bug", "file", "test"),
+    [(bug, file, test) for bug, tests in PROVED.items() for file, test in tests.items()],
 )
 def test_the_test_that_proves_it_exists(bug: str, file: str, test: str) -> None:
     """Without a name, the whole file is the proof: it must say so and have tests."""
     tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
-    found = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    found = [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
     if test:
         assert test in found
     else:
@@ -180,7 +185,9 @@ def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(me: Scope) -
             assert error.value.field == f"messages[{n % 4}].content"
         else:
             acknowledged += [message.seq for message in me.messages.extend("s", batch)]
-    assert [message.seq for message in me.messages.window("s")] == acknowledged == list(range(1, 81))
+    assert (
+        [message.seq for message in me.messages.window("s")] == acknowledged == list(range(1, 81))
+    )
 
 
 # -- B16 -----------------------------------------------------------------------------------------------------------
@@ -205,7 +212,11 @@ def zone() -> Iterator[Callable[[str], None]]:
 
 def zones(url: str, engine: str, zone: Callable[[str], None]) -> Iterator[str]:
     """Each time zone in turn, and another one for the server."""
-    for mine, servers in (("UTC", "UTC"), ("Asia/Kolkata", "America/St_Johns"), ("America/St_Johns", "Pacific/Apia")):
+    for mine, servers in (
+        ("UTC", "UTC"),
+        ("Asia/Kolkata", "America/St_Johns"),
+        ("America/St_Johns", "Pacific/Apia"),
+    ):
         zone(mine)
         if engine != "sqlite":
             with raw(url) as database:
@@ -223,7 +234,9 @@ def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], 
             me = memory.scope("acme", "ada", "scout")
             me.sessions.add("s")
             for hours in (-11, 0, 5.5, 14):
-                me.messages.append("s", "user", "x", created_at=moment.astimezone(timezone(timedelta(hours=hours))))
+                me.messages.append(
+                    "s", "user", "x", created_at=moment.astimezone(timezone(timedelta(hours=hours)))
+                )
             me.state.set("k", 1, ttl=86_400)
             assert me.state.set("k", 2, ttl=86_400, if_version=1).version == 2
             with pytest.raises(WrongVersion):
@@ -245,13 +258,17 @@ def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], 
 # -- B22 -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_full_though_nearly_everything_has_expired(open_memory: Callable[..., Memory]) -> None:
+def test_a_page_is_full_though_nearly_everything_has_expired(
+    open_memory: Callable[..., Memory],
+) -> None:
     """B22: 99 of 100 keys have expired; pages of ten live ones are pages of ten, and they meet."""
     now = [1_000_000_000_000]
     memory = open_memory(clock=lambda: now[0])
     sql = """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at, updated_at)
              values (:tenant, 'user:ada', :key, 'ada', '1', 1, :expires, :now, :now)"""
-    rows = [{"key": f"k{n:05}", "expires": None if n % 100 == 7 else now[0] + 1} for n in range(3000)]
+    rows = [
+        {"key": f"k{n:05}", "expires": None if n % 100 == 7 else now[0] + 1} for n in range(3000)
+    ]
     memory.database.write("acme", lambda tx: tx.many(sql, rows))
     now[0] += 1
     me = memory.scope("acme", "ada", "scout")
@@ -300,7 +317,9 @@ def test_an_upgrade_hides_nothing(empty: str) -> None:
             me.sessions.add("long")
             for start in range(0, 1500, 500):
                 me.messages.extend(
-                    "long", [{"role": "user", "content": f"{n}"} for n in range(start, start + 500)], key=f"{start}"
+                    "long",
+                    [{"role": "user", "content": f"{n}"} for n in range(start, start + 500)],
+                    key=f"{start}",
                 )
         before = everything(memory)
         migrate.down(memory.database, memory.migrations, to=1)
@@ -311,5 +330,9 @@ def test_an_upgrade_hides_nothing(empty: str) -> None:
         assert memory.database.version() == memory.migrations[-1].number > 1
         assert everything(memory) == before
         me = memory.scope("acme", "ada", "scout")
-        again = me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(500)], key="0")
-        assert [message.seq for message in again] == list(range(1, 501)), "a retry across the upgrade is still a retry"
+        again = me.messages.extend(
+            "long", [{"role": "user", "content": f"{n}"} for n in range(500)], key="0"
+        )
+        assert [message.seq for message in again] == list(range(1, 501)), (
+            "a retry across the upgrade is still a retry"
+        )

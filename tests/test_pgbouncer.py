@@ -62,13 +62,17 @@ server_reset_query =
         path.chmod(0o644)
     command = as_nobody([PROGRAM, str(home / "ini")])
     with (home / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
     try:
         deadline = time.monotonic() + PATIENCE
         while True:
             assert process.poll() is None, (home / "log").read_text()
             with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2).close()
+                psycopg.connect(
+                    f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2
+                ).close()
                 break
             assert time.monotonic() < deadline, (home / "log").read_text()
             time.sleep(0.05)
@@ -109,7 +113,9 @@ def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight
     fill(memory)
     for _ in range(20):  # psycopg prepares what it has seen five times
         memory.scope("acme").messages.window("acme ada 1", last=3)
-    prepared = memory.database.read("acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements"))
+    prepared = memory.database.read(
+        "acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements")
+    )
     assert prepared == (0, "acme")
     with Memory.open(straight, settings=SETTINGS) as direct:
         assert isinstance(direct.database, PostgresDatabase)
@@ -166,7 +172,9 @@ def test_migrations(empty: str, pooler: int) -> None:
 
 def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int) -> None:
     """H6: numbers without a gap, every row in its own tenant, nothing left open."""
-    with Memory.open(through(straight, pooler), settings=replace(SETTINGS, postgres_pool=24)) as memory:
+    with Memory.open(
+        through(straight, pooler), settings=replace(SETTINGS, postgres_pool=24)
+    ) as memory:
         tenants = [f"t{n}" for n in range(4)]
         for tenant in tenants:
             memory.scope(tenant, "ada", "scout").sessions.add("s")
@@ -175,7 +183,9 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
             me = memory.scope(tenants[n % 4], "ada", "scout")
             numbers = []
             for k in range(15):
-                numbers.append(me.messages.append("s", "user", f"{tenants[n % 4]} {n} {k}", key=f"{n} {k}").seq)
+                numbers.append(
+                    me.messages.append("s", "user", f"{tenants[n % 4]} {n} {k}", key=f"{n} {k}").seq
+                )
                 me.state.set(f"k{n}", tenants[n % 4])
                 assert me.messages.window("s", last=2)[-1].text.startswith(tenants[n % 4])
             return numbers
@@ -197,7 +207,9 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
     assert left == (0,)
 
 
-def test_the_tenant_does_not_leak_into_the_next_transaction(memory: Memory, straight: str, pooler: int) -> None:
+def test_the_tenant_does_not_leak_into_the_next_transaction(
+    memory: Memory, straight: str, pooler: int
+) -> None:
     """A server connection that just served a tenant knows nothing of it when somebody else gets it."""
     fill(memory)
     for _ in range(8):

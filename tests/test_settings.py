@@ -37,8 +37,18 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", "tenant: file\nuser: file\nagent: file\nmax_page: 7\n")
     env = {"RETAIN_USER": "env", "RETAIN_AGENT": "env", "PATH": "/bin", "RETAINED": "x"}
     settings = Settings.load(file, env, agent="flag", database=None)
-    assert (settings.tenant, settings.user, settings.agent, settings.max_page) == ("file", "env", "flag", 7)
-    assert settings.origins == {"tenant": str(file), "max_page": str(file), "user": "RETAIN_USER", "agent": "flag"}
+    assert (settings.tenant, settings.user, settings.agent, settings.max_page) == (
+        "file",
+        "env",
+        "flag",
+        7,
+    )
+    assert settings.origins == {
+        "tenant": str(file),
+        "max_page": str(file),
+        "user": "RETAIN_USER",
+        "agent": "flag",
+    }
     assert settings.max_batch == Settings().max_batch
 
 
@@ -57,7 +67,9 @@ def test_the_file_is_found_here_or_where_the_environment_says(empty_folder: Path
     assert Settings.load(env={}).tenant == "here"
     assert Settings.load(env={}).origins == {"tenant": "retain.yaml"}
     assert Settings.load(env={"RETAIN_CONFIG": str(other)}).tenant == "there"
-    assert Settings.load(empty_folder / "retain.yaml", {"RETAIN_CONFIG": str(other)}).tenant == "here"
+    assert (
+        Settings.load(empty_folder / "retain.yaml", {"RETAIN_CONFIG": str(other)}).tenant == "here"
+    )
 
 
 def test_a_file_that_was_named_must_be_there(empty_folder: Path) -> None:
@@ -77,7 +89,8 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["- a\n- b\n", "just words\n", "a: [\n", "\tx: 1\n", "x: !!python/object:os.system {}\n", "5"]
+    "text",
+    ["- a\n- b\n", "just words\n", "a: [\n", "\tx: 1\n", "x: !!python/object:os.system {}\n", "5"],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, text: str) -> None:
     file = write(tmp_path / "x.yaml", text)
@@ -137,7 +150,9 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_wrong_value_names_its_setting_and_its_place(tmp_path: Path, name: str, value: Any) -> None:
+def test_a_wrong_value_names_its_setting_and_its_place(
+    tmp_path: Path, name: str, value: Any
+) -> None:
     file = write(tmp_path / "x.yaml", yaml.safe_dump({name: value}))
     with pytest.raises(SettingsError) as error:
         Settings.load(file, {})
@@ -170,7 +185,9 @@ def test_a_wrong_value_names_its_setting_and_its_place(tmp_path: Path, name: str
         ("retention_days", 0, 0),
     ],
 )
-def test_a_value_gets_the_type_of_its_setting(tmp_path: Path, name: str, text: Any, value: Any) -> None:
+def test_a_value_gets_the_type_of_its_setting(
+    tmp_path: Path, name: str, text: Any, value: Any
+) -> None:
     for settings in (
         Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({name: text})), {}),
         Settings.load(env={}, **{name: text}),
@@ -186,7 +203,10 @@ def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
         env = {f"RETAIN_{field.name.upper()}": str(default)}
         flag: dict[str, Any] = {field.name: default}
         assert Settings.load(env=env) == Settings()
-        assert Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({field.name: default})), {}) == Settings()
+        assert (
+            Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({field.name: default})), {})
+            == Settings()
+        )
         assert Settings.load(env={}, **flag).origins == {field.name: "flag"}
     assert set(NAMES) == TYPES.keys() - {"origins"}
 
@@ -209,10 +229,16 @@ SECRET = "hunter2"
     [
         ("postgresql://ada:hunter2@host:5432/db", "postgresql://ada:***@host:5432/db"),
         ("postgresql://:hunter2@host/db", "postgresql://:***@host/db"),
-        ("postgresql://ada:hunter2%40x@host/db?sslmode=require", "postgresql://ada:***@host/db?sslmode=require"),
+        (
+            "postgresql://ada:hunter2%40x@host/db?sslmode=require",
+            "postgresql://ada:***@host/db?sslmode=require",
+        ),
         ("postgresql://ada:a@hunter2@host/db", "postgresql://ada:***@host/db"),
         ("postgresql:///db?user=ada&password=hunter2", "postgresql:///db?user=ada&password=***"),
-        ("postgresql://host/db?password=hunter2&user=ada", "postgresql://host/db?password=***&user=ada"),
+        (
+            "postgresql://host/db?password=hunter2&user=ada",
+            "postgresql://host/db?password=***&user=ada",
+        ),
         ("postgresql://ada@host/db", "postgresql://ada@host/db"),
         ("sqlite:///folder/a:b@c.db", "sqlite:///folder/a:b@c.db"),
     ],
@@ -238,12 +264,21 @@ def test_the_summary_model_by_the_names_that_other_programs_use(tmp_path: Path) 
     file = write(tmp_path / "x.yaml", "summary_model: from-file\n")
     settings = Settings.load(file, env)
     assert (settings.summary_model, settings.summary_base_url) == ("small", "http://there/v1")
-    assert settings.origins == {"summary_model": "OPENAI_SUMMARY_MODEL", "summary_base_url": "OPENAI_SUMMARY_URL"}
-    settings = Settings.load(file, {**env, "RETAIN_SUMMARY_MODEL": "ours", "OPENAI_SUMMARY_URL": ""})
+    assert settings.origins == {
+        "summary_model": "OPENAI_SUMMARY_MODEL",
+        "summary_base_url": "OPENAI_SUMMARY_URL",
+    }
+    settings = Settings.load(
+        file, {**env, "RETAIN_SUMMARY_MODEL": "ours", "OPENAI_SUMMARY_URL": ""}
+    )
     assert (settings.summary_model, settings.summary_base_url) == ("ours", "")
     assert settings.origins == {"summary_model": "RETAIN_SUMMARY_MODEL"}
     assert Settings.load(env=env, summary_model="flag").summary_model == "flag"
-    assert (Settings().summary_enabled, Settings().summary_threshold, Settings().summary_keep_last) == (False, 40, 12)
+    assert (
+        Settings().summary_enabled,
+        Settings().summary_threshold,
+        Settings().summary_keep_last,
+    ) == (False, 40, 12)
 
 
 KEY = "sk-proj-0123456789abcdef"
@@ -257,7 +292,12 @@ def test_a_key_is_never_shown(tmp_path: Path) -> None:
         assert KEY[:-4] not in repr(settings) + str(settings)
         assert Settings.load(env={f"RETAIN_{name.upper()}": "hunter2"}).shown(name) == "***"
         assert Settings().shown(name) == ""
-        for text in (f"{name}: [{KEY}]\n", f"{name}: {{{KEY}: 1}}\n", f'{name}: "{KEY}\n', f"{name}: {KEY}: x\n\tx"):
+        for text in (
+            f"{name}: [{KEY}]\n",
+            f"{name}: {{{KEY}: 1}}\n",
+            f'{name}: "{KEY}\n',
+            f"{name}: {KEY}: x\n\tx",
+        ):
             with pytest.raises(SettingsError) as error:
                 Settings.load(write(tmp_path / "x.yaml", text), {})
             assert "0123456789" not in str(error.value) + repr(error.value)
@@ -278,14 +318,19 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
     assert Settings(origins={"tenant": "flag"}) == settings
 
 
-def test_open_without_an_address_asks_the_settings(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_without_an_address_asks_the_settings(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The surface of design: no argument means what the settings say; an address means that alone."""
     write(
         empty_folder / "retain.yaml",
         f"database: sqlite:///{empty_folder}/from-file.db\ntenant: yaml\nsqlite_ballast_mib: 0\n",
     )
     with Memory.open() as memory:
-        assert (memory.settings.tenant, memory.database.name) == ("yaml", f"sqlite:///{empty_folder}/from-file.db")
+        assert (memory.settings.tenant, memory.database.name) == (
+            "yaml",
+            f"sqlite:///{empty_folder}/from-file.db",
+        )
         assert memory.scope().who.tenant == "yaml"
     with Memory.open("memory:") as memory:
         assert memory.settings.tenant == "default"

@@ -21,7 +21,11 @@ SOURCE = Path(retain.__file__).parent
 METHODS = {"all", "one", "run", "many", "each", "lock"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres)\w*\.py")
-BUILDERS = {"storage/tables.py", "storage/postgres_rights.py script", "storage/sqlite_care.py script"}
+BUILDERS = {
+    "storage/tables.py",
+    "storage/postgres_rights.py script",
+    "storage/sqlite_care.py script",
+}
 """Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
 TABLES = {"select", "delete", "insert", "find", "count"}
 LOOKS_LIKE_SQL = re.compile(
@@ -39,7 +43,9 @@ class Module:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.tree = ast.parse(text)
-        self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        self.parents = {
+            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+        }
 
     def functions(self, node: ast.AST) -> Iterator[Function]:
         """The functions around a node, the innermost first."""
@@ -55,7 +61,10 @@ class Module:
         for call in [] if ENGINES.fullmatch(self.name) else self.calls(DRIVERS):
             yield f"{self.where(call)}: only an engine talks to its driver"
         for node in ast.walk(self.tree):
-            if self.built(node) and not BUILDERS & {self.name, f"{self.name} {self.outermost(node)}"}:
+            if self.built(node) and not BUILDERS & {
+                self.name,
+                f"{self.name} {self.outermost(node)}",
+            }:
                 yield f"{self.where(node)}: a statement is put together: {ast.unparse(node)[:80]}"
 
     def calls(self, methods: set[str]) -> Iterator[ast.Call]:
@@ -87,7 +96,9 @@ class Module:
                 return self.constant(table, use)
             case ast.Attribute(value=ast.Name(id="check"), attr="sql"):
                 return self.name == "storage/verify.py"
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="table"), attr=method)) if method in TABLES:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="table"), attr=method)) if (
+                method in TABLES
+            ):
                 return self.name.startswith("storage/")
             case ast.Name(id=name):
                 return self.resolved(name, use)
@@ -97,10 +108,14 @@ class Module:
         """The same for a name: every value it can have, in the nearest scope that binds it."""
         for function in self.functions(use):
             arguments = function.args
-            defaults = dict(zip([a.arg for a in arguments.args][::-1], arguments.defaults[::-1], strict=False))
+            defaults = dict(
+                zip([a.arg for a in arguments.args][::-1], arguments.defaults[::-1], strict=False)
+            )
             if name in defaults and isinstance(function, ast.Lambda):
                 return self.constant(defaults[name], use)
-            if name in {a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]}:
+            if name in {
+                a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+            }:
                 return False
             if isinstance(function, ast.Lambda):
                 continue
@@ -118,7 +133,11 @@ class Module:
                 return bool(rest and LOOKS_LIKE_SQL.match(start))
             case ast.BinOp(left=ast.Constant(value=str() as start), op=ast.Add() | ast.Mod()):
                 return bool(LOOKS_LIKE_SQL.match(start))
-            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as start), attr="format" | "replace" | "join")):
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Constant(value=str() as start), attr="format" | "replace" | "join"
+                )
+            ):
                 return bool(LOOKS_LIKE_SQL.match(start))
         return False
 
@@ -147,18 +166,26 @@ def bound(target: ast.AST, value: ast.AST, name: str, iterated: bool = False) ->
     if isinstance(target, ast.Tuple):
         for place, part in enumerate(target.elts):
             for choice in [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]:
-                part_of = choice.elts[place] if isinstance(choice, ast.Tuple) and not iterated else choice
+                part_of = (
+                    choice.elts[place] if isinstance(choice, ast.Tuple) and not iterated else choice
+                )
                 yield from bound(part, part_of, name)
 
 
 def at_import(value: ast.AST) -> bool:
     """Whether a value at the top of a module is made of nothing but what the module says."""
     calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
-    return all(isinstance(call.func, ast.Attribute) and call.func.attr in {"replace", "join", "format"} for call in calls)
+    return all(
+        isinstance(call.func, ast.Attribute) and call.func.attr in {"replace", "join", "format"}
+        for call in calls
+    )
 
 
 def modules() -> list[Module]:
-    return [Module(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
+    return [
+        Module(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    ]
 
 
 def test_every_statement_is_a_constant_and_every_value_a_parameter() -> None:
@@ -170,7 +197,9 @@ def test_the_gate_looks_at_what_there_is() -> None:
     seen: dict[str, int] = {}
     built = set()
     for module in modules():
-        seen[module.name] = sum(ast.unparse(call.func).startswith("tx.") for call in module.calls(METHODS))
+        seen[module.name] = sum(
+            ast.unparse(call.func).startswith("tx.") for call in module.calls(METHODS)
+        )
         for node in ast.walk(module.tree):
             if module.built(node):
                 built |= {module.name, f"{module.name} {module.outermost(node)}"} & BUILDERS

@@ -18,7 +18,13 @@ import pytest
 from hypothesis import Phase
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from retain import Memory, Message, NewMessage, Scope
 from retain.errors import AlreadyExists, KeyReused, NotFound, OutOfOrder, RetainError, WrongVersion
@@ -103,7 +109,10 @@ anyone = users | st.builds(Who, tenants, st.none(), st.none() | st.just("scout")
 ids = st.sampled_from(IDS)
 contents = st.sampled_from(["", "hello", "x" * 40, "é\x00", CALL])
 new_messages = st.builds(
-    New, st.sampled_from(["user", "assistant", "tool", "system"]), contents, st.sampled_from([0, 0, 0, MINUTE, 2 * DAY])
+    New,
+    st.sampled_from(["user", "assistant", "tool", "system"]),
+    contents,
+    st.sampled_from([0, 0, 0, MINUTE, 2 * DAY]),
 )
 areas = st.sampled_from(["user", "user", "tenant", "session:s1", "session:s3"])
 state_keys = st.sampled_from(["a", "a", "é"])
@@ -134,7 +143,13 @@ class MemoryMachine(RuleBasedStateMachine):
             (Who("other", "ada", "cook"), "s1"),
         ):
             self.add_session(who, id)
-        self.add(Who("acme", "ada", "scout"), "s1", [New("user", "hello", 0), New("assistant", "x" * 40, 0)], "k1", None)
+        self.add(
+            Who("acme", "ada", "scout"),
+            "s1",
+            [New("user", "hello", 0), New("assistant", "x" * 40, 0)],
+            "k1",
+            None,
+        )
         for area in ("user", "session:s1"):
             self.set_state(Who("acme", "ada", "scout"), True, area, "a", 1, 60, None)
 
@@ -180,17 +195,25 @@ class MemoryMachine(RuleBasedStateMachine):
             del self.state[place]
         old = 0
         for talk in self.talks.values():
-            while days is not None and talk.messages and micros(talk.messages[0].created_at) < self.now - round(days * DAY):
+            while (
+                days is not None
+                and talk.messages
+                and micros(talk.messages[0].created_at) < self.now - round(days * DAY)
+            ):
                 del talk.messages[0]
                 talk.first_seq += 1
                 old += 1
-            talk.keys = {key: entry for key, entry in talk.keys.items() if entry[2] >= talk.first_seq}
+            talk.keys = {
+                key: entry for key, entry in talk.keys.items() if entry[2] >= talk.first_seq
+            }
         done = self.memory.purge(days=days)
         assert (done.state, done.messages) == (len(expired), old)
 
     @rule(tenant=st.sampled_from(TENANTS), user=st.sampled_from(USERS))
     def erase(self, tenant: str, user: str) -> None:
-        gone = {id: talk for (t, id), talk in self.talks.items() if (t, talk.user) == (tenant, user)}
+        gone = {
+            id: talk for (t, id), talk in self.talks.items() if (t, talk.user) == (tenant, user)
+        }
         areas_ = {f"user:{user}", *(f"session:{id}" for id in gone)}
         state = [place for place in self.state if place[0] == tenant and place[1] in areas_]
         active = [place for place in self.active if place[:2] == (tenant, user)]
@@ -229,7 +252,12 @@ class MemoryMachine(RuleBasedStateMachine):
             self.fails(AlreadyExists, lambda: self.scope(who).sessions.add(id))
             return
         session = self.scope(who).sessions.add(id, label="new")
-        assert (session.id, session.user, session.agent, session.count) == (id, who.user, who.agent, 0)
+        assert (session.id, session.user, session.agent, session.count) == (
+            id,
+            who.user,
+            who.agent,
+            0,
+        )
         self.begun(who, id, label="new")
 
     def begun(self, who: Who, id: str, label: str = "") -> None:
@@ -277,15 +305,23 @@ class MemoryMachine(RuleBasedStateMachine):
             return
         self.scope(who).sessions.remove(id)
         del self.talks[who.tenant, id]
-        self.active = {place: a for place, a in self.active.items() if (place[0], a) != (who.tenant, id)}
-        self.state = {place: k for place, k in self.state.items() if place[:2] != (who.tenant, f"session:{id}")}
+        self.active = {
+            place: a for place, a in self.active.items() if (place[0], a) != (who.tenant, id)
+        }
+        self.state = {
+            place: k
+            for place, k in self.state.items()
+            if place[:2] != (who.tenant, f"session:{id}")
+        }
 
     def list_sessions(self, who: Who, limit: int) -> None:
         """C4: the last used first, page by page."""
         mine = [
             (talk.updated, id)
             for (tenant, id), talk in self.talks.items()
-            if tenant == who.tenant and who.user in (None, talk.user) and who.agent in (None, talk.agent)
+            if tenant == who.tenant
+            and who.user in (None, talk.user)
+            and who.agent in (None, talk.agent)
         ]
         seen = [
             (micros(s.updated_at), s.id)
@@ -295,8 +331,17 @@ class MemoryMachine(RuleBasedStateMachine):
 
     # -- messages ----------------------------------------------------------------------------------------------
 
-    @rule(who=anyone, own=mostly, id=ids, new=new_messages, key=st.none() | st.sampled_from(KEYS), end=ends)
-    def append(self, who: Who, own: bool, id: str, new: New, key: str | None, end: str | None) -> None:
+    @rule(
+        who=anyone,
+        own=mostly,
+        id=ids,
+        new=new_messages,
+        key=st.none() | st.sampled_from(KEYS),
+        end=ends,
+    )
+    def append(
+        self, who: Who, own: bool, id: str, new: New, key: str | None, end: str | None
+    ) -> None:
         self.add(self.pick(who, id, own), id, [new], key, end, single=True)
 
     @rule(
@@ -307,7 +352,9 @@ class MemoryMachine(RuleBasedStateMachine):
         key=st.none() | st.sampled_from(KEYS),
         end=ends,
     )
-    def extend(self, who: Who, own: bool, id: str, batch: list[New], key: str | None, end: str | None) -> None:
+    def extend(
+        self, who: Who, own: bool, id: str, batch: list[New], key: str | None, end: str | None
+    ) -> None:
         self.add(self.pick(who, id, own), id, batch, key, end)
 
     @rule()
@@ -315,14 +362,27 @@ class MemoryMachine(RuleBasedStateMachine):
         """P2: every request that was answered with a key is sent again, exactly, by the scope it came from."""
         for (tenant, id), talk in self.talks.items():
             for key, (sent, first, last) in talk.keys.items():
-                new = [NewMessage(r, c, author=a, created_at=None if at_ is None else at(at_)) for r, c, a, at_ in sent]
+                new = [
+                    NewMessage(r, c, author=a, created_at=None if at_ is None else at(at_))
+                    for r, c, a, at_ in sent
+                ]
                 agentless = self.scope(Who(tenant, talk.user, None))
                 wanted = [message for message in talk.messages if first <= message.seq <= last]
                 assert agentless.messages.extend(id, new, key=key) == wanted
 
-    def add(self, who: Who, id: str, batch: list[New], key: str | None, end: str | None, single: bool = False) -> None:
+    def add(
+        self,
+        who: Who,
+        id: str,
+        batch: list[New],
+        key: str | None,
+        end: str | None,
+        single: bool = False,
+    ) -> None:
         talk = self.talk(who, id)
-        expected = None if end is None else (talk.last_seq if talk else 0) + (5 if end == "wrong" else 0)
+        expected = (
+            None if end is None else (talk.last_seq if talk else 0) + (5 if end == "wrong" else 0)
+        )
         moments = [None if new.age == 0 else self.now - new.age for new in batch]
         sent = [
             (new.role, new.content, who.agent if new.role == "assistant" else None, moment)
@@ -335,8 +395,15 @@ class MemoryMachine(RuleBasedStateMachine):
             if single:
                 role: Any = batch[0].role
                 content = batch[0].content
-                return [messages.append(id, role, content, key=key, expected_last_seq=expected, created_at=times[0])]
-            new = [NewMessage(n.role, n.content, created_at=time) for n, time in zip(batch, times, strict=True)]
+                return [
+                    messages.append(
+                        id, role, content, key=key, expected_last_seq=expected, created_at=times[0]
+                    )
+                ]
+            new = [
+                NewMessage(n.role, n.content, created_at=time)
+                for n, time in zip(batch, times, strict=True)
+            ]
             return messages.extend(id, new, key=key, expected_last_seq=expected)
 
         if talk is None:
@@ -355,7 +422,9 @@ class MemoryMachine(RuleBasedStateMachine):
         first = talk.last_seq + 1
         assert [message.seq for message in answer] == list(range(first, first + len(sent)))
         for message, (role, content, author, moment) in zip(answer, sent, strict=True):
-            wanted = content if isinstance(content, dict) else {"text": content.replace("\x00", "␀")}
+            wanted = (
+                content if isinstance(content, dict) else {"text": content.replace("\x00", "␀")}
+            )
             assert (message.role, message.content, message.author) == (role, wanted, author)
             assert message.created_at == at(self.now if moment is None else moment)
         if self.now - talk.touched > MINUTE:
@@ -368,10 +437,14 @@ class MemoryMachine(RuleBasedStateMachine):
         """C3."""
         talk = self.talk(who, id)
         if talk is None:
-            self.fails(NotFound, lambda: self.scope(who).messages.window(id, **how, turns_only=turns_only))
+            self.fails(
+                NotFound, lambda: self.scope(who).messages.window(id, **how, turns_only=turns_only)
+            )
             return
         spoken = [
-            m for m in talk.messages if not turns_only or (m.role == "user" or (m.role == "assistant" and m.content != CALL))
+            m
+            for m in talk.messages
+            if not turns_only or (m.role == "user" or (m.role == "assistant" and m.content != CALL))
         ]
         wanted: list[Message] = []
         for message in reversed(spoken):
@@ -379,7 +452,9 @@ class MemoryMachine(RuleBasedStateMachine):
                 break
             if "tokens" in how and sum(m.tokens for m in wanted) + message.tokens > how["tokens"]:
                 break
-            if "minutes" in how and micros(message.created_at) < self.now - round(how["minutes"] * MINUTE):
+            if "minutes" in how and micros(message.created_at) < self.now - round(
+                how["minutes"] * MINUTE
+            ):
                 break
             wanted.insert(0, message)
         assert self.scope(who).messages.window(id, **how, turns_only=turns_only) == wanted
@@ -390,7 +465,10 @@ class MemoryMachine(RuleBasedStateMachine):
             self.fails(NotFound, lambda: self.scope(who).messages.list(id, limit=limit))
             self.fails(NotFound, lambda: self.scope(who).messages.get(id, seq))
             return
-        assert list(paged(lambda after: self.scope(who).messages.list(id, limit=limit, after=after))) == talk.messages
+        assert (
+            list(paged(lambda after: self.scope(who).messages.list(id, limit=limit, after=after)))
+            == talk.messages
+        )
         if talk.first_seq <= seq <= talk.last_seq:
             assert self.scope(who).messages.get(id, seq) == talk.messages[seq - talk.first_seq]
         else:
@@ -416,7 +494,9 @@ class MemoryMachine(RuleBasedStateMachine):
         ttl=st.sampled_from([None, None, 1, 60, 86_400]),
         version=st.sampled_from([None, None, 0, "right", "wrong"]),
     )
-    def set_state(self, who: Who, own: bool, area: str, key: str, value: Any, ttl: float | None, version: Any) -> None:
+    def set_state(
+        self, who: Who, own: bool, area: str, key: str, value: Any, ttl: float | None, version: Any
+    ) -> None:
         """K1, P9, P10."""
         who = self.pick(who, area.removeprefix("session:"), own)
         place = self.area(who, area)
@@ -463,8 +543,14 @@ class MemoryMachine(RuleBasedStateMachine):
             for (tenant, area_, key), kept in self.state.items()
             if (tenant, area_) == (who.tenant, place) and key.startswith(prefix) and self.live(kept)
         ]
-        pages = paged(lambda after: self.scope(who).state.list(area=area, prefix=prefix, limit=limit, after=after))
-        assert [(item.key, item.version) for item in pages] == sorted(wanted, key=lambda pair: pair[0].encode())
+        pages = paged(
+            lambda after: self.scope(who).state.list(
+                area=area, prefix=prefix, limit=limit, after=after
+            )
+        )
+        assert [(item.key, item.version) for item in pages] == sorted(
+            wanted, key=lambda pair: pair[0].encode()
+        )
 
     @rule(who=users, area=areas, key=state_keys, version=st.sampled_from([None, "right", "wrong"]))
     def remove_state(self, who: Who, area: str, key: str, version: str | None) -> None:
@@ -518,7 +604,12 @@ class MemoryMachine(RuleBasedStateMachine):
             newest = talk.messages[::-1][: n % 5]
             spent = sum(message.tokens for message in newest)
             age = (self.now - micros(newest[-1].created_at)) if newest else 0
-            for how in ({}, {"last": n % 6}, {"tokens": max(0, spent - n % 2)}, {"minutes": max(0, age - n % 2) / MINUTE}):
+            for how in (
+                {},
+                {"last": n % 6},
+                {"tokens": max(0, spent - n % 2)},
+                {"minutes": max(0, age - n % 2) / MINUTE},
+            ):
                 self.window(owner, id, how, turns_only=n % 3 == 0)
             self.window(stranger, id, {"last": 3}, turns_only=False)
 
@@ -526,7 +617,11 @@ class MemoryMachine(RuleBasedStateMachine):
         """Everything, read through the whole tenant's eyes."""
         for (tenant, id), talk in self.talks.items():
             session = memory.scope(tenant).sessions.get(id)
-            assert (session.user, session.agent, session.label) == (talk.user, talk.agent, talk.label)
+            assert (session.user, session.agent, session.label) == (
+                talk.user,
+                talk.agent,
+                talk.label,
+            )
             assert (session.first_seq, session.last_seq) == (talk.first_seq, talk.last_seq)
             assert micros(session.updated_at) == talk.updated
             assert memory.scope(tenant).messages.window(id) == talk.messages
@@ -536,7 +631,9 @@ class MemoryMachine(RuleBasedStateMachine):
             if self.live(kept):
                 kind, _, user = place.partition(":")
                 scope = memory.scope(tenant, user if kind == "user" else None)
-                assert same(scope.state.get(key, area="user" if kind == "user" else place), place, key, kept)
+                assert same(
+                    scope.state.get(key, area="user" if kind == "user" else place), place, key, kept
+                )
 
     def teardown(self) -> None:
         if not hasattr(self, "state"):
@@ -552,9 +649,25 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 def same(item: Any, place: str, key: str, kept: Kept) -> bool:
-    found = (item.area, item.key, item.value, item.version, item.expires_at, item.created_at, item.updated_at)
+    found = (
+        item.area,
+        item.key,
+        item.value,
+        item.version,
+        item.expires_at,
+        item.created_at,
+        item.updated_at,
+    )
     expires = None if kept.expires is None else at(kept.expires)
-    return found == (place, key, kept.value, kept.version, expires, at(kept.created), at(kept.updated))
+    return found == (
+        place,
+        key,
+        kept.value,
+        kept.version,
+        expires,
+        at(kept.created),
+        at(kept.updated),
+    )
 
 
 def paged(page_after: Callable[[str | None], Page[Any]]) -> Iterator[Any]:
@@ -568,11 +681,20 @@ def paged(page_after: Callable[[str | None], Page[Any]]) -> Iterator[Any]:
             return
 
 
-def explore(open: Callable[[], Iterator[str]], examples: int, steps: int, look_every: int = 1) -> None:
-    machine = type("Machine", (MemoryMachine,), {"open": staticmethod(open), "look_every": look_every})
+def explore(
+    open: Callable[[], Iterator[str]], examples: int, steps: int, look_every: int = 1
+) -> None:
+    machine = type(
+        "Machine", (MemoryMachine,), {"open": staticmethod(open), "look_every": look_every}
+    )
     phases = [phase for phase in Phase if FULL or phase is not Phase.explain]
     settings = hypothesis_settings(
-        max_examples=examples, stateful_step_count=steps, derandomize=not FULL, database=None, phases=phases, deadline=None
+        max_examples=examples,
+        stateful_step_count=steps,
+        derandomize=not FULL,
+        database=None,
+        phases=phases,
+        deadline=None,
     )
     run_state_machine_as_test(machine, settings=settings)
 

@@ -38,15 +38,21 @@ def service() -> Iterator[FakeService]:
         yield running
 
 
-def post(service: FakeService, path: str, body: Any, timeout: float = 20) -> http.client.HTTPResponse:
+def post(
+    service: FakeService, path: str, body: Any, timeout: float = 20
+) -> http.client.HTTPResponse:
     data = json.dumps(body).encode()
-    request = urllib.request.Request(f"{service.url}/{path}", data, {"Authorization": "Bearer key-of-a-test"})
+    request = urllib.request.Request(
+        f"{service.url}/{path}", data, {"Authorization": "Bearer key-of-a-test"}
+    )
     found = urllib.request.urlopen(request, timeout=timeout)
     assert isinstance(found, http.client.HTTPResponse)
     return found
 
 
-def chat(service: FakeService, prompt: str = "one two", timeout: float = 20, **more: Any) -> http.client.HTTPResponse:
+def chat(
+    service: FakeService, prompt: str = "one two", timeout: float = 20, **more: Any
+) -> http.client.HTTPResponse:
     body = {"model": "m", "messages": [{"role": "user", "content": prompt}], **more}
     return post(service, "chat/completions", body, timeout)
 
@@ -57,14 +63,21 @@ def said(response: http.client.HTTPResponse) -> Any:
 
 def vectors(service: FakeService, **more: Any) -> list[Any]:
     body = {"model": "m", "input": ["a", "b", "a"], **more}
-    return [row["embedding"] for row in json.loads(post(service, "embeddings", body).read())["data"]]
+    return [
+        row["embedding"] for row in json.loads(post(service, "embeddings", body).read())["data"]
+    ]
 
 
 def test_a_scripted_model_gives_its_answers_in_order_and_the_last_again() -> None:
     model: Model = ScriptedModel("one two", "three", cost=0.5)
     said = [model.complete("be brief", "a b c", max_tokens=9) for _ in range(3)]
     assert [one.text for one in said] == ["one two", "three", "three"]
-    assert (said[0].model, said[0].tokens_in, said[0].tokens_out, said[0].cost) == ("scripted", 5, 2, 0.5)
+    assert (said[0].model, said[0].tokens_in, said[0].tokens_out, said[0].cost) == (
+        "scripted",
+        5,
+        2,
+        0.5,
+    )
 
 
 def test_a_scripted_model_raises_and_computes_and_remembers() -> None:
@@ -92,7 +105,9 @@ def test_answers_are_given_once_each_when_many_threads_ask() -> None:
     model = ScriptedModel(*[str(number) for number in range(200)])
     said: list[str] = []
     threads = [
-        threading.Thread(target=lambda: said.extend(model.complete("", "", max_tokens=1).text for _ in range(20)))
+        threading.Thread(
+            target=lambda: said.extend(model.complete("", "", max_tokens=1).text for _ in range(20))
+        )
         for _ in range(10)
     ]
     for thread in threads:
@@ -105,12 +120,19 @@ def test_answers_are_given_once_each_when_many_threads_ask() -> None:
 def test_a_service_answers_and_remembers_what_it_was_asked(service: FakeService) -> None:
     answer = json.loads(chat(service).read())
     assert answer["choices"] == [
-        {"index": 0, "message": {"role": "assistant", "content": "An answer."}, "finish_reason": "stop"}
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "An answer."},
+            "finish_reason": "stop",
+        }
     ]
     assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
     (request,) = service.requests
     assert isinstance(request, Request)
-    assert (request.path, request.headers["authorization"]) == ("/v1/chat/completions", "Bearer key-of-a-test")
+    assert (request.path, request.headers["authorization"]) == (
+        "/v1/chat/completions",
+        "Bearer key-of-a-test",
+    )
     assert request.body["messages"] == [{"role": "user", "content": "one two"}]
     cut = json.loads(chat(service, max_tokens=1).read())["choices"][0]
     assert (cut["message"]["content"], cut["finish_reason"]) == ("An", "length")
@@ -134,11 +156,20 @@ def test_a_service_embeds(service: FakeService) -> None:
 def test_every_misbehaviour_of_f7_has_a_name() -> None:
     """F7: the fifteen, and five more."""
     fifteen = "500 429 hang drip reset invalid-json empty html huge wrong-dimension nan wrong-count junk injection babble"
-    assert set(MISBEHAVIOURS) == {*fifteen.split(), "refused", "redirect", "packed", "early", "stream-error"}
+    assert set(MISBEHAVIOURS) == {
+        *fifteen.split(),
+        "refused",
+        "redirect",
+        "packed",
+        "early",
+        "stream-error",
+    }
 
 
 def test_a_misbehaviour_that_does_not_exist(service: FakeService) -> None:
-    with pytest.raises(ValueError, match="there is no misbehaviour 'explode'; there are 500, 429, hang"):
+    with pytest.raises(
+        ValueError, match="there is no misbehaviour 'explode'; there are 500, 429, hang"
+    ):
         service.misbehave("explode")
 
 
@@ -155,7 +186,9 @@ def test_a_misbehaviour_for_a_while(service: FakeService) -> None:
     assert said(chat(service)) == "An answer."
 
 
-@pytest.mark.parametrize(("how", "status"), [("500", 500), ("429", 429), ("refused", 401), ("redirect", 307)])
+@pytest.mark.parametrize(
+    ("how", "status"), [("500", 500), ("429", 429), ("refused", 401), ("redirect", 307)]
+)
 def test_errors_by_status(service: FakeService, how: str, status: int) -> None:
     service.misbehave(how)
     with pytest.raises(urllib.error.HTTPError) as error:
@@ -252,7 +285,11 @@ def test_vectors_that_are_wrong(service: FakeService) -> None:
 
 
 def test_requests_that_a_service_cannot_understand(service: FakeService) -> None:
-    for path, body in (("chat/completions", {}), ("chat/completions", []), ("embeddings", {"model": "m"})):
+    for path, body in (
+        ("chat/completions", {}),
+        ("chat/completions", []),
+        ("embeddings", {"model": "m"}),
+    ):
         with pytest.raises(urllib.error.HTTPError, match="400"):
             post(service, path, body)
     with pytest.raises(urllib.error.HTTPError, match="404"):

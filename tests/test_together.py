@@ -26,7 +26,10 @@ def test_it_is_one_write(me: Scope) -> None:
         return int(inner.state.get("said").value)
 
     assert me.together(work) == 1
-    assert (me.state.get("said").value, [one.content["text"] for one in me.messages.window("trip")]) == (1, ["hello"])
+    assert (
+        me.state.get("said").value,
+        [one.content["text"] for one in me.messages.window("trip")],
+    ) == (1, ["hello"])
 
 
 def test_an_error_undoes_everything(me: Scope) -> None:
@@ -72,7 +75,9 @@ def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> 
         me.together(lambda inner: inner.messages.append("his", "user", "hello"))
 
 
-@pytest.mark.parametrize("slip", [lambda out: out.state.set("k", 1), lambda out: out.sessions.get("trip")])
+@pytest.mark.parametrize(
+    "slip", [lambda out: out.state.set("k", 1), lambda out: out.sessions.get("trip")]
+)
 def test_a_scope_from_outside_is_refused(me: Scope, slip: Callable[[Scope], object]) -> None:
     """And nobody waits for ever: what was done with it would be no part of the whole."""
     with pytest.raises(Invalid, match="use only the one that it is given"):
@@ -116,6 +121,8 @@ def test_for_asyncio(url: str) -> None:
     async def run() -> int:
         async with await AsyncMemory.open(url) as memory:
             me = memory.scope("acme", "ada", "scout")
-            return await me.together(lambda inner: inner.state.set("a", 1).version + inner.state.set("a", 2).version)
+            return await me.together(
+                lambda inner: inner.state.set("a", 1).version + inner.state.set("a", 2).version
+            )
 
     assert asyncio.run(run()) == 3

@@ -32,7 +32,10 @@ PROSE = (
 
 def test_no_text_is_no_token_and_any_text_is_one() -> None:
     assert tokens.estimate("") == 0
-    assert all(tokens.estimate(chr(code)) >= 1 for code in (*range(0x300), 0x200D, 0xD800, 0xFFFD, 0x1F600, 0x10FFFF))
+    assert all(
+        tokens.estimate(chr(code)) >= 1
+        for code in (*range(0x300), 0x200D, 0xD800, 0xFFFD, 0x1F600, 0x10FFFF)
+    )
 
 
 @given(st.text(max_size=200), st.text(max_size=50))
@@ -128,7 +131,11 @@ def test_without_the_vocabulary_it_is_estimated(tmp_path: Path) -> None:
     (tmp_path / "rs_bpe" / "__init__.py").write_text("raise ImportError('not here')")
     script = "from retain import tokens; t = 'hello world ' * 9; print(tokens.count(t, 'gpt-4o') == tokens.estimate(t))"
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)}, check=True
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path)},
+        check=True,
     )
     assert done.stdout.split() == ["True"]
 
@@ -163,7 +170,9 @@ def test_no_character_is_split_at_any_offset(odd: str, end: bool) -> None:
 
 @hypothesis_settings(max_examples=500 if FULL else 60)
 @given(
-    st.lists(st.sampled_from([*ODD, "a", " word", "\n", "字", "я", "123"]), max_size=60), st.integers(-1, 60), st.booleans()
+    st.lists(st.sampled_from([*ODD, "a", " word", "\n", "字", "я", "123"]), max_size=60),
+    st.integers(-1, 60),
+    st.booleans(),
 )
 def test_a_cut_is_the_longest_that_fits(parts: list[str], room: int, end: bool) -> None:
     """B25."""
@@ -185,4 +194,9 @@ def test_a_small_cut_of_a_huge_text(end: bool) -> None:
     part = tokens.cut(text, 100, end=end)
     assert 95 <= tokens.estimate(part) <= 100
     assert tokens.cut(text, 10**9, end=end) == text
-    assert tokens.cut(text, 0, end=end) == tokens.cut(text, -5, end=end) == tokens.cut("", 5, end=end) == ""
+    assert (
+        tokens.cut(text, 0, end=end)
+        == tokens.cut(text, -5, end=end)
+        == tokens.cut("", 5, end=end)
+        == ""
+    )

@@ -76,7 +76,9 @@ class Hop:
             self._start()  # a forked child has none of its parent's threads
         import asyncio  # here, because it takes half as long to import as all of retain
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, partial(work, *args, **named)
+        )
 
     async def close(self) -> None:
         """Wait for what is running, and end the threads."""
@@ -93,10 +95,19 @@ class AsyncAgents:
         self._hop = hop
 
     async def add(
-        self, name: str, *, prompt: str = "", model: str = "", tools: Sequence[str] = (), color: str = "", icon: str = ""
+        self,
+        name: str,
+        *,
+        prompt: str = "",
+        model: str = "",
+        tools: Sequence[str] = (),
+        color: str = "",
+        icon: str = "",
     ) -> Agent:
         """Set up an agent."""
-        return await self._hop(self._kind.add, name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+        return await self._hop(
+            self._kind.add, name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
+        )
 
     async def get(self, name: str) -> Agent:
         """One agent by its name."""
@@ -119,7 +130,14 @@ class AsyncAgents:
     ) -> Agent:
         """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
         return await self._hop(
-            self._kind.edit, name, prompt=prompt, model=model, tools=tools, color=color, icon=icon, if_version=if_version
+            self._kind.edit,
+            name,
+            prompt=prompt,
+            model=model,
+            tools=tools,
+            color=color,
+            icon=icon,
+            if_version=if_version,
         )
 
     async def remove(self, name: str) -> None:
@@ -134,7 +152,9 @@ class AsyncSessions:
         self._kind = kind
         self._hop = hop
 
-    async def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:
+    async def add(
+        self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
+    ) -> Session:
         """Start a session and make it the active one; `id` may be the client's own."""
         return await self._hop(self._kind.add, id, label=label, attributes=attributes)
 
@@ -155,12 +175,21 @@ class AsyncSessions:
         return await self._hop(self._kind.get, id)
 
     async def list(
-        self, *, search: str | None = None, spoken: bool = False, limit: int = 100, after: str | None = None
+        self,
+        *,
+        search: str | None = None,
+        spoken: bool = False,
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Session]:
         """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are."""
-        return await self._hop(self._kind.list, search=search, spoken=spoken, limit=limit, after=after)
+        return await self._hop(
+            self._kind.list, search=search, spoken=spoken, limit=limit, after=after
+        )
 
-    async def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
+    async def edit(
+        self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Session:
         """Change the label or the attributes of a session."""
         return await self._hop(self._kind.edit, id, label=label, attributes=attributes)
 
@@ -214,7 +243,9 @@ class AsyncMessages:
         expected_last_seq: int | None = None,
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
-        return await self._hop(self._kind.extend, session, messages, key=key, expected_last_seq=expected_last_seq)
+        return await self._hop(
+            self._kind.extend, session, messages, key=key, expected_last_seq=expected_last_seq
+        )
 
     async def window(
         self,
@@ -228,7 +259,13 @@ class AsyncMessages:
     ) -> list[Message]:
         """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all."""
         return await self._hop(
-            self._kind.window, session, last=last, minutes=minutes, tokens=tokens, before=before, turns_only=turns_only
+            self._kind.window,
+            session,
+            last=last,
+            minutes=minutes,
+            tokens=tokens,
+            before=before,
+            turns_only=turns_only,
         )
 
     async def get(self, session: str, seq: int) -> Message:
@@ -247,7 +284,9 @@ class AsyncMessages:
         """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
         return await self._hop(self._kind.clear, session)
 
-    async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
+    async def list(
+        self, session: str, *, after: str | None = None, limit: int = 100
+    ) -> Page[Message]:
         """Messages from the start of the session, page by page."""
         return await self._hop(self._kind.list, session, after=after, limit=limit)
 
@@ -273,7 +312,9 @@ class AsyncSummaries:
         """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold."""
         return await self._hop(self._kind.fold, session, force=force)
 
-    async def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
+    async def list(
+        self, session: str, *, after: str | None = None, limit: int = 100
+    ) -> Page[Summary]:
         """Every summary that a session had, the newest first."""
         return await self._hop(self._kind.list, session, after=after, limit=limit)
 
@@ -301,7 +342,9 @@ class AsyncNotes:
         """Add text at the beginning, with one blank line between."""
         return await self._hop(self._kind.prepend, text, if_version=if_version)
 
-    async def replace_section(self, header: str, text: str, *, if_version: int | None = None) -> Note:
+    async def replace_section(
+        self, header: str, text: str, *, if_version: int | None = None
+    ) -> Note:
         """Write another text under a heading, up to the next heading of the same or a higher level."""
         return await self._hop(self._kind.replace_section, header, text, if_version=if_version)
 
@@ -325,7 +368,9 @@ class AsyncNotes:
         """Set the document to what it was at a version; that makes a new version."""
         return await self._hop(self._kind.restore, version, if_version=if_version)
 
-    async def changes(self, *, after: int = 0, wait: float = 0.0, limit: int = 100) -> list[NoteVersion]:
+    async def changes(
+        self, *, after: int = 0, wait: float = 0.0, limit: int = 100
+    ) -> list[NoteVersion]:
         """The versions after a number, oldest first; where there is none, wait up to so many seconds for one."""
         return await self._hop(self._kind.changes, after=after, wait=wait, limit=limit)
 
@@ -337,7 +382,9 @@ class AsyncEntries:
         self._kind = kind
         self._hop = hop
 
-    async def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
+    async def add(
+        self, content: str, *, kind: EntryKind = "journal", board: str | None = None
+    ) -> Entry:
         """Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard."""
         return await self._hop(self._kind.add, content, kind=kind, board=board)
 
@@ -357,7 +404,9 @@ class AsyncEntries:
         """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later."""
         return await self._hop(self._kind.refuse, id, if_version=if_version)
 
-    async def queue(self, *, review: Review = "pending", limit: int = 100, after: str | None = None) -> Page[Entry]:
+    async def queue(
+        self, *, review: Review = "pending", limit: int = 100, after: str | None = None
+    ) -> Page[Entry]:
         """What waits for a review, or was refused, on whatever board and of whatever agent, the newest first."""
         return await self._hop(self._kind.queue, review=review, limit=limit, after=after)
 
@@ -398,7 +447,12 @@ class AsyncEntries:
         return await self._hop(self._kind.add_many, entries)
 
     async def search(
-        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+        self,
+        query: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
     ) -> Sequence[Entry]:
         """The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too."""
         return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
@@ -458,7 +512,9 @@ class AsyncConsolidations:
         """One consolidation."""
         return await self._hop(self._kind.get, id)
 
-    async def list(self, *, status: Status | None = None, limit: int = 100, after: str | None = None) -> Page[Consolidation]:
+    async def list(
+        self, *, status: Status | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[Consolidation]:
         """Consolidations, the newest first."""
         return await self._hop(self._kind.list, status=status, limit=limit, after=after)
 
@@ -481,7 +537,15 @@ class AsyncRefs:
         key: str | None = None,
     ) -> str:
         """Store a content and return its key, a new one that can be read where none is given."""
-        return await self._hop(self._kind.add, content, description, type=type, session=session, metadata=metadata, key=key)
+        return await self._hop(
+            self._kind.add,
+            content,
+            description,
+            type=type,
+            session=session,
+            metadata=metadata,
+            key=key,
+        )
 
     async def capture(
         self,
@@ -495,7 +559,13 @@ class AsyncRefs:
     ) -> Any:
         """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
         return await self._hop(
-            self._kind.capture, output, source=source, status=status, session=session, type=type, metadata=metadata
+            self._kind.capture,
+            output,
+            source=source,
+            status=status,
+            session=session,
+            type=type,
+            metadata=metadata,
         )
 
     async def get(
@@ -512,7 +582,15 @@ class AsyncRefs:
     ) -> View:
         """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
         return await self._hop(
-            self._kind.get, key, page=page, lines=lines, head=head, tail=tail, grep=grep, path=path, tokens=tokens
+            self._kind.get,
+            key,
+            page=page,
+            lines=lines,
+            head=head,
+            tail=tail,
+            grep=grep,
+            path=path,
+            tokens=tokens,
         )
 
     async def content(self, key: str) -> bytes:
@@ -524,16 +602,25 @@ class AsyncRefs:
         return await self._hop(self._kind.info, key)
 
     async def edit(
-        self, key: str, *, summary: str | None = None, is_active: bool | None = None, type: str | None = None
+        self,
+        key: str,
+        *,
+        summary: str | None = None,
+        is_active: bool | None = None,
+        type: str | None = None,
     ) -> Ref:
         """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
-        return await self._hop(self._kind.edit, key, summary=summary, is_active=is_active, type=type)
+        return await self._hop(
+            self._kind.edit, key, summary=summary, is_active=is_active, type=type
+        )
 
     async def remove(self, key: str) -> None:
         """Delete a reference, and its content if no other has the same."""
         await self._hop(self._kind.remove, key)
 
-    async def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
+    async def search(
+        self, query: str, *, session: str | None = None, limit: int = 10
+    ) -> Sequence[Ref]:
         """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
         return await self._hop(self._kind.search, query, session=session, limit=limit)
 
@@ -547,7 +634,9 @@ class AsyncRefs:
         after: str | None = None,
     ) -> Page[Ref]:
         """The references of the scope, or of a session, newest first."""
-        return await self._hop(self._kind.list, session=session, type=type, active=active, limit=limit, after=after)
+        return await self._hop(
+            self._kind.list, session=session, type=type, active=active, limit=limit, after=after
+        )
 
 
 class AsyncState:
@@ -558,16 +647,26 @@ class AsyncState:
         self._hop = hop
 
     async def set(
-        self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
+        self,
+        key: str,
+        value: Json,
+        *,
+        area: str = "user",
+        ttl: float | None = None,
+        if_version: int | None = None,
     ) -> Item:
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
-        return await self._hop(self._kind.set, key, value, area=area, ttl=ttl, if_version=if_version)
+        return await self._hop(
+            self._kind.set, key, value, area=area, ttl=ttl, if_version=if_version
+        )
 
     async def get(self, key: str, *, area: str = "user") -> Item:
         """The value of a key that has not expired."""
         return await self._hop(self._kind.get, key, area=area)
 
-    async def list(self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None) -> Page[Item]:
+    async def list(
+        self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None
+    ) -> Page[Item]:
         """The keys of an area that start with a prefix, in order."""
         return await self._hop(self._kind.list, prefix=prefix, area=area, limit=limit, after=after)
 
@@ -594,17 +693,23 @@ class AsyncItems:
         if_version: int | None = None,
     ) -> PlacedItem:
         """Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new)."""
-        return await self._hop(self._kind.put, place, key, value, ttl=ttl, fields=fields, if_version=if_version)
+        return await self._hop(
+            self._kind.put, place, key, value, ttl=ttl, fields=fields, if_version=if_version
+        )
 
     async def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> PlacedItem:
         """The document under a key; with `refresh`, it lives for its whole ttl again."""
         return await self._hop(self._kind.get, place, key, refresh=refresh)
 
-    async def read(self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False) -> Some:
+    async def read(
+        self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False
+    ) -> Some:
         """The documents at several places and keys, at one moment; None for each that is not there."""
         return await self._hop(self._kind.read, asks, refresh=refresh)
 
-    async def remove(self, place: Sequence[str], key: str, *, if_version: int | None = None) -> None:
+    async def remove(
+        self, place: Sequence[str], key: str, *, if_version: int | None = None
+    ) -> None:
         """Remove a document; with `if_version`, only that version of it."""
         await self._hop(self._kind.remove, place, key, if_version=if_version)
 
@@ -623,10 +728,23 @@ class AsyncItems:
         after: str | None = None,
     ) -> Page[PlacedItem]:
         """The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first."""
-        return await self._hop(self._kind.list, place, where=where, exact=exact, newest=newest, limit=limit, after=after)
+        return await self._hop(
+            self._kind.list,
+            place,
+            where=where,
+            exact=exact,
+            newest=newest,
+            limit=limit,
+            after=after,
+        )
 
     async def search(
-        self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
+        self,
+        query: str,
+        place: Sequence[str] = (),
+        *,
+        where: Mapping[str, Any] | None = None,
+        limit: int = 10,
     ) -> Matches:
         """The documents at a place and below it that answer a question, by words and by meaning, the best first."""
         return await self._hop(self._kind.search, query, place, where=where, limit=limit)
@@ -641,7 +759,9 @@ class AsyncItems:
         after: str | None = None,
     ) -> Page[Place]:
         """The places where there is something, in order, that begin and end so; `*` is any one name."""
-        return await self._hop(self._kind.places, under, ending=ending, depth=depth, limit=limit, after=after)
+        return await self._hop(
+            self._kind.places, under, ending=ending, depth=depth, limit=limit, after=after
+        )
 
 
 class AsyncKnowledge:
@@ -651,7 +771,9 @@ class AsyncKnowledge:
         self._kind = kind
         self._hop = hop
 
-    async def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
+    async def add(
+        self, title: str, text: str, *, path: str = "", media: Media | None = None
+    ) -> Document:
         """Add a document, or put it in the place of the one with the same path, or the same title where it has no path."""
         return await self._hop(self._kind.add, title, text, path=path, media=media)
 
@@ -664,12 +786,22 @@ class AsyncKnowledge:
         return await self._hop(self._kind.text, id)
 
     async def passages(
-        self, id: str, *, seq: int | None = None, around: int = 0, limit: int = 100, after: str | None = None
+        self,
+        id: str,
+        *,
+        seq: int | None = None,
+        around: int = 0,
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Passage]:
         """The chunks of a document in order; or one of them, with so many before and after it."""
-        return await self._hop(self._kind.passages, id, seq=seq, around=around, limit=limit, after=after)
+        return await self._hop(
+            self._kind.passages, id, seq=seq, around=around, limit=limit, after=after
+        )
 
-    async def list(self, *, prefix: str = "", limit: int = 100, after: str | None = None) -> Page[Document]:
+    async def list(
+        self, *, prefix: str = "", limit: int = 100, after: str | None = None
+    ) -> Page[Document]:
         """The documents that the scope can see, those first that were changed last; all, or those below a path."""
         return await self._hop(self._kind.list, prefix=prefix, limit=limit, after=after)
 
@@ -682,7 +814,12 @@ class AsyncKnowledge:
         await self._hop(self._kind.remove, id)
 
     async def search(
-        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+        self,
+        query: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
     ) -> Found:
         """The passages that answer a question, by words and by meaning, best first."""
         return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
@@ -777,7 +914,9 @@ class AsyncInteractions:
         route: str | None = None,
     ) -> list[Total]:
         """Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent."""
-        return await self._hop(self._kind.totals, by, split=split, since=since, until=until, model=model, route=route)
+        return await self._hop(
+            self._kind.totals, by, split=split, since=since, until=until, model=model, route=route
+        )
 
     async def list(
         self,
@@ -790,7 +929,15 @@ class AsyncInteractions:
         after: str | None = None,
     ) -> Page[Interaction]:
         """Model calls, the newest first."""
-        return await self._hop(self._kind.list, since=since, until=until, model=model, route=route, limit=limit, after=after)
+        return await self._hop(
+            self._kind.list,
+            since=since,
+            until=until,
+            model=model,
+            route=route,
+            limit=limit,
+            after=after,
+        )
 
 
 class AsyncTurns:
@@ -804,7 +951,9 @@ class AsyncTurns:
         """One turn by its id."""
         return await self._hop(self._kind.get, id)
 
-    async def list(self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None) -> Page[Turn]:
+    async def list(
+        self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[Turn]:
         """The turns of a session, the newest first; with `seq`, only those of one message."""
         return await self._hop(self._kind.list, session, seq=seq, limit=limit, after=after)
 
@@ -830,7 +979,15 @@ class AsyncCheckpoints:
     ) -> None:
         """Keep a step; `values` has, by channel and version, those that are new. A step that is there is replaced."""
         await self._hop(
-            self._kind.add, thread, id, state, ns=ns, parent=parent, metadata=metadata, versions=versions, values=values
+            self._kind.add,
+            thread,
+            id,
+            state,
+            ns=ns,
+            parent=parent,
+            metadata=metadata,
+            versions=versions,
+            values=values,
         )
 
     async def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
@@ -853,9 +1010,20 @@ class AsyncCheckpoints:
         after: str | None = None,
     ) -> Page[Checkpoint]:
         """The steps of a thread, or of every thread, newest first; `where` is what their metadata must have, and equal."""
-        return await self._hop(self._kind.list, thread, ns=ns, id=id, before=before, where=where, limit=limit, after=after)
+        return await self._hop(
+            self._kind.list,
+            thread,
+            ns=ns,
+            id=id,
+            before=before,
+            where=where,
+            limit=limit,
+            after=after,
+        )
 
-    async def trace(self, thread: str, id: str, channels: Sequence[str], *, ns: str = "") -> dict[str, Traced]:
+    async def trace(
+        self, thread: str, id: str, channels: Sequence[str], *, ns: str = ""
+    ) -> dict[str, Traced]:
         """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
         return await self._hop(self._kind.trace, thread, id, channels, ns=ns)
 
@@ -900,7 +1068,12 @@ class AsyncScope:
         self.checkpoints = AsyncCheckpoints(scope.checkpoints, hop)
 
     async def context(
-        self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()
+        self,
+        session: str,
+        message: Content = "",
+        *,
+        budget: int | None = None,
+        others: Sequence[str] = (),
     ) -> Context:
         """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained."""
         return await self._hop(self._scope.context, session, message, budget=budget, others=others)
@@ -940,7 +1113,9 @@ class AsyncScope:
         context: Context | None = None,
     ) -> Turn:
         """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
-        return await self._hop(self._scope.save_turn, session, messages, usage=usage, key=key, context=context)
+        return await self._hop(
+            self._scope.save_turn, session, messages, usage=usage, key=key, context=context
+        )
 
     async def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
         """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it."""
@@ -1032,11 +1207,15 @@ class AsyncMemory:
         """Write everything, or some tenants or one user's part of them, as JSON Lines, to a file that is open or is made."""
         return await self._hop(self.sync.export, out, tenants=tenants, user=user, progress=progress)
 
-    async def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
+    async def import_(
+        self, file: IO[bytes] | Path | str, *, progress: Progress | None = None
+    ) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         return await self._hop(self.sync.import_, file, progress=progress)
 
-    async def reindex(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Reindexed:
+    async def reindex(
+        self, *, tenants: list[str] | None = None, progress: Progress | None = None
+    ) -> Reindexed:
         """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
         return await self._hop(self.sync.reindex, tenants=tenants, progress=progress)
 
@@ -1049,9 +1228,13 @@ class AsyncMemory:
         progress: Progress | None = None,
     ) -> Purged:
         """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
-        return await self._hop(self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress)
+        return await self._hop(
+            self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress
+        )
 
-    async def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
+    async def work(
+        self, *, tenants: list[str] | None = None, progress: Progress | None = None
+    ) -> Worked:
         """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
         return await self._hop(self.sync.work, tenants=tenants, progress=progress)
 

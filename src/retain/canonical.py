@@ -42,12 +42,21 @@ def key(value: str, field: str, secrets: Mode = "off") -> str:
     if not value or value.isspace():
         raise Invalid(field=field, problem="must not be blank")
     if len(value) > MAX_KEY_BYTES:  # first, so that nobody makes us search through megabytes
-        raise TooLarge(field=field, size=len(value.encode("utf-8", "surrogatepass")), unit="bytes", limit=MAX_KEY_BYTES)
+        raise TooLarge(
+            field=field,
+            size=len(value.encode("utf-8", "surrogatepass")),
+            unit="bytes",
+            limit=MAX_KEY_BYTES,
+        )
     if found := _CONTROL.search(value):
         raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
         raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
-    return value if secrets == "off" else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
+    return (
+        value
+        if secrets == "off"
+        else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
+    )
 
 
 def name(value: str, field: str, secrets: Mode = "off") -> str:
@@ -62,7 +71,11 @@ def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     cleaned = within(_clean(value), field, limit)
-    return cleaned if secrets == "off" else within(masking.guard(cleaned, field, secrets), field, limit)
+    return (
+        cleaned
+        if secrets == "off"
+        else within(masking.guard(cleaned, field, secrets), field, limit)
+    )
 
 
 def within(value: str, field: str, limit: int) -> str:
@@ -83,7 +96,11 @@ def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
 
 def amount(value: float, field: str) -> float:
     """A number that is not negative, as a float, and small enough that a million of them can be added up."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_AMOUNT:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MAX_AMOUNT
+    ):
         raise Invalid(field=field, problem=f"must be a number from 0 to {MAX_AMOUNT:.0e}")
     return float(value) + 0.0  # SQLite does not keep the sign of -0.0
 
@@ -116,8 +133,12 @@ def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
     if isinstance(value, JsonText):
         parsed = parse(value, field)
         cleaned = _guarded(_check(parsed, field, 0), field, secrets)
-        kept = cleaned == parsed and not _SURROGATE.search(value)  # one may hide under a key that comes twice
-        kept = kept and (secrets not in ("mask", "reject") or not masking.find(value))  # and so may a secret
+        kept = cleaned == parsed and not _SURROGATE.search(
+            value
+        )  # one may hide under a key that comes twice
+        kept = kept and (
+            secrets not in ("mask", "reject") or not masking.find(value)
+        )  # and so may a secret
         written = str(value) if kept else _write(cleaned)
     else:
         written = _write(_guarded(_check(value, field, 0), field, secrets))
@@ -135,7 +156,8 @@ def parse(written: str, field: str) -> Any:
     except json.JSONDecodeError as error:
         where = f"{error.msg} at line {error.lineno}, column {error.colno}"
         raise Invalid(
-            field=field, problem=f"is not valid JSON ({where}); text has quotes of its own: '\"like this\"'"
+            field=field,
+            problem=f"is not valid JSON ({where}); text has quotes of its own: '\"like this\"'",
         ) from None
     except (ValueError, RecursionError) as error:
         raise Invalid(field=field, problem=f"is not JSON that can be kept ({error})") from None

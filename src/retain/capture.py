@@ -31,12 +31,16 @@ def captured(
     `session` is the session that the references belong to, `name` what stands there for the call.
     """
     if not isinstance(scope, Scope | AsyncScope):
-        raise TypeError("captured() needs a scope before the function: @captured(me), or captured(me)(function)")
+        raise TypeError(
+            "captured() needs a scope before the function: @captured(me), or captured(me)(function)"
+        )
 
     def wrap(function: Callable[Given, Any]) -> Callable[Given, Any]:
         called: str = name or getattr(function, "__name__", "") or type(function).__name__
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError(f"captured() cannot wrap {called}, a generator: return the whole result instead")
+            raise TypeError(
+                f"captured() cannot wrap {called}, a generator: return the whole result instead"
+            )
         keep = functools.partial(_kept, scope, session)
 
         @functools.wraps(function)
@@ -47,28 +51,38 @@ def captured(
             if inspect.isawaitable(result):
                 return _after(result, source, start, keep)
             if isinstance(scope, AsyncScope):
-                raise TypeError(f"captured() with an AsyncScope needs an async function, which {called} is not")
+                raise TypeError(
+                    f"captured() with an AsyncScope needs an async function, which {called} is not"
+                )
             return keep(result, source, start)
 
         @functools.wraps(function)
         async def run_async(*args: Given.args, **named: Given.kwargs) -> Any:
             start = time.perf_counter()
-            return await _after(function(*args, **named), name or _source(called, args, named), start, keep)
+            return await _after(
+                function(*args, **named), name or _source(called, args, named), start, keep
+            )
 
         if _is_async(function):
             return run_async
         if isinstance(scope, AsyncScope) and inspect.isfunction(function):
-            raise TypeError(f"captured() with an AsyncScope needs an async function, which {called} is not")
+            raise TypeError(
+                f"captured() with an AsyncScope needs an async function, which {called} is not"
+            )
         return run
 
     return wrap
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)
+    )
 
 
-async def _after(result: Awaitable[Any], source: str, start: float, keep: Callable[..., Any]) -> Any:
+async def _after(
+    result: Awaitable[Any], source: str, start: float, keep: Callable[..., Any]
+) -> Any:
     """Wait for the result, then keep it; a synchronous scope does so in a thread, and the loop goes on."""
     import asyncio  # here, because it takes half as long to import as all of retain
 
@@ -79,13 +93,17 @@ async def _after(result: Awaitable[Any], source: str, start: float, keep: Callab
     return await _noted(kept, found) if inspect.iscoroutine(kept) else kept
 
 
-def _kept(scope: Scope | AsyncScope, session: str | None, result: Any, source: str, start: float) -> Any:
+def _kept(
+    scope: Scope | AsyncScope, session: str | None, result: Any, source: str, start: float
+) -> Any:
     """The result, or the line that stands for it; of an asynchronous scope, what has to be awaited for that."""
     if not _is_large(result):
         return result
     metadata = {"duration_ms": round((time.perf_counter() - start) * 1000)}
     try:
-        return scope.refs.capture(result, source=source, status="Success", session=session, metadata=metadata)
+        return scope.refs.capture(
+            result, source=source, status="Success", session=session, metadata=metadata
+        )
     except RetainError as error:
         return _not_kept(error, result)
 
@@ -99,7 +117,11 @@ async def _noted(kept: Awaitable[Any], result: Any) -> Any:
 
 def _not_kept(error: RetainError, result: Any) -> Any:
     """A result that is no JSON is none of ours; any other failure is told, with the result."""
-    if isinstance(error, Invalid) and not isinstance(error, TooLarge) and error.details.get("field") == "content":
+    if (
+        isinstance(error, Invalid)
+        and not isinstance(error, TooLarge)
+        and error.details.get("field") == "content"
+    ):
         return result
     error.__dict__["output"] = result
     error.add_note("The function did run: its result is in error.output.")
@@ -113,7 +135,9 @@ def _is_large(result: Any) -> bool:
 
 def _source(called: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     """The call as a person would write it, with its plain arguments."""
-    shown = [_argument(value) for value in args] + [f"{name}={_argument(value)}" for name, value in named.items()]
+    shown = [_argument(value) for value in args] + [
+        f"{name}={_argument(value)}" for name, value in named.items()
+    ]
     inside = ", ".join(shown)
     room = max(0, _MOST_SOURCE - len(called))
     return f"{called}({inside[:room]}…)" if len(inside) > room else f"{called}({inside})"

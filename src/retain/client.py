@@ -50,7 +50,9 @@ _INSTALL = "the client needs one more library: install retain[client] from where
 class Client:
     """A retain server, by its address; `key` is taken from RETAIN_KEY where it is not given."""
 
-    def __init__(self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3) -> None:
+    def __init__(
+        self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
+    ) -> None:
         try:
             import httpx2
         except ImportError:
@@ -59,10 +61,14 @@ class Client:
         if not (key.isascii() and key.isprintable()):
             raise SettingsError(where="key", problem="has letters that no key has; copy it again")
         if not url.startswith(("http://", "https://")):
-            raise SettingsError(where="url", problem=f"must begin with http:// or https://, not {url!r}")
+            raise SettingsError(
+                where="url", problem=f"must begin with http:// or https://, not {url!r}"
+            )
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            self._http = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=seconds, follow_redirects=False)
+            self._http = httpx2.Client(
+                base_url=url.rstrip("/"), headers=headers, timeout=seconds, follow_redirects=False
+            )
         except httpx2.InvalidURL as error:
             raise SettingsError(where="url", problem=f"{url!r} is no address: {error}") from None
         if not (host := self._http.base_url.host) or "%" in host:
@@ -77,7 +83,9 @@ class Client:
                 canonical.key(value, field)
         return _RemoteScope(self, Who("", user, agent))
 
-    def send(self, method: str, path: str, who: Who, query: Mapping[str, Any], body: Any = None) -> Any:
+    def send(
+        self, method: str, path: str, who: Who, query: Mapping[str, Any], body: Any = None
+    ) -> Any:
         """One request, tried again where that may help; the response, or the error that the server answered with."""
         import httpx2
 
@@ -87,7 +95,9 @@ class Client:
         said = _said(body, headers)
         for left in reversed(range(self._retries + 1)):
             try:
-                response = self._http.request(method, path, params={**query, **names}, headers=headers, content=said)
+                response = self._http.request(
+                    method, path, params={**query, **names}, headers=headers, content=said
+                )
             except httpx2.RequestError as error:
                 if not left:
                     raise self._silent(type(error).__name__) from None
@@ -110,11 +120,16 @@ class Client:
         import httpx2
 
         headers, names = _names(who)
-        headers |= {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
+        headers |= {
+            "Accept": "text/event-stream",
+            **({"Last-Event-ID": str(after)} if after else {}),
+        }
         path += ("&" if "?" in path else "?") + urlencode(names) if names else ""
         said = _said(body, headers)
         try:
-            with self._http.stream(method, path, headers=headers, content=said, timeout=_SILENCE) as response:
+            with self._http.stream(
+                method, path, headers=headers, content=said, timeout=_SILENCE
+            ) as response:
                 if response.status_code >= 300:
                     response.read()
                     raise _error(response)
@@ -155,12 +170,22 @@ class Client:
         An agent of a group that fails is an `error` among the others' events; where nobody answers, it is raised at the end.
         """
         key = key or ids.uuid7()
-        said: dict[str, Any] = {"message": message, "session_id": session, "user": user, "agent_id": agent, "key": key}
+        said: dict[str, Any] = {
+            "message": message,
+            "session_id": session,
+            "user": user,
+            "agent_id": agent,
+            "key": key,
+        }
         said |= {"agents": list(agents), "images": list(images), "stream": True}
         body = {name: value for name, value in said.items() if value not in (None, [])}
         failed, answered, resume, last, left = None, False, "", 0, self._retries
         while True:
-            asked = ("GET", resume, Who("", user, agent)) if resume else ("POST", "/api/chat", Who(""), body)
+            asked = (
+                ("GET", resume, Who("", user, agent))
+                if resume
+                else ("POST", "/api/chat", Who(""), body)
+            )
             try:
                 for number, name, data in self.events(*asked, after=last):
                     if name == "done":
@@ -170,7 +195,9 @@ class Client:
                     last, left = number, self._retries if number > last else left
                     resume, answered = data.get("resume", resume), answered or name == "message"
                     if name == "error":
-                        failed = failed or error_of(data["type"], data["detail"], data["status"], {"key": key})
+                        failed = failed or error_of(
+                            data["type"], data["detail"], data["status"], {"key": key}
+                        )
                     yield name, data
                 raise self._silent("it ended the answer in the middle")
             except NoServer:
@@ -201,7 +228,12 @@ def _names(who: Who) -> tuple[dict[str, str], dict[str, str]]:
     """Whose memory, as headers, or as parameters where a header would not carry the name exactly."""
     headers, query = {}, {}
     for name, value in (("user", who.user), ("agent", who.agent)):
-        if value is not None and value.isascii() and value.isprintable() and value == value.strip() != "":
+        if (
+            value is not None
+            and value.isascii()
+            and value.isprintable()
+            and value == value.strip() != ""
+        ):
             headers[f"X-Retain-{name.title()}"] = value
         elif value is not None:
             query[name] = value.encode("utf-8", "replace").decode()
@@ -233,7 +265,9 @@ def pause(said: str | None) -> float:
 class AsyncClient:
     """The same for asyncio: each call is one hop to a thread that waits for the server."""
 
-    def __init__(self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3) -> None:
+    def __init__(
+        self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
+    ) -> None:
         self.sync = Client(url, key, seconds=seconds, retries=retries)
         self._hop = Hop()
 
@@ -245,7 +279,9 @@ class AsyncClient:
         """One turn with an agent: its answer. `heard` is told what happens meanwhile, in another thread."""
         return await self._hop(self.sync.chat, message, heard=heard, **how)
 
-    async def chat_events(self, message: str, **how: Any) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def chat_events(
+        self, message: str, **how: Any
+    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """One turn as it happens, as the other client tells it."""
         events = self.sync.chat_events(message, **how)
         try:
@@ -267,18 +303,28 @@ class AsyncClient:
         await self.close()
 
 
-def _call(client: Client, who: Who, way: Way, method: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+def _call(
+    client: Client, who: Who, way: Way, method: Callable[..., Any], given: Mapping[str, Any]
+) -> Any:
     """Send what a verb was given, and read what it returns."""
     said = {name: as_json(value) for name, value in given.items()}
     path = way.route
     for name in [name for name in said if f"{{{name}}}" in path or f"{{{name}:" in path]:
         path = _filled(path, name, str(said.pop(name)))
     if way.method in ("GET", "DELETE"):
-        response = client.send(way.method, path, who, {name: _flat(value) for name, value in said.items()})
+        response = client.send(
+            way.method, path, who, {name: _flat(value) for name, value in said.items()}
+        )
     else:
         response = client.send(way.method, path, who, {}, said)
     result = get_type_hints(method)["return"]
-    return response.content if result is bytes else None if result is NoneType else of_json(result, response.json())
+    return (
+        response.content
+        if result is bytes
+        else None
+        if result is NoneType
+        else of_json(result, response.json())
+    )
 
 
 def _filled(path: str, name: str, value: str) -> str:
@@ -292,7 +338,9 @@ def _flat(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
         return f"{value[0]}-{value[1]}"
-    if isinstance(value, dict) or (isinstance(value, list) and any(canonical.listed(one) != [one] for one in value)):
+    if isinstance(value, dict) or (
+        isinstance(value, list) and any(canonical.listed(one) != [one] for one in value)
+    ):
         return json.dumps(value)
     return value
 
@@ -303,7 +351,9 @@ def _verb(way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
 
     def verb(self: Any, *args: Any, **named: Any) -> Any:
         bound = signature.bind(self, *args, **named).arguments
-        given = {name: value for name, value in bound.items() if name != "self" and value is not None}
+        given = {
+            name: value for name, value in bound.items() if name != "self" and value is not None
+        }
         if way.verb == "set" and "value" in bound:
             given["value"] = bound["value"]  # where None is a value, too
         return _call(self._client, self._who, way, method, given)
@@ -319,7 +369,9 @@ def _remote(kind: type[Kind]) -> type[Kind]:
         self._client, self._who = client, who
 
     verbs = {way.verb: _verb(way, getattr(kind, way.verb)) for way in WAYS if way.kind == kind.name}
-    return type(f"Remote{kind.__name__}", (kind,), {"__init__": start, "__doc__": kind.__doc__, **verbs})
+    return type(
+        f"Remote{kind.__name__}", (kind,), {"__init__": start, "__doc__": kind.__doc__, **verbs}
+    )
 
 
 _REMOTE = {kind.name: _remote(kind) for kind in KINDS}
@@ -334,17 +386,43 @@ class _RemoteScope(Scope):
         for name, kind in _REMOTE.items():
             setattr(self, name, kind(client, who))  # type: ignore[arg-type]
 
-    def context(self, session: str, message: Any = "", *, budget: int | None = None, others: Sequence[str] = ()) -> Context:
+    def context(
+        self,
+        session: str,
+        message: Any = "",
+        *,
+        budget: int | None = None,
+        others: Sequence[str] = (),
+    ) -> Context:
         """What a model is given for a new message."""
-        given = {"session": session, "message": as_json(message), "budget": budget, "others": list(others), "whole": True}
+        given = {
+            "session": session,
+            "message": as_json(message),
+            "budget": budget,
+            "others": list(others),
+            "whole": True,
+        }
         body = {name: value for name, value in given.items() if value not in (None, [], "")}
-        return Context.of_json(self._client.send("POST", _OWN["context"].route, self.who, {}, body).json()["whole"])
+        return Context.of_json(
+            self._client.send("POST", _OWN["context"].route, self.who, {}, body).json()["whole"]
+        )
 
     def save_turn(
-        self, session: str, messages: Any, *, usage: Any = None, key: str | None = None, context: Context | None = None
+        self,
+        session: str,
+        messages: Any,
+        *,
+        usage: Any = None,
+        key: str | None = None,
+        context: Context | None = None,
     ) -> Any:
         """Keep a turn."""
-        body = {"session": session, "messages": as_json(list(messages)), "usage": as_json(usage), "key": key}
+        body = {
+            "session": session,
+            "messages": as_json(list(messages)),
+            "usage": as_json(usage),
+            "key": key,
+        }
         body["report"] = None if context is None else context.report.as_json()
         body = {name: value for name, value in body.items() if value is not None}
         found = self._client.send("POST", _OWN["save_turn"].route, self.who, {}, body).json()
@@ -352,7 +430,10 @@ class _RemoteScope(Scope):
 
     def tools(self, names: Sequence[str] | None = None) -> Any:
         """Not over HTTP: a model reaches the server's tools by MCP, at /mcp."""
-        raise Invalid(field="tools", problem="run where the memory is; over HTTP a model uses them by MCP, at /mcp")
+        raise Invalid(
+            field="tools",
+            problem="run where the memory is; over HTTP a model uses them by MCP, at /mcp",
+        )
 
 
 _RemoteScope.search = _verb(_OWN["search"], Scope.search)  # type: ignore[method-assign]
@@ -370,7 +451,10 @@ def _error(response: Any) -> RetainError:
     if "location" in response.headers and response.status_code < 400:
         detail = f"{detail} It wants to be asked at {response.headers['location']}: give the client that address."
     return error_of(
-        name, detail, response.status_code, {name: said[name] for name in ("field", "request_id") if name in said}
+        name,
+        detail,
+        response.status_code,
+        {name: said[name] for name in ("field", "request_id") if name in said},
     )
 
 

@@ -40,7 +40,9 @@ def from_datetime(moment: datetime, field: str) -> int:
     if not isinstance(moment, datetime):
         raise Invalid(field=field, problem="must be a datetime")
     if moment.tzinfo is None or moment.utcoffset() is None:
-        raise Invalid(field=field, problem="has no time zone; give one, as in 2026-01-31T12:00:00+00:00")
+        raise Invalid(
+            field=field, problem="has no time zone; give one, as in 2026-01-31T12:00:00+00:00"
+        )
     micros = (moment - _EPOCH) // timedelta(microseconds=1)
     if not 0 <= micros <= _LAST:
         raise Invalid(field=field, problem="must lie between the years 1970 and 9999")
@@ -49,7 +51,11 @@ def from_datetime(moment: datetime, field: str) -> int:
 
 def after(start: int, seconds: float, field: str) -> int:
     """The moment a number of seconds after another, refused where it leaves the calendar."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 < seconds < float("inf")
+    ):
         raise Invalid(field=field, problem="must be a number of seconds above 0")
     end = start + max(1, round(seconds * SECOND))
     if end > _LAST:

@@ -25,15 +25,19 @@ _SHAPES = {
     "aws-secret": r"(?i:aws[_ .-]?(?:secret|sk)[\w .-]{0,20})[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
     r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
     "google-key": _WORD + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
-    "google-token": _WORD + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
+    "google-token": _WORD
+    + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
     "github-token": _WORD + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
     "gitlab-token": _WORD + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
-    "slack-token": _WORD + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
+    "slack-token": _WORD
+    + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
     "slack-hook": r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,200})",
-    "stripe-key": _WORD + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
+    "stripe-key": _WORD
+    + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
     "anthropic-key": _WORD + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
     "openai-key": r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z_.-]{0,60}\d)[A-Za-z0-9][A-Za-z0-9_.-]{18,250}",
-    "model-key": _WORD + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
+    "model-key": _WORD
+    + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
     "hugging-face-token": _WORD + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
     "jwt": r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,2000}",
     "npm-token": _WORD + r"npm_[A-Za-z0-9]{36}" + _AFTER,
@@ -49,7 +53,8 @@ _SHAPES = {
     "shopify-token": _WORD + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
     "databricks-token": _WORD + r"dapi[0-9a-f]{32}(?:-\d)?" + _AFTER,
     "vault-token": _WORD + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
-    "service-key": _WORD + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
+    "service-key": _WORD
+    + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
     r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|dp\.pt\.[A-Za-z0-9]{40,44}|"
     r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|figd_[A-Za-z0-9_-]{40,60}|dckr_pat_[A-Za-z0-9_-]{27,40})",
     "age-key": _WORD + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
@@ -96,9 +101,15 @@ _NEEDS = {  # what a text must have, in lower case, to be worth a closer look
     "bearer-token": "bearer basic",
     "credential": "token secret passw key credential",
 }
-_LOOKS = tuple((name, tuple(_NEEDS[name].split()), re.compile(shape)) for name, shape in _SHAPES.items())
-_NAMED = re.compile(r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$")
-_CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+")  # a name, not a value
+_LOOKS = tuple(
+    (name, tuple(_NEEDS[name].split()), re.compile(shape)) for name, shape in _SHAPES.items()
+)
+_NAMED = re.compile(
+    r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"
+)
+_CODE = re.compile(
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
+)  # a name, not a value
 _SHOWN, _LEAST_SHOWN = 4, 16
 _CARRIED = 64 << 10
 _here = threading.local()
@@ -196,7 +207,10 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
         _counts.update(kinds)
     if mode == "reject":
         said = ", ".join(sorted(set(kinds)))
-        raise Invalid(field=field, problem=f"has what looks like a secret ({said}): take it out, or name where it is kept")
+        raise Invalid(
+            field=field,
+            problem=f"has what looks like a secret ({said}): take it out, or name where it is kept",
+        )
     return masked if mode == "mask" else value
 
 
@@ -213,7 +227,13 @@ def _mask_json(value: Any, found: Callable[[str], None], depth: int) -> Any:
 def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> Any:
     kinds: list[str] = []
     masked = _mask_json(item, kinds.append, depth + 1)
-    if not kinds and isinstance(item, str) and len(item) >= 8 and _NAMED.search(name) and _is_value(item):
+    if (
+        not kinds
+        and isinstance(item, str)
+        and len(item) >= 8
+        and _NAMED.search(name)
+        and _is_value(item)
+    ):
         kinds, masked = ["credential"], _mark("credential", item)
     for kind in kinds:
         found(kind)
@@ -221,7 +241,9 @@ def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> An
 
 
 def _is_value(text: str) -> bool:
-    return not any(c.isspace() for c in text) and text[0] not in "$<{[*%" and not _CODE.fullmatch(text)
+    return (
+        not any(c.isspace() for c in text) and text[0] not in "$<{[*%" and not _CODE.fullmatch(text)
+    )
 
 
 def _mark(kind: str, secret: str) -> str:

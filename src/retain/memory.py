@@ -84,7 +84,12 @@ class Scope:
             home.observe(self)
 
     def context(
-        self, session: str, message: Content = "", *, budget: int | None = None, others: Sequence[str] = ()
+        self,
+        session: str,
+        message: Content = "",
+        *,
+        budget: int | None = None,
+        others: Sequence[str] = (),
     ) -> Context:
         """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
 
@@ -110,7 +115,9 @@ class Scope:
         asked, now by default: it says which week "last week" is. `least` leaves out what is less likely wanted than this,
         from 0 to 1.
         """
-        return finding.search(self._home, self.who, query, kinds, session, since, until, at, limit, least)
+        return finding.search(
+            self._home, self.who, query, kinds, session, since, until, at, limit, least
+        )
 
     def save_turn(
         self,
@@ -124,7 +131,15 @@ class Scope:
         """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
-        return save(self._home, self.who, session, messages, usage, key, None if context is None else context.report)
+        return save(
+            self._home,
+            self.who,
+            session,
+            messages,
+            usage,
+            key,
+            None if context is None else context.report,
+        )
 
     def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
         """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it.
@@ -140,7 +155,13 @@ class Scope:
             blobs = NoBlobs(self._home.blobs)
             with join(self._home.database, tx) as joined:
                 database = cast(Database, joined)
-                home = replace(self._home, database=database, blobs=cast(Blobs, blobs), embedder=None, reranker=None)
+                home = replace(
+                    self._home,
+                    database=database,
+                    blobs=cast(Blobs, blobs),
+                    embedder=None,
+                    reranker=None,
+                )
                 return work(Scope(home, self.who)), blobs.gone
 
         done, gone = self._home.database.write(self.who.tenant, run)
@@ -151,12 +172,21 @@ class Scope:
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""
         if isinstance(names, str):
-            raise Invalid(field="names", problem=f"must be a list of names, such as [{names[:50]!r}]")
-        mine = self if self.who.source in ("tool", "import") else Scope(self._home, replace(self.who, source="agent"))
+            raise Invalid(
+                field="names", problem=f"must be a list of names, such as [{names[:50]!r}]"
+            )
+        mine = (
+            self
+            if self.who.source in ("tool", "import")
+            else Scope(self._home, replace(self.who, source="agent"))
+        )
         found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
         unknown = [name for name in names or () if name not in found]
         if unknown:
-            raise Invalid(field="names", problem=f"there is no tool {unknown[0]!r}; there are {', '.join(found)}")
+            raise Invalid(
+                field="names",
+                problem=f"there is no tool {unknown[0]!r}; there are {', '.join(found)}",
+            )
         return [tool for name, tool in found.items() if names is None or name in names]
 
 
@@ -191,11 +221,19 @@ class Memory:
         if database is not None:
             settings = replace(settings, database=database)
         if isinstance(embedder, str):
-            raise Invalid(field="embedder", problem="is an Embedder; by its name it is a setting: Settings(embedder=…)")
-        embedder, reranker = embed.known(embedder or embed.choose(settings)), reranker or rerank.choose(settings)
+            raise Invalid(
+                field="embedder",
+                problem="is an Embedder; by its name it is a setting: Settings(embedder=…)",
+            )
+        embedder, reranker = (
+            embed.known(embedder or embed.choose(settings)),
+            reranker or rerank.choose(settings),
+        )
         opened, migrations = connect(settings, clock, create=create)
         blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
-        home = Home(opened, settings, models or Models(settings), blobs, index, embedder, reranker, record)
+        home = Home(
+            opened, settings, models or Models(settings), blobs, index, embedder, reranker, record
+        )
         memory = cls(home, migrations)
         try:
             if migrate_up:
@@ -235,7 +273,12 @@ class Memory:
 
     def verify(self) -> list[Finding]:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
-        return verify(self.database, (*CHECKS, *self.home.index.engine.checks), self.home.blobs, self.migrations[-1].number)
+        return verify(
+            self.database,
+            (*CHECKS, *self.home.index.engine.checks),
+            self.home.blobs,
+            self.migrations[-1].number,
+        )
 
     def export(
         self,
@@ -253,7 +296,15 @@ class Memory:
             self._existing(tenant, "tenants")
         user = None if user is None else canonical.key(user, "user")
         with files.writing(out) as file:
-            return export(self.database, TABLES, self.home.blobs, file, tenants=tenants, user=user, progress=progress)
+            return export(
+                self.database,
+                TABLES,
+                self.home.blobs,
+                file,
+                tenants=tenants,
+                user=user,
+                progress=progress,
+            )
 
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
@@ -262,7 +313,9 @@ class Memory:
         catch_up(self.home)
         return done
 
-    def reindex(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Reindexed:
+    def reindex(
+        self, *, tenants: list[str] | None = None, progress: Progress | None = None
+    ) -> Reindexed:
         """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
         return reindex(self.home, tenants, progress)
 
@@ -293,7 +346,13 @@ class Memory:
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
         who = self.scope(tenant, canonical.key(user, "user")).who
-        return erase(self.database, (*TABLES, *once.TABLES), self.home.blobs, self._existing(who.tenant, "tenant"), user)
+        return erase(
+            self.database,
+            (*TABLES, *once.TABLES),
+            self.home.blobs,
+            self._existing(who.tenant, "tenant"),
+            user,
+        )
 
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""

@@ -13,12 +13,15 @@ from retain import tokens
 
 MARK = "[MemoryRef: "
 MOST_DESCRIPTION = 200
-_WHOLE = re.compile(r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]")
+_WHOLE = re.compile(
+    r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]"
+)
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
 """What can stand between two letters without a reader, or a model, taking notice."""
 _WIDE = 0xFEE0  # from a letter to the same one as wide as an ideograph
 _LETTERS = "".join(
-    f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}" for letter in "memoryref"
+    f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
+    for letter in "memoryref"
 )
 _LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
 _FAKE = "[quoted "
@@ -33,7 +36,9 @@ _BREAKS = re.compile(r"[\s\[\]]+")
 
 def new_key(words: str) -> str:
     """A new key that reads like some words, and that nobody can guess; of a path, its last part."""
-    start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[:_MOST_READABLE].strip("-")
+    start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[
+        :_MOST_READABLE
+    ].strip("-")
     return f"{start or 'ref'}-{secrets.token_hex(4)}"
 
 
@@ -50,13 +55,17 @@ def write(key: str, description: str) -> str:
 
 def one_line(description: str) -> str:
     """A description as it can stand in a placeholder."""
-    if description.isprintable() and not ("[" in description or "]" in description or "  " in description):
+    if description.isprintable() and not (
+        "[" in description or "]" in description or "  " in description
+    ):
         line = description.strip()  # nearly always; it is asked for every reference of every prompt
     else:
         line = _BREAKS.sub(" ", description).strip()
     if len(line) <= MOST_DESCRIPTION:
         return line
-    return line[: tokens.boundary(line, MOST_DESCRIPTION - 1) or MOST_DESCRIPTION - 1].rstrip() + "…"
+    return (
+        line[: tokens.boundary(line, MOST_DESCRIPTION - 1) or MOST_DESCRIPTION - 1].rstrip() + "…"
+    )
 
 
 def keys(text: str) -> list[str]:

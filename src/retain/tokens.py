@@ -116,7 +116,9 @@ def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str
     size = len(text)
     if size <= _BLOCK and estimate(text) <= tokens:
         return text
-    most = _most(lambda length: estimate(text[size - length :] if end else text[:length]) <= tokens, size)
+    most = _most(
+        lambda length: estimate(text[size - length :] if end else text[:length]) <= tokens, size
+    )
     if end:
         return text[boundary(text, size - most, up=True) :]
     return text[: boundary(text, most) or (max(most, 1) if some else 0)]
@@ -139,13 +141,17 @@ def _most(fits: Callable[[int], bool], size: int) -> int:
 
 def _plain(character: str) -> bool:
     """Whether a character never joins another such one: Latin, Greek, Cyrillic, kana and ideographs, without their marks."""
-    return character < "\u0300" or "\u0370" <= character < "\u0483" or "\u30a0" <= character < "\ua000"
+    return (
+        character < "\u0300" or "\u0370" <= character < "\u0483" or "\u30a0" <= character < "\ua000"
+    )
 
 
 def boundary(text: str, place: int, *, up: bool = False) -> int:
     """The place nearest to `place`, downwards or upwards, between two characters as people see them (grapheme clusters)."""
     start = place
-    while 0 < start < len(text) and not (_plain(text[start - 1]) and _plain(text[start]) and text[start] != "\n"):
+    while 0 < start < len(text) and not (
+        _plain(text[start - 1]) and _plain(text[start]) and text[start] != "\n"
+    ):
         start -= 1
     if start == place:
         return place
@@ -164,7 +170,9 @@ def _clusters() -> regex.Pattern[str]:
 
 @functools.lru_cache(256)
 def _counter(model: str) -> Callable[[str], int]:
-    vocabulary = next((vocabulary for vocabulary, names in _VOCABULARIES if _fits(model, names)), "")
+    vocabulary = next(
+        (vocabulary for vocabulary, names in _VOCABULARIES if _fits(model, names)), ""
+    )
     if vocabulary:
         return _exact(vocabulary) or estimate
     times = factor(model)

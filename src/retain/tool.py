@@ -60,7 +60,11 @@ class Tool:
     def does(self, arguments: Mapping[str, Any] | None) -> Effect:
         """What a call with these arguments would do."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
-        return self.operations.get(operation, self.effect) if isinstance(operation, str) else self.effect
+        return (
+            self.operations.get(operation, self.effect)
+            if isinstance(operation, str)
+            else self.effect
+        )
 
     def deed(self, arguments: Mapping[str, Any] | None) -> str:
         """What a call with these arguments is called on record: as if the verb behind it had been called."""
@@ -75,10 +79,14 @@ class Tool:
         if not kept or len(kept) == len(self.operations):
             return self if kept else None
         known = self.parameters["properties"]
-        choice = {name: value for name, value in known["operation"].items() if name != "default"} | {"enum": kept}
+        choice = {
+            name: value for name, value in known["operation"].items() if name != "default"
+        } | {"enum": kept}
         if next(iter(self.operations)) in kept:
             choice["default"] = kept[0]
-        return replace(self, parameters={**self.parameters, "properties": {**known, "operation": choice}})
+        return replace(
+            self, parameters={**self.parameters, "properties": {**known, "operation": choice}}
+        )
 
     def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run it with the arguments that a model gave, an object or its JSON; a mistake is answered with what to do."""
@@ -105,12 +113,20 @@ class Tool:
 
     def openai(self) -> dict[str, Any]:
         """As an OpenAI-compatible service takes it."""
-        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
         return {"type": "function", "function": function}
 
     def anthropic(self) -> dict[str, Any]:
         """As Anthropic takes it."""
-        return {"name": self.name, "description": self.description, "input_schema": dict(self.parameters)}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": dict(self.parameters),
+        }
 
     def _problem(self, given: Mapping[str, Any]) -> str:
         known: Mapping[str, Any] = self.parameters["properties"]
@@ -122,7 +138,9 @@ class Tool:
                 return f"{self.name} needs the argument {name!r}."
         for name, value in given.items():
             wanted = known[name].get("type", "")
-            of_type = isinstance(value, _TYPES.get(wanted, object)) and not (isinstance(value, bool) and wanted != "boolean")
+            of_type = isinstance(value, _TYPES.get(wanted, object)) and not (
+                isinstance(value, bool) and wanted != "boolean"
+            )
             if wanted and not of_type:
                 return f"The argument {name!r} must be of type {wanted}."
             choices = known[name].get("enum")

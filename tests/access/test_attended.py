@@ -30,7 +30,14 @@ def render(found: Any) -> Answer:
 def do(memory: Memory, what: str, call: Callable[[Scope], Any], /, **named: Any) -> Answer:
     """Do one thing in Ada's scope, attended."""
     who = memory.scope("acme", "ada", "scout").who
-    return attend(memory.home, who, ME, Act(what, named, request_id="r1"), lambda home: call(Scope(home, who)), render)
+    return attend(
+        memory.home,
+        who,
+        ME,
+        Act(what, named, request_id="r1"),
+        lambda home: call(Scope(home, who)),
+        render,
+    )
 
 
 def deeds(memory: Memory) -> list[Deed]:
@@ -41,10 +48,14 @@ def deeds(memory: Memory) -> list[Deed]:
 def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
     do(memory, "state_set", lambda me: me.state.set("theme", "dark"), key="theme", value="dark")
     do(memory, "notes_append", lambda me: me.notes.append("- tea"), text="- tea")
-    entry = json.loads(do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea."), content="…").body)
+    entry = json.loads(
+        do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea."), content="…").body
+    )
     do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]), id=entry["id"])
     found = deeds(memory)
-    assert [(deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found] == [
+    assert [
+        (deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found
+    ] == [
         (1, "ci (k1)", "state_set", "state user:ada theme", "r1"),
         (2, "ci (k1)", "notes_append", "notes ada scout", "r1"),
         (3, "ci (k1)", "entries_add", f"entries {entry['id']}", "r1"),
@@ -86,7 +97,13 @@ def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
     assert last.after is None
     place = ("memories", "ada")
     for n in (1, 2):
-        do(memory, "items_put", partial(lambda n, me: me.items.put(place, "k", {"n": n}), n), place=list(place), key="k")
+        do(
+            memory,
+            "items_put",
+            partial(lambda n, me: me.items.put(place, "k", {"n": n}), n),
+            place=list(place),
+            key="k",
+        )
     do(memory, "items_remove", lambda me: me.items.remove(place, "k"), place=list(place), key="k")
     put, again, removed = deeds(memory)[-3:]
     assert {put.subject, again.subject, removed.subject} == {"items user:ada memories/ada/ k"}
@@ -123,17 +140,31 @@ def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Mem
     assert deeds(memory) == []
 
 
-def test_what_is_only_added_is_on_record_where_everything_is(open_memory: Callable[..., Memory]) -> None:
+def test_what_is_only_added_is_on_record_where_everything_is(
+    open_memory: Callable[..., Memory],
+) -> None:
     memory = open_memory()
     assert not any(recorded(memory.settings, what) for what in ADDED)
     assert not recorded(memory.settings, "notes_read", reads=True)
     session = memory.scope("acme", "ada", "scout").sessions.add()
-    do(memory, "messages_append", lambda me: me.messages.append(session.id, "user", "hello"), session=session.id)
+    do(
+        memory,
+        "messages_append",
+        lambda me: me.messages.append(session.id, "user", "hello"),
+        session=session.id,
+    )
     assert deeds(memory) == []
     every, none = open_memory(audit="all"), open_memory(audit="off")
     do(none, "state_set", lambda me: me.state.set("k", 1), key="k")
-    do(every, "messages_append", lambda me: me.messages.append(session.id, "user", "hello"), session=session.id)
-    assert [(deed.what, deed.subject) for deed in deeds(memory)] == [("messages_append", f"messages {session.id}")]
+    do(
+        every,
+        "messages_append",
+        lambda me: me.messages.append(session.id, "user", "hello"),
+        session=session.id,
+    )
+    assert [(deed.what, deed.subject) for deed in deeds(memory)] == [
+        ("messages_append", f"messages {session.id}")
+    ]
 
 
 def test_a_secret_that_was_found_is_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
@@ -156,7 +187,11 @@ def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: 
 def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
     do(memory, "state_set", lambda me: me.state.set("theme", "CANARY"), key="theme")
     who = memory.scope("acme").who
-    erasing = Memory(attended(memory.home, who, ME, Act("users_erase", {"user": "ada"})), memory.migrations)
+    erasing = Memory(
+        attended(memory.home, who, ME, Act("users_erase", {"user": "ada"})), memory.migrations
+    )
     erasing.erase("ada", tenant="acme")
-    assert [(deed.what, deed.subject) for deed in deeds(memory)][1:] == [("users_erase", "users ada")]
+    assert [(deed.what, deed.subject) for deed in deeds(memory)][1:] == [
+        ("users_erase", "users ada")
+    ]
     assert all(finding.ok for finding in memory.verify())

@@ -22,9 +22,13 @@ ATTEMPTS = (
 )
 
 
-def add(memory: Memory, count: int, who: str = "ci", what: str = "state_set", tenant: str = "acme") -> None:
+def add(
+    memory: Memory, count: int, who: str = "ci", what: str = "state_set", tenant: str = "acme"
+) -> None:
     for n in range(count):
-        memory.database.write(tenant, lambda tx, n=n: audit.add(tx, who, what, f"state k{n}", after="a" * 64))  # type: ignore[misc]
+        memory.database.write(
+            tenant, lambda tx, n=n: audit.add(tx, who, what, f"state k{n}", after="a" * 64)
+        )  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("sql", ATTEMPTS)
@@ -51,7 +55,10 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
     assert [deed.number for deed in audit.listed(log, "acme", what="state_set")] == [2, 1]
     day = first[0].at - timedelta(days=1)
     assert [deed.number for deed in audit.listed(log, "acme", since=day)] == [6, 5, 4, 3]
-    assert [deed.number for deed in audit.listed(log, "acme", since=day, until=first[0].at)] == [4, 3]
+    assert [deed.number for deed in audit.listed(log, "acme", since=day, until=first[0].at)] == [
+        4,
+        3,
+    ]
     assert len(audit.listed(log, "other")) == 1
     assert audit.listed(log, "nobody").items == []
     for wrong in ({"limit": 0}, {"limit": 10_000}, {"after": "x"}, {"who": ""}):
@@ -63,7 +70,9 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
 def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> None:
     """S13: what is in the log stays for good."""
     secret = "gh" + "p_" + "a1" * 18
-    memory.database.write("acme", lambda tx: audit.add(tx, "ci", "state_set", f"state user:ada {secret}"))
+    memory.database.write(
+        "acme", lambda tx: audit.add(tx, "ci", "state_set", f"state user:ada {secret}")
+    )
     (deed,) = audit.listed(memory.database, "acme")
     assert deed.subject == "state user:ada [secret: github-token …a1a1]"
     assert memory.database.read("acme", audit.broken) == []
@@ -80,8 +89,12 @@ def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
     assert memory.database.read("acme", audit.broken) == []
 
 
-@pytest.mark.parametrize("change", ["update audit set who = 'x' where number = 2", "delete from audit where number = 2"])
-def test_whoever_goes_round_the_rules_shows_in_verify(memory: Memory, engine: str, tmp_path: Path, change: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["update audit set who = 'x' where number = 2", "delete from audit where number = 2"]
+)
+def test_whoever_goes_round_the_rules_shows_in_verify(
+    memory: Memory, engine: str, tmp_path: Path, change: str
+) -> None:
     """P17: a row that was changed or taken out by somebody who may do anything to the database."""
     add(memory, 4)
     if engine == "sqlite":

@@ -47,8 +47,15 @@ class Counted:
 
 
 def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
-    key, text = keys.create("Ünïcode tenant / 1", "ci", ["write", "read", "read"], user="ada", agent="scout")
-    assert (key.name, key.permissions, key.user, key.agent) == ("ci", ["read", "write"], "ada", "scout")
+    key, text = keys.create(
+        "Ünïcode tenant / 1", "ci", ["write", "read", "read"], user="ada", agent="scout"
+    )
+    assert (key.name, key.permissions, key.user, key.agent) == (
+        "ci",
+        ["read", "write"],
+        "ada",
+        "scout",
+    )
     admitted = keys.check(text)
     assert admitted.key == key.id
     assert admitted.seconds == float("inf")
@@ -103,7 +110,9 @@ def wrong(keys: Keys, now: Now) -> Iterator[tuple[str, str]]:
     yield "expired", text
 
 
-def test_whatever_is_wrong_is_answered_alike_after_the_same_work(keys: Keys, memory: Memory, now: Now) -> None:
+def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
+    keys: Keys, memory: Memory, now: Now
+) -> None:
     """3.2 of the security list: who tries keys learns nothing, neither from words nor from work."""
     told = set()
     for what, text in wrong(keys, now):
@@ -237,7 +246,10 @@ def test_that_there_was_a_key_is_never_forgotten(keys: Keys, memory: Memory) -> 
 
 def test_erasing_a_user_removes_their_keys_and_no_others(keys: Keys, memory: Memory) -> None:
     keys.create("acme", "ada's", ["read"], user="ada")
-    kept = [keys.create("acme", name, ["read"], user=user)[0].id for name, user in (("bob's", "bob"), ("all", None))]
+    kept = [
+        keys.create("acme", name, ["read"], user=user)[0].id
+        for name, user in (("bob's", "bob"), ("all", None))
+    ]
     elsewhere, _ = keys.create("other", "another ada's", ["read"], user="ada")
     memory.erase("ada", tenant="acme")
     assert sorted(key.id for key in keys.list("acme")) == sorted(kept)

@@ -25,7 +25,14 @@ from tests.conftest import Now
 ME = Principal("acme", PERMISSIONS, "ci (k1)")
 
 
-def ask(memory: Memory, what: str, key: str, call: Callable[[Scope], Any], asked: str = "", who: Principal = ME) -> Answer:
+def ask(
+    memory: Memory,
+    what: str,
+    key: str,
+    call: Callable[[Scope], Any],
+    asked: str = "",
+    who: Principal = ME,
+) -> Answer:
     """One request of Ada's with a key."""
     mine = memory.scope("acme", "ada", "scout").who
     act = Act(what, {}, Once.of(who.name, what, key, asked, user="ada"))
@@ -36,7 +43,9 @@ def add_entry(me: Scope) -> Any:
     return me.entries.add("Ada likes tea.")
 
 
-def test_who_asks_again_gets_the_first_answer_and_changes_nothing(open_memory: Callable[..., Memory]) -> None:
+def test_who_asks_again_gets_the_first_answer_and_changes_nothing(
+    open_memory: Callable[..., Memory],
+) -> None:
     """P2, across restarts and processes."""
     first = ask(open_memory(), "entries_add", "k", add_entry)
     again = ask(open_memory(), "entries_add", "k", add_entry)
@@ -49,7 +58,9 @@ def test_who_asks_again_gets_the_first_answer_and_changes_nothing(open_memory: C
 
 def test_a_key_belongs_to_one_principal_and_one_route(memory: Memory) -> None:
     ask(memory, "entries_add", "k", add_entry)
-    assert not ask(memory, "entries_add", "k", add_entry, who=replace(ME, name="other (k2)")).replayed
+    assert not ask(
+        memory, "entries_add", "k", add_entry, who=replace(ME, name="other (k2)")
+    ).replayed
     assert not ask(memory, "state_set", "k", lambda me: me.state.set("k", 1)).replayed
     assert len(memory.scope("acme", "ada", "scout").entries.list()) == 2
 
@@ -72,7 +83,8 @@ def test_what_fails_may_be_tried_again_with_its_key(memory: Memory) -> None:
 def test_of_many_at_once_one_does_it_and_all_get_its_answer(memory: Memory) -> None:
     answers: list[Answer] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(ask(memory, "entries_add", "k", add_entry))) for _ in range(16)
+        threading.Thread(target=lambda: answers.append(ask(memory, "entries_add", "k", add_entry)))
+        for _ in range(16)
     ]
     for thread in threads:
         thread.start()
@@ -161,13 +173,18 @@ def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
         ("entries_add_many", lambda me: me.entries.add_many([{"content": "x"}])),
         ("entries_share", lambda me: me.entries.share("trips", ["scout"])),
         ("refs_add", lambda me: me.refs.add("x", "y")),
-        ("refs_capture", lambda me: me.refs.capture("line\n" * 9000, source="make", status="exit 0")),
+        (
+            "refs_capture",
+            lambda me: me.refs.capture("line\n" * 9000, source="make", status="exit 0"),
+        ),
         ("state_set", lambda me: me.state.set("k", 1)),
         ("knowledge_add", lambda me: me.knowledge.add("x", "y")),
         ("interactions_add", lambda me: me.interactions.add("chat", "m", latency_ms=1.0)),
     ],
 )
-def test_the_answer_is_written_with_the_change_itself(memory: Memory, what: str, call: Callable[[Scope], Any]) -> None:
+def test_the_answer_is_written_with_the_change_itself(
+    memory: Memory, what: str, call: Callable[[Scope], Any]
+) -> None:
     """P2: whoever is killed right after the commit has kept the answer, which is the one that would have been given."""
     kept: list[Answer | None] = []
 
@@ -183,7 +200,9 @@ def test_the_answer_is_written_with_the_change_itself(memory: Memory, what: str,
 def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[..., Memory]) -> None:
     """What its call took is kept first, and is not what the request is about."""
     memory = open_memory(ref_describe="model")
-    home = replace(memory.home, models=Models(memory.settings, main=ScriptedModel("A log of a build.")))
+    home = replace(
+        memory.home, models=Models(memory.settings, main=ScriptedModel("A log of a build."))
+    )
     mine = memory.scope("acme", "ada", "scout")
     once = Once.of(ME.name, "refs_capture", "k")
     kept: list[Answer | None] = []
@@ -204,7 +223,9 @@ def test_verbs_that_answer_later_are_ways() -> None:
     assert {way.name for way in WAYS} >= LATER
 
 
-def test_answers_are_kept_a_day_and_then_swept(open_memory: Callable[..., Memory], now: Now) -> None:
+def test_answers_are_kept_a_day_and_then_swept(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
     memory = open_memory(clock=now)
     ask(memory, "entries_add", "k", add_entry)
     now.micros += once.KEPT

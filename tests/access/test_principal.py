@@ -12,7 +12,11 @@ from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 
 SHARED = {"agents_add", "agents_edit", "agents_remove"}
 """Always the whole tenant's; and state, where its area is, and items, where they are no user's."""
-BOUND: tuple[dict[str, Any], ...] = ({"user": "ada"}, {"agent": "scout"}, {"user": "ada", "agent": "scout"})
+BOUND: tuple[dict[str, Any], ...] = (
+    {"user": "ada"},
+    {"agent": "scout"},
+    {"user": "ada", "agent": "scout"},
+)
 
 
 @pytest.mark.parametrize("way", [*WAYS, *SCOPE_WAYS], ids=lambda way: way.name)
@@ -21,7 +25,9 @@ def test_who_may_do_what_to_what_is_shared(way: Way) -> None:
     for bound in ({}, *BOUND):
         who = Principal("acme", PERMISSIONS, "x", **bound)
         for named in ({}, {"area": "user"}, {"area": "session:tenant"}, {"area": "tenant"}):
-            shared = way.name in SHARED or (way.name in ("state_set", "state_remove") and named.get("area") == "tenant")
+            shared = way.name in SHARED or (
+                way.name in ("state_set", "state_remove") and named.get("area") == "tenant"
+            )
             assert allowed(who, way, named, "ada") is not (shared and bool(bound)), (bound, named)
             shared = shared or way.name in ("items_put", "items_remove")
             assert allowed(who, way, named, None) is not (shared and bool(bound)), (bound, named)

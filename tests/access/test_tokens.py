@@ -84,9 +84,15 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 
 def signed(
-    key: Any = RSA, alg: str = "RS256", kid: str | None = "rsa", header: dict[str, Any] | None = None, **said: Any
+    key: Any = RSA,
+    alg: str = "RS256",
+    kid: str | None = "rsa",
+    header: dict[str, Any] | None = None,
+    **said: Any,
 ) -> str:
-    return jwt.encode(claims(**said), key, alg, {**({} if kid is None else {"kid": kid}), **(header or {})})
+    return jwt.encode(
+        claims(**said), key, alg, {**({} if kid is None else {"kid": kid}), **(header or {})}
+    )
 
 
 def encoded(value: Any) -> str:
@@ -96,7 +102,9 @@ def encoded(value: Any) -> str:
 
 def test_a_token_is_its_subjects_in_its_tenant(known: Tokens) -> None:
     admitted = known.check(signed(scope="openid read retain:write", agent="scout"))
-    assert admitted.principal == Principal("acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout")
+    assert admitted.principal == Principal(
+        "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout"
+    )
     assert 60 < admitted.seconds <= 60 + tokens.LEEWAY
     assert admitted.key is None
 
@@ -120,7 +128,9 @@ def test_an_admins_token_is_bound_to_no_user(known: Tokens) -> None:
     assert known.check(signed(scope="read")).principal.user == "ada"
 
 
-@pytest.mark.parametrize(("key", "alg", "kid"), [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")])
+@pytest.mark.parametrize(
+    ("key", "alg", "kid"), [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")]
+)
 def test_each_kind_of_key_signs_in_its_own_way(known: Tokens, key: Any, alg: str, kid: str) -> None:
     assert known.check(signed(key, alg, kid)).principal.user == "ada"
 
@@ -147,30 +157,44 @@ def confusions() -> dict[str, Callable[[], str]]:
         "no signature": lambda: f"{head}.{body}.",
         "two parts": lambda: f"{head}.{body}",
         "five parts": lambda: f"{head}.{body}.{signature}.{body}.{signature}",
-        "HS256 with the public key": lambda: hs(pem(serialization.PublicFormat.SubjectPublicKeyInfo)),
+        "HS256 with the public key": lambda: hs(
+            pem(serialization.PublicFormat.SubjectPublicKeyInfo)
+        ),
         "HS256 with the other form of it": lambda: hs(pem(serialization.PublicFormat.PKCS1)),
         "HS256 with the published key as JSON": lambda: hs(json.dumps(KEYS[0]).encode()),
         "HS256 with a published secret": lambda: hs(b"secretsecretsecretsecret", "oct"),
         "HS256 with nothing": lambda: hs(b""),
-        "HS256 called RS256": lambda: hs(pem(serialization.PublicFormat.SubjectPublicKeyInfo), alg="RS256"),
+        "HS256 called RS256": lambda: hs(
+            pem(serialization.PublicFormat.SubjectPublicKeyInfo), alg="RS256"
+        ),
         "an algorithm that the key is not for": lambda: signed(RSA, "PS256"),
         "another key's kind": lambda: signed(EC, "ES256", "rsa"),
         "a key that is not published": lambda: signed(other, "RS256", "mine"),
         "a key in the token": lambda: signed(other, header={"jwk": own}),
-        "a key behind an address": lambda: signed(other, header={"jku": "https://evil.example.org/jwks.json"}),
-        "a certificate behind an address": lambda: signed(other, header={"x5u": "https://evil.example.org/x"}),
+        "a key behind an address": lambda: signed(
+            other, header={"jku": "https://evil.example.org/jwks.json"}
+        ),
+        "a certificate behind an address": lambda: signed(
+            other, header={"x5u": "https://evil.example.org/x"}
+        ),
         "a file as the key's id": lambda: signed(other, kid="../../../dev/null"),
         "SQL as the key's id": lambda: signed(other, kid="x' union select 'rsa"),
         "no key's id among many": lambda: signed(kid=None),
-        "an id that is no text": lambda: f"{encoded({'alg': 'RS256', 'kid': ['rsa']})}.{body}.{signature}",
+        "an id that is no text": lambda: (
+            f"{encoded({'alg': 'RS256', 'kid': ['rsa']})}.{body}.{signature}"
+        ),
         "a small key": lambda: signed(SMALL, "RS256", "small"),
         "a key to encrypt with": lambda: signed(EC, "ES256", "encrypts"),
         "something critical": lambda: signed(header={"crit": ["b64"], "b64": True}),
         "a type that is none of ours": lambda: signed(header={"typ": "logout+jwt"}),
         "a changed body": lambda: f"{head}.{encoded(claims(tenant='other'))}.{signature}",
         "a cut signature": lambda: good[:-8],
-        "an empty signature of EdDSA": lambda: f"{encoded({'alg': 'EdDSA', 'kid': 'ed'})}.{body}.{encoded(bytes(64))}",
-        "a zero signature of ES256": lambda: f"{encoded({'alg': 'ES256', 'kid': 'ec'})}.{body}.{encoded(bytes(64))}",
+        "an empty signature of EdDSA": lambda: (
+            f"{encoded({'alg': 'EdDSA', 'kid': 'ed'})}.{body}.{encoded(bytes(64))}"
+        ),
+        "a zero signature of ES256": lambda: (
+            f"{encoded({'alg': 'ES256', 'kid': 'ec'})}.{body}.{encoded(bytes(64))}"
+        ),
         "no JSON": lambda: f"{encoded(b'x')}.{body}.{signature}",
         "a list": lambda: f"{encoded([])}.{body}.{signature}",
         "deep nesting": lambda: f"{encoded(b'[' * 3000)}.{body}.{signature}",
@@ -218,7 +242,9 @@ def test_no_confusion_lets_anybody_in(known: Tokens, what: str) -> None:
         {"tenant": ["acme"]},
         {"agent": 7},
     ],
-    ids=lambda changes: next(iter(changes)),  # not its value: that may be the time, and every process collects for itself
+    ids=lambda changes: next(
+        iter(changes)
+    ),  # not its value: that may be the time, and every process collects for itself
 )
 def test_what_a_token_must_say(known: Tokens, changes: dict[str, Any]) -> None:
     payload = json.dumps(claims(**changes)).replace("Infinity", "1e400").encode()
@@ -230,7 +256,12 @@ def test_what_a_token_must_say(known: Tokens, changes: dict[str, Any]) -> None:
 def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: Tokens) -> None:
     moment = int(time.time())
     assert tokens.LEEWAY <= 60
-    assert known.check(signed(exp=moment - tokens.LEEWAY + 10, nbf=moment + tokens.LEEWAY - 10)).principal.tenant == "acme"
+    assert (
+        known.check(
+            signed(exp=moment - tokens.LEEWAY + 10, nbf=moment + tokens.LEEWAY - 10)
+        ).principal.tenant
+        == "acme"
+    )
     assert known.check(signed(aud=["else", AUDIENCE])).principal.tenant == "acme"
 
 
@@ -258,14 +289,17 @@ def test_an_only_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
         ({"jwt_tenant": ""}, "jwt_tenant"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings: Settings, changes: dict[str, Any], where: str) -> None:
+def test_settings_that_cannot_work_are_refused(
+    settings: Settings, changes: dict[str, Any], where: str
+) -> None:
     with pytest.raises(SettingsError) as caught:
         Tokens(replace(settings, **changes))
     assert caught.value.where == where
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"keys": []}', '{"keys": [7, {}]}', '{"keys": 7}', "\xff", '{"keys": {}}']
+    "text",
+    ["", "{}", "[]", '{"keys": []}', '{"keys": [7, {}]}', '{"keys": 7}', "\xff", '{"keys": {}}'],
 )
 def test_a_file_without_a_key_is_refused(settings: Settings, tmp_path: Path, text: str) -> None:
     file = tmp_path / "bad.json"
@@ -315,14 +349,26 @@ class Issuer:
 
 def certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for this machine, signed by itself, and its key."""
-    name, moment = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer")]), datetime.now(UTC)
+    name, moment = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer")]),
+        datetime.now(UTC),
+    )
     made = (
-        x509.CertificateBuilder(name, name, EC.public_key(), 1, moment - timedelta(days=1), moment + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        x509.CertificateBuilder(
+            name, name, EC.public_key(), 1, moment - timedelta(days=1), moment + timedelta(days=1)
+        )
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .sign(EC, hashes.SHA256())
     )
     (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    plain = (
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
     (folder / "key.pem").write_bytes(EC.private_bytes(*plain))
     return folder / "cert.pem", folder / "key.pem"
 
@@ -398,7 +444,10 @@ def test_keys_that_were_read_outlive_an_issuer_in_trouble(
 
 def test_who_comes_first_together_asks_once(remote: Tokens, issuer: Issuer) -> None:
     found: list[str | None] = []
-    threads = [threading.Thread(target=lambda: found.append(remote.check(signed()).principal.user)) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(remote.check(signed()).principal.user))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

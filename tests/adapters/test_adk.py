@@ -54,7 +54,12 @@ def clock() -> Iterator[Callable[[], float]]:
 
 def said(text: str, author: str = "user", **more: Any) -> Event:
     role = "user" if author == "user" else "model"
-    return Event(author=author, invocation_id="i", content=Content(role=role, parts=[Part(text=text)]), **more)
+    return Event(
+        author=author,
+        invocation_id="i",
+        content=Content(role=role, parts=[Part(text=text)]),
+        **more,
+    )
 
 
 # -- the same as the kit's own -------------------------------------------------------------------------------------------
@@ -85,7 +90,11 @@ EVENTS = st.builds(
     st.sampled_from(["user", "scout"]), PARTS, STATES, st.sampled_from([None, None, True]),
     st.sampled_from([{}, {"branch": "a.b"}, {"long_running_tool_ids": {"x", "y"}}, {"custom_metadata": {"n": None}}]),
 )  # fmt: skip
-APPS, USERS, IDS = st.sampled_from(["app", "a/b"]), st.sampled_from(["ada", "bob"]), st.sampled_from(["s", "s/1", " s "])
+APPS, USERS, IDS = (
+    st.sampled_from(["app", "a/b"]),
+    st.sampled_from(["ada", "bob"]),
+    st.sampled_from(["s", "s/1", " s "]),
+)
 CONFIGS = st.builds(
     GetSessionConfig,
     num_recent_events=st.none() | st.integers(0, 3),
@@ -110,7 +119,9 @@ async def do(service: BaseSessionService, deed: tuple[Any, ...]) -> Any:
     try:
         match verb:
             case "create":
-                return (await service.create_session(**named, state=copy.deepcopy(given))).model_dump()
+                return (
+                    await service.create_session(**named, state=copy.deepcopy(given))
+                ).model_dump()
             case "append" | "again":
                 session = await service.get_session(**named)
                 if session is None:
@@ -124,7 +135,10 @@ async def do(service: BaseSessionService, deed: tuple[Any, ...]) -> Any:
                 found = await service.get_session(**named, config=given)
                 return None if found is None else found.model_dump()
             case "list":
-                return [one.model_dump() for one in (await service.list_sessions(app_name=app, user_id=user)).sessions]
+                return [
+                    one.model_dump()
+                    for one in (await service.list_sessions(app_name=app, user_id=user)).sessions
+                ]
             case "delete":
                 return await service.delete_session(**named)
             case _:
@@ -140,8 +154,16 @@ def test_whatever_is_done(memory: Memory, clock: Callable[[], float]) -> None:
     @settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate])
     @given(st.lists(DEEDS, min_size=5, max_size=15))
     def same(deeds: list[tuple[Any, ...]]) -> None:
-        ours, theirs = RetainSessionService(memory.scope(f"tenant {next(tenants)}")), InMemorySessionService()
-        known = [("get", app, user, id, None) for app in ("app", "a/b") for user in ("ada", "bob") for id in ("s", "s/1")]
+        ours, theirs = (
+            RetainSessionService(memory.scope(f"tenant {next(tenants)}")),
+            InMemorySessionService(),
+        )
+        known = [
+            ("get", app, user, id, None)
+            for app in ("app", "a/b")
+            for user in ("ada", "bob")
+            for id in ("s", "s/1")
+        ]
 
         async def run() -> None:
             for deed in [*deeds, *known]:
@@ -168,19 +190,28 @@ def test_a_session_that_others_changed_is_stale(memory: Memory, tmp_path: Path) 
         assert mine is not None
         assert theirs is not None
         await service.append_event(mine, said("first", timestamp=made.last_update_time + 1))
-        late = said("late", timestamp=made.last_update_time + 2, actions=EventActions(state_delta={"app:a": 1}))
+        late = said(
+            "late",
+            timestamp=made.last_update_time + 2,
+            actions=EventActions(state_delta={"app:a": 1}),
+        )
         with pytest.raises(StaleSessionError):
             await service.append_event(theirs, late)
         await service.append_event(mine, said("second", timestamp=made.last_update_time + 3))
         found = await service.get_session(**ADA, session_id="s")
         assert found is not None
         assert found.state == {}
-        bare = Session(id="s", **ADA, events=[])  # made by hand: it knows no event, and there are some
+        bare = Session(
+            id="s", **ADA, events=[]
+        )  # made by hand: it knows no event, and there are some
         with pytest.raises(StaleSessionError):
             await service.append_event(bare, said("x"))
         return [event.content.parts[0].text for event in found.events]  # type: ignore[union-attr, index, misc]
 
-    for service in (RetainSessionService(memory.scope("acme")), SqliteSessionService(str(tmp_path / "theirs.db"))):
+    for service in (
+        RetainSessionService(memory.scope("acme")),
+        SqliteSessionService(str(tmp_path / "theirs.db")),
+    ):
         assert asyncio.run(use(service)) == ["first", "second"]
 
 
@@ -216,8 +247,15 @@ def test_two_writers_at_once(memory: Memory) -> None:
         assert await asyncio.gather(*(write(number, [one]) for number in range(3))) == [5, 5, 5]
         found = await service.get_session(**ADA, session_id="shared")
         assert found is not None
-        assert {event.content.parts[0].text for event in found.events} == {f"{k} {n}" for k in range(3) for n in range(5)}  # type: ignore[union-attr, index]
-        wanted = {f"{prefix}{k} {n}": n for prefix in ("", "app:", "user:") for k in range(3) for n in range(5)}
+        assert {event.content.parts[0].text for event in found.events} == {
+            f"{k} {n}" for k in range(3) for n in range(5)
+        }  # type: ignore[union-attr, index]
+        wanted = {
+            f"{prefix}{k} {n}": n
+            for prefix in ("", "app:", "user:")
+            for k in range(3)
+            for n in range(5)
+        }
         assert found.state == wanted
         again = await service.get_session(**ADA, session_id="one object")
         assert again is not None
@@ -238,8 +276,14 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
         assert done.wait(30)
 
     async def use() -> None:
-        await service.create_session(**ADA, session_id="first")  # of the tenant, which others wait for
-        slow = asyncio.create_task(asyncio.to_thread(_together, scope, "app", "ada", {"tenant": {}, "user": {"x": 1}}, hold))
+        await service.create_session(
+            **ADA, session_id="first"
+        )  # of the tenant, which others wait for
+        slow = asyncio.create_task(
+            asyncio.to_thread(
+                _together, scope, "app", "ada", {"tenant": {}, "user": {"x": 1}}, hold
+            )
+        )
         await asyncio.to_thread(held.wait, 30)
         same = asyncio.create_task(service.create_session(**ADA, state={"user:x": 1}))
         try:
@@ -257,19 +301,30 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
 @one_engine
 def test_whose_it_is(memory: Memory) -> None:
     """S8: the user's id is never dropped: a service for one user serves no other, and equal ids do not meet."""
-    everybody, ada = RetainSessionService(memory.scope("acme")), RetainSessionService(memory.scope("acme", "ada"))
+    everybody, ada = (
+        RetainSessionService(memory.scope("acme")),
+        RetainSessionService(memory.scope("acme", "ada")),
+    )
 
     async def use() -> None:
         for user in ("ada", "bob"):
-            made = await everybody.create_session(app_name="app", user_id=user, session_id="s", state={"user:x": user})
+            made = await everybody.create_session(
+                app_name="app", user_id=user, session_id="s", state={"user:x": user}
+            )
             await everybody.append_event(made, said(f"the word of {user}"))
-        assert [one.user_id for one in (await ada.list_sessions(app_name="app")).sessions] == ["ada"]
+        assert [one.user_id for one in (await ada.list_sessions(app_name="app")).sessions] == [
+            "ada"
+        ]
         for call in (ada.get_session, ada.delete_session):
             with pytest.raises(Forbidden, match="ada"):
                 await call(app_name="app", user_id="bob", session_id="s")
-        found = await RetainMemoryService(memory.scope("acme")).search_memory(**ADA, query="the word")
+        found = await RetainMemoryService(memory.scope("acme")).search_memory(
+            **ADA, query="the word"
+        )
         assert [memory.content.parts[0].text for memory in found.memories] == ["the word of ada"]  # type: ignore[index]
-        other = await RetainMemoryService(memory.scope("acme")).search_memory(app_name="no", user_id="ada", query="the word")
+        other = await RetainMemoryService(memory.scope("acme")).search_memory(
+            app_name="no", user_id="ada", query="the word"
+        )
         assert other.memories == []
 
     asyncio.run(use())
@@ -285,13 +340,21 @@ def texts(found: list[MemoryEntry]) -> list[str]:
 @one_engine
 def test_no_user_is_not_everybody(memory: Memory) -> None:
     """S8: who names no user, or no app, is nobody, and neither reads nor deletes what others have."""
-    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+    sessions, memories = (
+        RetainSessionService(memory.scope("acme")),
+        RetainMemoryService(memory.scope("acme")),
+    )
 
     async def use() -> None:
         made = await sessions.create_session(**ADA, session_id="s")
         await sessions.append_event(made, said("The word of Ada."))
         (found,) = (await memories.search_memory(**ADA, query="the word")).memories
-        for nobody in ({**ADA, "user_id": ""}, {**ADA, "user_id": None}, {**ADA, "app_name": " "}, {**ADA, "user_id": "\0"}):
+        for nobody in (
+            {**ADA, "user_id": ""},
+            {**ADA, "user_id": None},
+            {**ADA, "app_name": " "},
+            {**ADA, "user_id": "\0"},
+        ):
             for call in (
                 memories.search_memory(**nobody, query="the word"),
                 memories.delete_memory(**nobody, memory_id=found.id),
@@ -313,15 +376,22 @@ def test_no_user_is_not_everybody(memory: Memory) -> None:
 
 def test_what_is_kept_for_an_app_is_found_for_it_alone(memory: Memory) -> None:
     """Of no other app's sessions, memories and state anything is found or deleted; nor of another user's of the app."""
-    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+    sessions, memories = (
+        RetainSessionService(memory.scope("acme")),
+        RetainMemoryService(memory.scope("acme")),
+    )
 
     async def found(app: str, user: str) -> list[MemoryEntry]:
-        return (await memories.search_memory(app_name=app, user_id=user, query="the secret")).memories
+        return (
+            await memories.search_memory(app_name=app, user_id=user, query="the secret")
+        ).memories
 
     async def use() -> None:
         state = {"user:a": "the secret iban", "app:a": "the secret key", "a": "the secret place"}
         for number in range(12):  # so many that they would take all places
-            made = await sessions.create_session(app_name="bank", user_id="ada", session_id=f"{number}", state=state)
+            made = await sessions.create_session(
+                app_name="bank", user_id="ada", session_id=f"{number}", state=state
+            )
         await sessions.append_event(made, said("The secret pin."))
         entry = MemoryEntry(content=Content(parts=[Part(text="The secret is gold.")]))
         await memories.add_memory(app_name="bank", user_id="ada", memories=[entry])
@@ -331,15 +401,23 @@ def test_what_is_kept_for_an_app_is_found_for_it_alone(memory: Memory) -> None:
         (shared,) = await found("bank", "bob")
         assert texts([shared]) == ['adk bank: {"a":"the secret key"}']
         both = RetainMemoryService(memory.scope("acme"), kinds=["messages"])
-        bank = (await both.search_memory(app_name="bank", user_id="ada", query="the secret")).memories
+        bank = (
+            await both.search_memory(app_name="bank", user_id="ada", query="the secret")
+        ).memories
         assert sorted(texts(bank)) == ["The secret is gold.", "The secret pin."]
         for one in bank:
             for app, user in (("weather", "ada"), ("bank", "bob")):
                 await memories.delete_memory(app_name=app, user_id=user, memory_id=one.id)
-        assert (await both.search_memory(app_name="bank", user_id="ada", query="the secret")).memories == bank
-        every = memory.scope("acme", agent="bank").entries.add("The secret of the bank is its vault.")
+        assert (
+            await both.search_memory(app_name="bank", user_id="ada", query="the secret")
+        ).memories == bank
+        every = memory.scope("acme", agent="bank").entries.add(
+            "The secret of the bank is its vault."
+        )
         with pytest.raises(Invalid, match="every user"):
-            await memories.delete_memory(app_name="bank", user_id="ada", memory_id=f"entries {every.id} 0")
+            await memories.delete_memory(
+                app_name="bank", user_id="ada", memory_id=f"entries {every.id} 0"
+            )
 
     asyncio.run(use())
 
@@ -369,7 +447,9 @@ def test_what_others_write_to_a_session_does_not_break_it(memory: Memory) -> Non
             assert len((await service.list_sessions(**ADA)).sessions) == 1
         session = await service.get_session(**ADA, session_id="s/ 1")
         assert session is not None
-        assert [event.content.parts[0].text for event in session.events] == ["hello"] * 3 + ["typed"] * 4  # type: ignore[union-attr, index]
+        assert [event.content.parts[0].text for event in session.events] == ["hello"] * 3 + [
+            "typed"
+        ] * 4  # type: ignore[union-attr, index]
         session._storage_update_marker = "2026-01-01T00:00:00"  # as the kit's own service has it
         await service.append_event(session, said("more"))
         for id in ("app/ada/%zz", "app/ada/", "app/ada/a/b", "trip"):
@@ -392,24 +472,37 @@ def test_events_are_messages_like_any_other(memory: Memory) -> None:
         await service.append_event(session, said("Where is Lisbon?"))
         call, answer = (
             Part(function_call=FunctionCall(id="c", name="atlas", args={"q": "Lisbon"})),
-            Part(function_response=FunctionResponse(id="c", name="atlas", response={"result": "in Portugal"})),
+            Part(
+                function_response=FunctionResponse(
+                    id="c", name="atlas", response={"result": "in Portugal"}
+                )
+            ),
         )
         for part, role in ((call, "model"), (answer, "user")):
-            event = Event(author="scout", invocation_id="i", content=Content(role=role, parts=[part]))
+            event = Event(
+                author="scout", invocation_id="i", content=Content(role=role, parts=[part])
+            )
             await service.append_event(session, event)
         await service.append_event(session, said("In Portugal.", "scout"))
 
     asyncio.run(talk())
     (session,) = me.sessions.list()
     assert (session.label, session.agent) == ("s", "app")
-    assert [message.role for message in me.messages.window(session.id)] == ["user", "assistant", "tool", "assistant"]
+    assert [message.role for message in me.messages.window(session.id)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert [one["role"] for one in me.context(session.id).messages if one["role"] != "system"] == [
         "user", "assistant", "tool", "assistant",
     ]  # fmt: skip
     assert me.search("atlas")[0].seq in (2, 3)
     me.messages.append(session.id, "user", "[from the web page]")
     me.messages.append(
-        session.id, "assistant", {"text": "x", "original": {"invocationId": "i", "author": "user", "id": "f"}}
+        session.id,
+        "assistant",
+        {"text": "x", "original": {"invocationId": "i", "author": "user", "id": "f"}},
     )
     found = asyncio.run(service.get_session(**ADA, session_id="s"))
     assert found is not None
@@ -433,15 +526,24 @@ def test_what_other_services_keep_can_be_added(memory: Memory) -> None:
             await service.add_session_to_memory(session)
             await service.add_events_to_memory(**ADA, events=session.events, session_id="s")
         entry = MemoryEntry(
-            content=Content(parts=[Part(text="The tea shop closes at six.")]), author="a", custom_metadata={"n": 1}
+            content=Content(parts=[Part(text="The tea shop closes at six.")]),
+            author="a",
+            custom_metadata={"n": 1},
         )
         await service.add_memory(**ADA, memories=[entry])
         memory.scope("acme", "ada", "app").entries.add("Ada drinks tea at five.")
         found = (await service.search_memory(**ADA, query="tea")).memories
         texts = [one.content.parts[0].text for one in found]  # type: ignore[index]
         assert len(texts) == len(set(texts))
-        assert set(texts) == {"My favourite tea is oolong.", "The tea shop closes at six.", "Ada drinks tea at five."}
-        assert next(one.custom_metadata for one in found if one.author == "a") == {"n": 1, "kind": "messages"}
+        assert set(texts) == {
+            "My favourite tea is oolong.",
+            "The tea shop closes at six.",
+            "Ada drinks tea at five.",
+        }
+        assert next(one.custom_metadata for one in found if one.author == "a") == {
+            "n": 1,
+            "kind": "messages",
+        }
         for one in found:
             await service.delete_memory(**ADA, memory_id=one.id)
         await service.delete_memory(**ADA, memory_id=found[0].id)
@@ -455,7 +557,10 @@ def test_what_other_services_keep_can_be_added(memory: Memory) -> None:
 @one_engine
 def test_adding_a_session_that_is_kept_changes_nothing(memory: Memory) -> None:
     """Not even where others typed in it, or what they typed was removed; and nobody begins a session by remembering."""
-    sessions, memories = RetainSessionService(memory.scope("acme")), RetainMemoryService(memory.scope("acme"))
+    sessions, memories = (
+        RetainSessionService(memory.scope("acme")),
+        RetainMemoryService(memory.scope("acme")),
+    )
     me = memory.scope("acme", "ada", "app")
 
     async def use() -> None:
@@ -472,13 +577,21 @@ def test_adding_a_session_that_is_kept_changes_nothing(memory: Memory) -> None:
         await sessions.append_event(session, said("next"))
         again = await sessions.get_session(**ADA, session_id="s")
         assert again is not None
-        assert [event.id for event in again.events] == [session.events[place].id for place in (0, 1, 3)]
-        await memories.add_events_to_memory(**ADA, events=[said("told aside")], custom_metadata={"ttl": 5})
-        await memories.add_memory(**ADA, memories=[MemoryEntry(content=Content(parts=[Part(text="aside too")]))])
+        assert [event.id for event in again.events] == [
+            session.events[place].id for place in (0, 1, 3)
+        ]
+        await memories.add_events_to_memory(
+            **ADA, events=[said("told aside")], custom_metadata={"ttl": 5}
+        )
+        await memories.add_memory(
+            **ADA, memories=[MemoryEntry(content=Content(parts=[Part(text="aside too")]))]
+        )
         (first, second) = (await memories.search_memory(**ADA, query="aside")).memories
         assert {"ttl": 5, "kind": "messages"} in (first.custom_metadata, second.custom_metadata)
         theirs = Session(**ADA, id="t", events=[said("words of theirs")])
-        await memories.add_events_to_memory(**ADA, events=theirs.events, session_id="t", custom_metadata={"ttl": 5})
+        await memories.add_events_to_memory(
+            **ADA, events=theirs.events, session_id="t", custom_metadata={"ttl": 5}
+        )
         await memories.add_session_to_memory(theirs)
         assert len((await memories.search_memory(**ADA, query="theirs")).memories) == 1
         assert [one.id for one in (await sessions.list_sessions(**ADA)).sessions] == ["s"]
@@ -504,7 +617,9 @@ class Parrot(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        told = " | ".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
+        told = " | ".join(
+            part.text or "" for one in llm_request.contents for part in one.parts or []
+        )
         yield LlmResponse(content=Content(role="model", parts=[Part(text=f"told: {told}")]))
 
 
@@ -513,13 +628,23 @@ def test_an_agent_remembers_after_a_restart(url: str) -> None:
 
     async def ask(memory: Memory, session: str, text: str) -> str:
         scope = memory.scope("acme")
-        agent = LlmAgent(name="scout", model=Parrot(model="parrot"), tools=[preload_memory_tool], output_key="answer")
+        agent = LlmAgent(
+            name="scout",
+            model=Parrot(model="parrot"),
+            tools=[preload_memory_tool],
+            output_key="answer",
+        )
         runner = Runner(
             app_name="app", agent=agent, session_service=RetainSessionService(scope),
             memory_service=RetainMemoryService(scope), auto_create_session=True,
         )  # fmt: skip
         message = Content(role="user", parts=[Part(text=text)])
-        events = [event async for event in runner.run_async(user_id="ada", session_id=session, new_message=message)]
+        events = [
+            event
+            async for event in runner.run_async(
+                user_id="ada", session_id=session, new_message=message
+            )
+        ]
         return str(events[-1].content.parts[0].text)  # type: ignore[union-attr, index]
 
     with Memory.open(url, settings=SETTINGS) as memory:
@@ -529,6 +654,8 @@ def test_an_agent_remembers_after_a_restart(url: str) -> None:
         answer = asyncio.run(ask(memory, "second", "Which tea is my favourite?"))
         assert "<PAST_CONVERSATIONS>" in answer
         assert "oolong" in answer
-        found = asyncio.run(RetainSessionService(memory.scope("acme")).get_session(**ADA, session_id="second"))
+        found = asyncio.run(
+            RetainSessionService(memory.scope("acme")).get_session(**ADA, session_id="second")
+        )
         assert found is not None
         assert found.state["answer"] == answer

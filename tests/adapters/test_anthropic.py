@@ -45,11 +45,36 @@ NAMES = [
     "c d",
     "B",
 ]
-ODD = ["/memories", "/memories/", "/memoriesa", "/memories/../memories/a", "/memories/./b//a/", "/memories/a/../b", "/etc/x"]
-ODD += ["/memories/../x", "/memories/..", "/memories/../memories", "a", "", "/memories/../../memories/a"]
+ODD = [
+    "/memories",
+    "/memories/",
+    "/memoriesa",
+    "/memories/../memories/a",
+    "/memories/./b//a/",
+    "/memories/a/../b",
+    "/etc/x",
+]
+ODD += [
+    "/memories/../x",
+    "/memories/..",
+    "/memories/../memories",
+    "a",
+    "",
+    "/memories/../../memories/a",
+]
 PATHS = st.sampled_from([f"/memories/{name}" for name in NAMES] * 4 + ODD)
 TEXTS = st.sampled_from(
-    ["", "a", "a\nb\n", "a\r\nb\r\n", "ab\u2028a\u0085\n\n", "x" * 1024, "é🎈" * 600, "\n" * 30, "a\nb\nc\nd\ne\nf"]
+    [
+        "",
+        "a",
+        "a\nb\n",
+        "a\r\nb\r\n",
+        "ab\u2028a\u0085\n\n",
+        "x" * 1024,
+        "é🎈" * 600,
+        "\n" * 30,
+        "a\nb\nc\nd\ne\nf",
+    ]
 )
 PARTS = st.sampled_from(["a", "b", "a\n", "\n\n", "\r", "f", "", "nowhere", "\u2028"])
 LINES = st.integers(-2, 6)
@@ -69,7 +94,9 @@ KINDS = {
     "rename": of("rename", old_path=PATHS, new_path=PATHS),
     "clear": of("clear"),
 }
-OFTEN = ["create"] * 6 + ["view", "str_replace", "insert", "rename"] * 4 + ["delete"] * 2 + ["clear"]
+OFTEN = (
+    ["create"] * 6 + ["view", "str_replace", "insert", "rename"] * 4 + ["delete"] * 2 + ["clear"]
+)
 COMMANDS = st.sampled_from(OFTEN).flatmap(KINDS.__getitem__)
 FIRST = [
     {"command": "create", "path": f"/memories/{path}", "file_text": text}
@@ -105,14 +132,20 @@ def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> No
     ours.clear_all_memory()
     with tempfile.TemporaryDirectory(dir=folder) as base:
         theirs = BetaLocalFilesystemMemoryTool(base)
-        for command in [*FIRST, *commands, *({"command": "view", "path": path} for path in EVERYTHING)]:
+        for command in [
+            *FIRST,
+            *commands,
+            *({"command": "view", "path": path} for path in EVERYTHING),
+        ]:
             assert told(ours, command) == sized(told(theirs, command)), command
 
 
 @one_engine
 @settings(max_examples=EXAMPLES)
 @given(commands=STORIES)
-def test_answers_are_those_of_the_sdks_own_tool(me: Scope, tmp_path: Path, commands: list[Command]) -> None:
+def test_answers_are_those_of_the_sdks_own_tool(
+    me: Scope, tmp_path: Path, commands: list[Command]
+) -> None:
     """Whatever is done, in whatever order."""
     compare(RetainMemoryTool(me), tmp_path, commands)
 
@@ -120,7 +153,9 @@ def test_answers_are_those_of_the_sdks_own_tool(me: Scope, tmp_path: Path, comma
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
 @settings(max_examples=EXAMPLES // 5)
 @given(commands=STORIES)
-def test_answers_are_the_same_on_servers(me: Scope, tmp_path: Path, commands: list[Command]) -> None:
+def test_answers_are_the_same_on_servers(
+    me: Scope, tmp_path: Path, commands: list[Command]
+) -> None:
     """The same there, and in a memory store, too."""
     store = Stores(me, "a test").create({"name": "Files"})["id"]
     compare(RetainMemoryTool(me, store=store), tmp_path, commands)
@@ -144,9 +179,16 @@ def test_the_asynchronous_tool(me: Scope) -> None:
         return [*answers, await tool.clear_all_memory()]
 
     *_, viewed, cleared = anyio.run(story)
-    assert viewed == "Here's the content of /memories/c with line numbers:\n     1\t1\n     2\ttwo\n     3\t"
+    assert (
+        viewed
+        == "Here's the content of /memories/c with line numbers:\n     1\t1\n     2\ttwo\n     3\t"
+    )
     assert cleared == "All memory cleared"
-    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
+    assert tool.to_dict() == {
+        "type": "memory_20250818",
+        "name": "memory",
+        "cache_control": {"type": "ephemeral"},
+    }
 
 
 @one_engine
@@ -172,7 +214,10 @@ def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
     """A name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
     ours, theirs = RetainMemoryTool(me), BetaLocalFilesystemMemoryTool(str(tmp_path))
     for path in ("/memories/" + "é" * 128, "/memories/a\0b"):
-        for command in ({"command": "view", "path": path}, {"command": "create", "path": path, "file_text": ""}):
+        for command in (
+            {"command": "view", "path": path},
+            {"command": "create", "path": path, "file_text": ""},
+        ):
             assert told(ours, command) == told(theirs, command)
     ours.call({"command": "create", "path": "/memories/nul", "file_text": "a\0b"})
     assert told(ours, {"command": "view", "path": "/memories/nul"}).endswith("a␀b")
@@ -185,10 +230,17 @@ def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
     for name in ("a", "b", "/".join("c" * 15)):
         tool.call({"command": "create", "path": f"/memories/old/{name}", "file_text": name})
     before = [item.raw for item in me.items.list()]
-    move = {"command": "rename", "old_path": "/memories/old", "new_path": "/memories/new/" + "/".join("n" * 8)}
+    move = {
+        "command": "rename",
+        "old_path": "/memories/old",
+        "new_path": "/memories/new/" + "/".join("n" * 8),
+    }
     assert "20 names" in told(tool, move)
     assert [item.raw for item in me.items.list()] == before
-    assert told(tool, {**move, "new_path": "/memories/new"}) == "Successfully renamed /memories/old to /memories/new"
+    assert (
+        told(tool, {**move, "new_path": "/memories/new"})
+        == "Successfully renamed /memories/old to /memories/new"
+    )
 
 
 def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
@@ -198,17 +250,36 @@ def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
 
     def edit(number: int) -> None:
         mine = RetainMemoryTool(memory.scope("acme", "ada", f"agent {number}"))
-        mine.call({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": f"<{number}>"})
-        mine.call({"command": "str_replace", "path": "/memories/log", "old_str": f"<{number}>", "new_str": f"({number})"})
+        mine.call(
+            {
+                "command": "insert",
+                "path": "/memories/log",
+                "insert_line": 0,
+                "insert_text": f"<{number}>",
+            }
+        )
+        mine.call(
+            {
+                "command": "str_replace",
+                "path": "/memories/log",
+                "old_str": f"<{number}>",
+                "new_str": f"({number})",
+            }
+        )
 
     def make(number: int) -> bool:
         path = "/memories/x" if number % 2 else "/memories/x/y"
-        return told(tool, {"command": "create", "path": path, "file_text": ""}).startswith("File created")
+        return told(tool, {"command": "create", "path": path, "file_text": ""}).startswith(
+            "File created"
+        )
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(edit, range(12)))
         made = list(threads.map(make, range(8)))
-    lines = [line.partition("\t")[2] for line in told(tool, {"command": "view", "path": "/memories/log"}).split("\n")[1:]]
+    lines = [
+        line.partition("\t")[2]
+        for line in told(tool, {"command": "view", "path": "/memories/log"}).split("\n")[1:]
+    ]
     assert sorted(lines) == sorted([*(f"({number})" for number in range(12)), "0", ""])
     assert sum(made) == 1
 
@@ -217,9 +288,13 @@ def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
 def test_whose_files(memory: Memory, me: Scope) -> None:
     """S8: each user has their own files, and so has who means the whole tenant; a search finds what is in them."""
     others = [memory.scope("acme", "bob"), memory.scope("other", "ada"), memory.scope("acme")]
-    RetainMemoryTool(me).call({"command": "create", "path": "/memories/a", "file_text": "The harbour of Lisbon"})
+    RetainMemoryTool(me).call(
+        {"command": "create", "path": "/memories/a", "file_text": "The harbour of Lisbon"}
+    )
     for scope in others:
-        assert "does not exist" in told(RetainMemoryTool(scope), {"command": "view", "path": "/memories/a"})
+        assert "does not exist" in told(
+            RetainMemoryTool(scope), {"command": "view", "path": "/memories/a"}
+        )
         assert not scope.items.search("Lisbon")
     ((item, _),) = me.items.search("Lisbon")
     assert (item.place, item.key) == (("memory_tool",), "a")
@@ -258,10 +333,21 @@ def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
         assert asked.get("tools", tools) == tools
         block = script(asked["messages"][-1]["content"])
         stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
-        message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [block]}
-        return httpx2.Response(200, json={**message, "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}})
+        message = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [block],
+        }
+        return httpx2.Response(
+            200,
+            json={**message, "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}},
+        )
 
-    return anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer)))
+    return anthropic.Anthropic(
+        api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))
+    )
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
@@ -269,14 +355,21 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
     path = "/memories/user.md"
 
     def use(**command: str) -> Command:
-        return {"type": "tool_use", "id": "toolu_1", "name": "memory", "input": {"path": path, **command}}
+        return {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "memory",
+            "input": {"path": path, **command},
+        }
 
     def script(last: Any) -> Command:
         if isinstance(last, str):
             return use(command="view")
         result = last[0]
         if result.get("is_error"):
-            assert result["content"] == f"The path {path} does not exist. Please provide a valid path."
+            assert (
+                result["content"] == f"The path {path} does not exist. Please provide a valid path."
+            )
             return use(command="create", file_text="The user is called Ada.")
         return {"type": "text", "text": result["content"]}
 
@@ -284,11 +377,15 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         memory = open_memory()
         tool = RetainMemoryTool(memory.scope("acme", "ada", "claude"))
         asked: Any = [{"role": "user", "content": "Who am I?"}]
-        runner = claude(script).beta.messages.tool_runner(model="m", max_tokens=99, messages=asked, tools=[tool])
+        runner = claude(script).beta.messages.tool_runner(
+            model="m", max_tokens=99, messages=asked, tools=[tool]
+        )
         block = runner.until_done().content[0]
         memory.close()
         assert block.type == "text"
         return block.text
 
     assert run() == f"File created successfully at: {path}"
-    assert run() == f"Here's the content of {path} with line numbers:\n     1\tThe user is called Ada."
+    assert (
+        run() == f"Here's the content of {path} with line numbers:\n     1\tThe user is called Ada."
+    )

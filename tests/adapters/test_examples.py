@@ -14,7 +14,10 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_it_remembers_in_the_next_run(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A run opens the database, works and closes it: in one process, because a framework takes seconds to import."""
     connect = socket.socket.connect
@@ -31,5 +34,7 @@ def test_it_remembers_in_the_next_run(
     runpy.run_path(str(example), run_name="__main__")
     assert "remembered: nothing" in (first := capsys.readouterr().out), first
     runpy.run_path(str(example), run_name="__main__")
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("remembered: ")]
+    told = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("remembered: ")
+    ]
     assert any("Ada" in line for line in told), told

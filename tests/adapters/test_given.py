@@ -67,22 +67,34 @@ def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
             "str": "ada",
         }
         for told, other in others.items():
-            with pytest.raises(Invalid, match=rf"scope: must be a scope of Memory.*; this is {told}\.$"):
+            with pytest.raises(
+                Invalid, match=rf"scope: must be a scope of Memory.*; this is {told}\.$"
+            ):
                 made(other, *ADAPTERS[adapter])
 
     asyncio.run(with_all())
 
 
 def test_every_adapter_is_tried() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/retain/adapters").glob("*.py")]
-    found = {name for text in texts for name in re.findall(r"^class ((?:Async)?Retain\w+)", text, re.MULTILINE)}
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/retain/adapters").glob("*.py")
+    ]
+    found = {
+        name
+        for text in texts
+        for name in re.findall(r"^class ((?:Async)?Retain\w+)", text, re.MULTILINE)
+    }
     assert found == {adapter.split(".")[1] for adapter in ADAPTERS}
 
 
 def test_without_a_framework_the_error_says_what_to_install(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
     said: dict[str, str] = json.loads(done.stdout)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     assert set(said) >= {adapter.split(".")[0] for adapter in ADAPTERS}
     for module, text in said.items():
         extra = next(name for name in extras if module.replace("_", "-").startswith(name))

@@ -40,11 +40,18 @@ class Model(GenericFakeChatModel):
 
 
 def speaking(*answers: str | AIMessage) -> Model:
-    return Model(messages=iter([AIMessage(answer) if isinstance(answer, str) else answer for answer in answers]))
+    return Model(
+        messages=iter(
+            [AIMessage(answer) if isinstance(answer, str) else answer for answer in answers]
+        )
+    )
 
 
 def calling(name: str, /, **arguments: Any) -> AIMessage:
-    return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": f"call {name}", "type": "tool_call"}])
+    return AIMessage(
+        "",
+        tool_calls=[{"name": name, "args": arguments, "id": f"call {name}", "type": "tool_call"}],
+    )
 
 
 def on(thread: str, **more: Any) -> Any:
@@ -68,12 +75,17 @@ def read_table(name: str) -> str:
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
     """A9: another conversation, another process: the fact is there, in a fence, and once."""
     with open_memory() as memory:
-        agent = create_agent(speaking("Hello Ada!"), middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))])
+        agent = create_agent(
+            speaking("Hello Ada!"),
+            middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))],
+        )
         say(agent, "My name is Ada and my sister Clara lives in Porto.", on("first"))
     with open_memory() as memory:
         model = speaking("In Porto.")
         agent = create_agent(
-            model, system_prompt="Be brief.", middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))]
+            model,
+            system_prompt="Be brief.",
+            middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))],
         )
         say(agent, "Where does my sister Clara live?", on("second"))
         [given] = model.seen
@@ -83,7 +95,9 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         assert words(given).count("lives in Porto") == 1
         assert str(given[-1].text) == "Where does my sister Clara live?"
         stranger = speaking("I do not know.")
-        agent = create_agent(stranger, middleware=[RetainMiddleware(memory.scope("acme", "bob", "scout"))])
+        agent = create_agent(
+            stranger, middleware=[RetainMiddleware(memory.scope("acme", "bob", "scout"))]
+        )
         say(agent, "Where does my sister Clara live?", on("third"))
         assert "Porto" not in words(stranger.seen[0])
 
@@ -95,10 +109,17 @@ def test_the_conversation_is_said_once(me: Scope) -> None:
     agent = create_agent(model, middleware=[RetainMiddleware(me)], checkpointer=kept)
     for text in ("the first question", "the second question"):
         say(agent, text, on("s"))
-    assert [words(model.seen[1]).count(text) for text in ("the first question", "One.", "the second question")] == [1, 1, 1]
+    assert [
+        words(model.seen[1]).count(text)
+        for text in ("the first question", "One.", "the second question")
+    ] == [1, 1, 1]
     bare = create_agent(model, middleware=[RetainMiddleware(me)])
     say(bare, "the third question", on("s"))
-    told = [(one.type, str(one.text)) for one in model.seen[2] if "question" in str(one.text) or one.type == "ai"]
+    told = [
+        (one.type, str(one.text))
+        for one in model.seen[2]
+        if "question" in str(one.text) or one.type == "ai"
+    ]
     assert told == [
         ("human", "the first question"),
         ("ai", "One."),
@@ -115,7 +136,11 @@ def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
     model = speaking(calling("read_table", name="people"), "It is empty.")
     agent = create_agent(model, tools=[read_table], middleware=[RetainMiddleware(me)])
     given: Any = {"messages": [HumanMessage("What is in the table?")]}
-    done = agent.invoke(given, on("t")) if kind == "sync" else asyncio.run(agent.ainvoke(given, on("t")))
+    done = (
+        agent.invoke(given, on("t"))
+        if kind == "sync"
+        else asyncio.run(agent.ainvoke(given, on("t")))
+    )
     [_, seen] = model.seen
     assert isinstance(seen[-1], ToolMessage)
     [key] = re.findall(r"\[MemoryRef: (\S+) - ", str(seen[-1].text))
@@ -124,7 +149,9 @@ def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
     assert words(done["messages"]).count("MemoryRef") == 1
     assert BIG[:80] not in repr(me.messages.window("t"))
     assert me.refs.info(key).session == "t"
-    again = speaking(calling("retrieve_memory", memory_key=key, head=2), "Rows with nothing in them.")
+    again = speaking(
+        calling("retrieve_memory", memory_key=key, head=2), "Rows with nothing in them."
+    )
     agent = create_agent(again, tools=[read_table], middleware=[RetainMiddleware(me)])
     done = say(agent, "Show me two rows.", on("t"))
     assert str(done["messages"][-2].text).count("a row of the table") == 2
@@ -133,19 +160,31 @@ def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
 @one_engine
 def test_what_is_not_offloaded(me: Scope) -> None:
     """Small results, those with images, and all of them where nobody wants it; a command's messages are looked at."""
-    pictures: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 50_000}}]
+    pictures: list[Any] = [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 50_000}}
+    ]
 
     @tool
     def other(how: str) -> Any:
         """Give a result in another form."""
         if how == "command":
-            return Command(update={"messages": [ToolMessage(BIG, tool_call_id="call other"), HumanMessage("and")]})
-        return {"small": "little", "image": pictures, "blocks": [{"type": "text", "text": BIG}]}[how]
+            return Command(
+                update={
+                    "messages": [ToolMessage(BIG, tool_call_id="call other"), HumanMessage("and")]
+                }
+            )
+        return {"small": "little", "image": pictures, "blocks": [{"type": "text", "text": BIG}]}[
+            how
+        ]
 
     def result(how: str, **options: Any) -> Any:
         model = speaking(calling("other", how=how), "Done.")
         agent = create_agent(model, tools=[other], middleware=[RetainMiddleware(me, **options)])
-        return next(one for one in say(agent, "Go.", on(f"{how} {options}"))["messages"] if isinstance(one, ToolMessage))
+        return next(
+            one
+            for one in say(agent, "Go.", on(f"{how} {options}"))["messages"]
+            if isinstance(one, ToolMessage)
+        )
 
     assert result("small").content == "little"
     assert result("image").content == pictures
@@ -157,7 +196,9 @@ def test_what_is_not_offloaded(me: Scope) -> None:
 def test_the_same_run_is_saved_once(me: Scope) -> None:
     """P6: a run that is repeated under its id adds nothing, whatever the model said the second time."""
     run = "0198c1f2-7a3b-7c4d-8e5f-0123456789ab"
-    agent = create_agent(speaking("First.", "Second.", "Third.", "Fourth."), middleware=[RetainMiddleware(me)])
+    agent = create_agent(
+        speaking("First.", "Second.", "Third.", "Fourth."), middleware=[RetainMiddleware(me)]
+    )
     for _ in range(2):
         say(agent, "Once, please.", on("s", run_id=run))
     assert [one.text for one in me.messages.window("s")] == ["Once, please.", "First."]
@@ -177,7 +218,9 @@ def test_a_turn_is_kept_whole(me: Scope) -> None:
         usage_metadata={"input_tokens": 7, "output_tokens": 2, "total_tokens": 9},
     )
     agent = create_agent(
-        speaking(calling("read_table", name="x"), spoken), tools=[read_table], middleware=[RetainMiddleware(me)]
+        speaking(calling("read_table", name="x"), spoken),
+        tools=[read_table],
+        middleware=[RetainMiddleware(me)],
     )
     given: Any = {"messages": [SystemMessage("A note."), HumanMessage("one"), HumanMessage("two")]}
     done = agent.invoke(given, on("s"))
@@ -192,7 +235,9 @@ def test_a_turn_is_kept_whole(me: Scope) -> None:
 @one_engine
 def test_which_session(me: Scope) -> None:
     """The runtime's context says it, else the thread; without either, the error says what to do."""
-    agent: Any = create_agent(speaking("a", "b"), middleware=[RetainMiddleware(me)], context_schema=dict)
+    agent: Any = create_agent(
+        speaking("a", "b"), middleware=[RetainMiddleware(me)], context_schema=dict
+    )
     agent.invoke({"messages": [HumanMessage("x")]}, on("thread"), context={"session": "told"})
     assert [session.id for session in me.sessions.list()] == ["told"]
     agent.invoke({"messages": [HumanMessage("x")]}, on(7), context={"user": "x"})  # type: ignore[arg-type]
@@ -214,9 +259,14 @@ def test_a_long_message_needs_no_room(me: Scope) -> None:
 @one_engine
 def test_what_no_message_can_hold_is_a_reference(me: Scope) -> None:
     """A run that was answered does not fail any more."""
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 1_500_000}}
+    picture = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64," + "A" * 1_500_000},
+    }
     agent = create_agent(speaking("A boat.", "Good."), middleware=[RetainMiddleware(me)])
-    done = agent.invoke({"messages": [HumanMessage([{"type": "text", "text": "Look:"}, picture])]}, on("s"))
+    done = agent.invoke(
+        {"messages": [HumanMessage([{"type": "text", "text": "Look:"}, picture])]}, on("s")
+    )
     assert done["messages"][-1].text == "A boat."
     say(agent, "Thanks", on("s"))
     first, *_, last = me.messages.window("s")

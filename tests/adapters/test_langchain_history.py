@@ -44,8 +44,16 @@ EXAMPLES = 300 if os.environ.get("VENDORS") == "full" else 25
 CALL = {"name": "weather", "args": {"city": "Lisbon"}, "id": "call-1", "type": "tool_call"}
 EVERY: list[BaseMessage] = [
     SystemMessage("You are Scout.", id="s-1"),
-    HumanMessage("Where does my sister live?", name="ada", additional_kwargs={"lang": "en"}, mood="curious", empty=None),
-    HumanMessage(["Look:", {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]),
+    HumanMessage(
+        "Where does my sister live?",
+        name="ada",
+        additional_kwargs={"lang": "en"},
+        mood="curious",
+        empty=None,
+    ),
+    HumanMessage(
+        ["Look:", {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]
+    ),
     AIMessage(
         "",
         tool_calls=[CALL],
@@ -53,10 +61,24 @@ EVERY: list[BaseMessage] = [
         response_metadata={"model_name": "m", "finish_reason": "tool_calls"},
         id="run-1",
     ),
-    ToolMessage("sunny", tool_call_id="call-1", artifact={"raw": [1, 2.5, None]}, status="error", name="weather"),
+    ToolMessage(
+        "sunny",
+        tool_call_id="call-1",
+        artifact={"raw": [1, 2.5, None]},
+        status="error",
+        name="weather",
+    ),
     ToolMessage([{"type": "text", "text": "and warm"}, "21 °C"], tool_call_id="call-1"),
-    AIMessage([{"type": "reasoning", "reasoning": "…"}, {"type": "text", "text": "In Lisbon."}], name="scout"),
-    AIMessage("x", invalid_tool_calls=[{"name": "f", "args": "{", "id": "c", "error": "e", "type": "invalid_tool_call"}]),
+    AIMessage(
+        [{"type": "reasoning", "reasoning": "…"}, {"type": "text", "text": "In Lisbon."}],
+        name="scout",
+    ),
+    AIMessage(
+        "x",
+        invalid_tool_calls=[
+            {"name": "f", "args": "{", "id": "c", "error": "e", "type": "invalid_tool_call"}
+        ],
+    ),
     FunctionMessage(content="42", name="answer"),
     ChatMessage(content="Objection!", role="lawyer"),
     ChatMessage(content="I am the assistant.", role="assistant"),
@@ -77,7 +99,9 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
     assert talk.messages == []
     talk.add_messages(EVERY)
     talk.add_messages([])
-    assert [(type(one), one.model_dump()) for one in talk.messages] == [(type(one), one.model_dump()) for one in EVERY]
+    assert [(type(one), one.model_dump()) for one in talk.messages] == [
+        (type(one), one.model_dump()) for one in EVERY
+    ]
     assert asyncio.run(talk.aget_messages()) == EVERY
     kept = me.messages.window("talk")
     assert [message.role for message in kept[:5]] == ["system", "user", "user", "assistant", "tool"]
@@ -167,7 +191,12 @@ def test_what_others_wrote_is_read_too_and_forges_no_role(me: Scope) -> None:
 
 def test_many_begin_one_session_at_once(me: Scope) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: history(me).add_messages([HumanMessage(f"{n}a"), AIMessage(f"{n}b")]), range(8)))
+        list(
+            pool.map(
+                lambda n: history(me).add_messages([HumanMessage(f"{n}a"), AIMessage(f"{n}b")]),
+                range(8),
+            )
+        )
     said = [str(one.content) for one in history(me).messages]
     assert sorted(said) == sorted(f"{n}{which}" for n in range(8) for which in "ab")
     assert all(first[0] == second[0] for first, second in zip(said[::2], said[1::2], strict=True))
@@ -191,7 +220,12 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
         assert len(history(me).messages) == 6
     again = open_memory().scope("acme", "ada", "scout")
     found = remembering(again, k=2, return_messages=True).load_memory_variables({})["chat_history"]
-    assert found == [HumanMessage("How are you?"), AIMessage("Fine."), HumanMessage("Bye!"), AIMessage("Bye.")]
+    assert found == [
+        HumanMessage("How are you?"),
+        AIMessage("Fine."),
+        HumanMessage("Bye!"),
+        AIMessage("Bye."),
+    ]
     text = remembering(again, k=5).load_memory_variables({})["chat_history"]
     assert text.startswith("Human: I am Ada.\nAI: Hi Ada.\n")
     remembering(again, k=5).clear()
@@ -200,9 +234,15 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
 
 @one_engine
 @pytest.mark.parametrize("wait", [False, True], ids=["sync", "async"])
-def test_a_runnable_remembers_across_a_restart(open_memory: Callable[..., Memory], wait: bool) -> None:
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{question}")])
-    echo: Any = RunnableLambda(lambda value: AIMessage(" | ".join(str(one.content) for one in value.to_messages())))
+def test_a_runnable_remembers_across_a_restart(
+    open_memory: Callable[..., Memory], wait: bool
+) -> None:
+    prompt = ChatPromptTemplate.from_messages(
+        [MessagesPlaceholder("history"), ("human", "{question}")]
+    )
+    echo: Any = RunnableLambda(
+        lambda value: AIMessage(" | ".join(str(one.content) for one in value.to_messages()))
+    )
     answers = []
     for question in ("I am Ada.", "Who am I?"):
         with open_memory() as memory:
@@ -222,16 +262,34 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-SAID = TEXT | st.lists(TEXT | st.builds(lambda text: {"type": "text", "text": text}, TEXT), max_size=3)
+SAID = TEXT | st.lists(
+    TEXT | st.builds(lambda text: {"type": "text", "text": text}, TEXT), max_size=3
+)
 KWARGS = st.dictionaries(TEXT, JSON, max_size=2)
 CALLS = st.lists(st.builds(lambda name, args, id: {"name": name, "args": args, "id": id, "type": "tool_call"},
                            TEXT, KWARGS, TEXT), max_size=2)  # fmt: skip
 MESSAGES = st.one_of(
-    st.builds(lambda said, kwargs, id: HumanMessage(said, additional_kwargs=kwargs, id=id), SAID, KWARGS, st.none() | TEXT),
-    st.builds(lambda said, calls, meta: AIMessage(said, tool_calls=calls, response_metadata=meta), SAID, CALLS, KWARGS),
-    st.builds(lambda said, id, made: ToolMessage(said, tool_call_id=id, artifact=made), SAID, TEXT, JSON),
+    st.builds(
+        lambda said, kwargs, id: HumanMessage(said, additional_kwargs=kwargs, id=id),
+        SAID,
+        KWARGS,
+        st.none() | TEXT,
+    ),
+    st.builds(
+        lambda said, calls, meta: AIMessage(said, tool_calls=calls, response_metadata=meta),
+        SAID,
+        CALLS,
+        KWARGS,
+    ),
+    st.builds(
+        lambda said, id, made: ToolMessage(said, tool_call_id=id, artifact=made), SAID, TEXT, JSON
+    ),
     st.builds(lambda said: SystemMessage(said), SAID),
-    st.builds(lambda said, role: ChatMessage(content=said, role=role), TEXT, TEXT | st.sampled_from(["user", "AI", "tool"])),
+    st.builds(
+        lambda said, role: ChatMessage(content=said, role=role),
+        TEXT,
+        TEXT | st.sampled_from(["user", "AI", "tool"]),
+    ),
     st.builds(lambda said, name: FunctionMessage(content=said, name=name), TEXT, TEXT),
 )
 STEPS: st.SearchStrategy[list[tuple[str, list[BaseMessage]]]] = st.lists(
@@ -249,13 +307,17 @@ def theirs(postgres_url: str) -> Iterator[Callable[[], PostgresChatMessageHistor
     """LangChain's own history on the modern server."""
     with psycopg.connect(postgres_url) as connection:
         PostgresChatMessageHistory.create_tables(connection, "chat_message_history")
-        yield lambda: PostgresChatMessageHistory("chat_message_history", str(uuid.uuid4()), sync_connection=connection)
+        yield lambda: PostgresChatMessageHistory(
+            "chat_message_history", str(uuid.uuid4()), sync_connection=connection
+        )
 
 
 @settings(max_examples=EXAMPLES)
 @given(steps=STEPS)
 def test_the_same_answers_as_in_memory_and_as_langchains_own(
-    steps: list[tuple[str, list[BaseMessage]]], me: Scope, theirs: Callable[[], PostgresChatMessageHistory]
+    steps: list[tuple[str, list[BaseMessage]]],
+    me: Scope,
+    theirs: Callable[[], PostgresChatMessageHistory],
 ) -> None:
     ours, simple, durable = history(me, str(uuid.uuid4())), InMemoryChatMessageHistory(), theirs()
     for verb, messages in steps:
@@ -267,4 +329,8 @@ def test_the_same_answers_as_in_memory_and_as_langchains_own(
             else:
                 one.add_messages(messages)
         found = [one.model_dump() for one in ours.messages]
-        assert found == [one.model_dump() for one in simple.messages] == [one.model_dump() for one in durable.messages]
+        assert (
+            found
+            == [one.model_dump() for one in simple.messages]
+            == [one.model_dump() for one in durable.messages]
+        )

@@ -28,7 +28,16 @@ from retain.errors import Invalid
 from tests.conftest import one_engine
 
 EXAMPLES = 200 if os.environ.get("VENDORS") == "full" else 10
-CAPABILITIES = {"put", "put_writes", "get_tuple", "list", "delete_thread", "delete_for_runs", "copy_thread", "prune"}
+CAPABILITIES = {
+    "put",
+    "put_writes",
+    "get_tuple",
+    "list",
+    "delete_thread",
+    "delete_for_runs",
+    "copy_thread",
+    "prune",
+}
 
 
 def on(thread: Any, **more: Any) -> Any:
@@ -43,7 +52,9 @@ def test_conformance(me: Scope) -> None:
         yield RetainSaver(me)
 
     report = asyncio.run(validate(saver))
-    assert {name: result.failures for name, result in report.results.items() if not result.passed} == {}
+    assert {
+        name: result.failures for name, result in report.results.items() if not result.passed
+    } == {}
     assert report.results.keys() == CAPABILITIES
     assert sum(result.tests_passed for result in report.results.values()) >= 81
 
@@ -90,11 +101,17 @@ def test_a_graph_goes_on_after_a_restart(open_memory: Callable[..., Memory]) -> 
         for one in (ours, theirs):
             assert one.get_state(on("t")).interrupts[0].value == {"question": "Who are you?"}
             assert one.invoke(Command(resume="Ada"), on("t"))["said"][-1].content == "You said Ada."
-            before = next(step for step in one.get_state_history(on("t")) if step.next == ("reply",))
+            before = next(
+                step for step in one.get_state_history(on("t")) if step.next == ("reply",)
+            )
             forked = one.update_state(before.config, {"answer": "Bob"})
             assert one.invoke(None, forked)["said"][-1].content == "You said Bob."
-        assert told(list(ours.get_state_history(on("t")))) == told(list(theirs.get_state_history(on("t"))))
-        assert [step.values["answer"] for step in ours.get_state_history(on("t")) if not step.next] == ["Bob", "Ada"]
+        assert told(list(ours.get_state_history(on("t")))) == told(
+            list(theirs.get_state_history(on("t")))
+        )
+        assert [
+            step.values["answer"] for step in ours.get_state_history(on("t")) if not step.next
+        ] == ["Bob", "Ada"]
         with pytest.raises(IndexError):
             graph(RetainSaver(memory.scope("acme", "bob"))).get_state(on("t")).interrupts[0]
 
@@ -117,7 +134,11 @@ def test_the_same_asynchronously(me: Scope) -> None:
 
 class Log(TypedDict, total=False):
     log: Annotated[
-        list[int], DeltaChannel(lambda state, writes: [*state, *(n for one in writes for n in one)], snapshot_frequency=4)
+        list[int],
+        DeltaChannel(
+            lambda state, writes: [*state, *(n for one in writes for n in one)],
+            snapshot_frequency=4,
+        ),
     ]
     n: int
 
@@ -147,9 +168,15 @@ def test_channels_that_are_stored_as_changes(me: Scope) -> None:
     newest = saver.get_tuple(on("t"))
     assert newest is not None
     found = saver.get_delta_channel_history(config=newest.config, channels=["log", "none"])
-    assert found == asyncio.run(saver.aget_delta_channel_history(config=on("t"), channels=["log", "none"]))
-    assert found == BaseCheckpointSaver.get_delta_channel_history(saver, config=newest.config, channels=["log", "none"])
-    assert saver.get_delta_channel_history(config=on("nobody"), channels=["log"]) == {"log": {"writes": []}}
+    assert found == asyncio.run(
+        saver.aget_delta_channel_history(config=on("t"), channels=["log", "none"])
+    )
+    assert found == BaseCheckpointSaver.get_delta_channel_history(
+        saver, config=newest.config, channels=["log", "none"]
+    )
+    assert saver.get_delta_channel_history(config=on("nobody"), channels=["log"]) == {
+        "log": {"writes": []}
+    }
 
 
 @dataclass
@@ -169,9 +196,16 @@ OWN = [(Own.__module__, "Own")]
 @one_engine
 def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
     """B26: what is read imports nothing that was not allowed before; where it was not, nothing is written in its place."""
-    built = StateGraph(Tasks).add_node("go", lambda _: {"log": [Own("Ada")]}).add_edge(START, "go").add_edge("go", END)
+    built = (
+        StateGraph(Tasks)
+        .add_node("go", lambda _: {"log": [Own("Ada")]})
+        .add_edge(START, "go")
+        .add_edge("go", END)
+    )
     saver = RetainSaver(me)
-    refused = re.escape(f"{Own.__module__}.Own: allow it with RetainSaver(…).with_allowlist([('{Own.__module__}', 'Own')])")
+    refused = re.escape(
+        f"{Own.__module__}.Own: allow it with RetainSaver(…).with_allowlist([('{Own.__module__}', 'Own')])"
+    )
     with pytest.raises(Invalid, match=refused):
         built.compile(checkpointer=saver).invoke({"log": []}, on("t"))
     allowed: Any = built.compile(checkpointer=saver.with_allowlist(OWN))
@@ -187,7 +221,11 @@ def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
 @one_engine
 def test_pickle_is_refused(me: Scope) -> None:
     """B26: in either direction, whatever the serializer says."""
-    own = {"channel_values": {"own": object()}, "channel_versions": {"own": "1"}, "versions_seen": {}}
+    own = {
+        "channel_values": {"own": object()},
+        "channel_versions": {"own": "1"},
+        "versions_seen": {},
+    }
     checkpoint: Any = {"v": 4, "id": "1", "ts": "", **own}
     pickling = RetainSaver(me, serde=JsonPlusSerializer(pickle_fallback=True))
     with pytest.raises(Invalid, match="pickle"):
@@ -211,11 +249,20 @@ def test_what_makes_no_sense_is_refused(me: Scope) -> None:
 
 _threads, _spaces = st.sampled_from(["t", "u"]), st.sampled_from(["", "inner:1"])
 _values = st.one_of(
-    st.none(), st.integers(-(2**63), 2**63), st.text(max_size=5), st.binary(max_size=5), st.tuples(st.text())
+    st.none(),
+    st.integers(-(2**63), 2**63),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.tuples(st.text()),
 )
 _steps = st.integers(0, 9).map(lambda n: f"{n:04}")
 _puts = st.tuples(
-    st.just("put"), _threads, _spaces, _steps, st.none() | _steps, st.dictionaries(st.sampled_from("abc"), _values)
+    st.just("put"),
+    _threads,
+    _spaces,
+    _steps,
+    st.none() | _steps,
+    st.dictionaries(st.sampled_from("abc"), _values),
 )
 _writes = st.tuples(
     st.just("write"),
@@ -223,7 +270,9 @@ _writes = st.tuples(
     _spaces,
     _steps,
     st.sampled_from(["task", "other"]),
-    st.lists(st.tuples(st.sampled_from(["a", "b", "__error__", "__interrupt__"]), _values), max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", "__error__", "__interrupt__"]), _values), max_size=3
+    ),
     st.sampled_from(["", "path"]),
 )
 _gets = st.tuples(st.just("get"), _threads, _spaces, st.none() | _steps)
@@ -246,24 +295,52 @@ def applied(saver: BaseCheckpointSaver[Any], operations: Sequence[Any]) -> list[
         if name == "put":
             ns, id, parent, values = rest
             versions: Any = {channel: f"{place:032}.{channel}" for channel in values}
-            checkpoint: Any = {"v": 4, "id": id, "ts": "now", "channel_values": values, "channel_versions": versions}
+            checkpoint: Any = {
+                "v": 4,
+                "id": id,
+                "ts": "now",
+                "channel_values": values,
+                "channel_versions": versions,
+            }
             checkpoint["versions_seen"] = {"node": versions}
-            config = on(thread, checkpoint_ns=ns, **({} if parent is None else {"checkpoint_id": parent}), user="ada")
-            answers.append(saver.put(config, checkpoint, {"source": "loop", "mark": id, "parents": {}}, versions))  # type: ignore[typeddict-unknown-key]
+            config = on(
+                thread,
+                checkpoint_ns=ns,
+                **({} if parent is None else {"checkpoint_id": parent}),
+                user="ada",
+            )
+            answers.append(
+                saver.put(
+                    config, checkpoint, {"source": "loop", "mark": id, "parents": {}}, versions
+                )
+            )  # type: ignore[typeddict-unknown-key]
         elif name == "write":
             ns, id, task, writes, path = rest
             saver.put_writes(on(thread, checkpoint_ns=ns, checkpoint_id=id), writes, task, path)
         elif name == "get":
             ns, id = rest
-            answers.append(saver.get_tuple(on(thread, checkpoint_ns=ns, **({} if id is None else {"checkpoint_id": id}))))
+            answers.append(
+                saver.get_tuple(
+                    on(thread, checkpoint_ns=ns, **({} if id is None else {"checkpoint_id": id}))
+                )
+            )
         elif name == "list":
             ns, where, before, limit = rest
             until = None if before is None else on(thread, checkpoint_id=before)
-            answers.append(list(saver.list(on(thread, checkpoint_ns=ns), filter=where, before=until, limit=limit)))
+            answers.append(
+                list(
+                    saver.list(
+                        on(thread, checkpoint_ns=ns), filter=where, before=until, limit=limit
+                    )
+                )
+            )
         else:
             saver.delete_thread(thread)
     everything: list[CheckpointTuple] = list(saver.list(None))
-    return [*answers, sorted(everything, key=lambda one: sorted(one.config["configurable"].items()))]
+    return [
+        *answers,
+        sorted(everything, key=lambda one: sorted(one.config["configurable"].items())),
+    ]
 
 
 @settings(max_examples=EXAMPLES)

@@ -34,7 +34,11 @@ from tests.adapters import vendors
 from tests.conftest import SETTINGS, Now, one_engine
 
 FULL = os.environ.get("VENDORS") == "full"
-RELEASE = ("langgraph-checkpoint-sqlite", "3.1.2", "4e3f376fa6f192d6ad2a1a4643b039986f1593552ef870e9e45281575de6fbf2")
+RELEASE = (
+    "langgraph-checkpoint-sqlite",
+    "3.1.2",
+    "4e3f376fa6f192d6ad2a1a4643b039986f1593552ef870e9e45281575de6fbf2",
+)
 SUITE = ("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py")
 NOT_OURS = (
     "test_escape_glob_literal",
@@ -56,7 +60,11 @@ def test_their_own_tests_pass(url: str) -> None:
     """A9: LangGraph's tests of its SQLite store with ours in its place, but for those that are about its SQL."""
     left_out = [f"--deselect=tests/test_store.py::{name}" for name in NOT_OURS]
     outcome = vendors.run(
-        vendors.fetch(*RELEASE), "swap_langgraph_store", {"STORE_DATABASE": url}, SUITE, ["--tb=short", *left_out]
+        vendors.fetch(*RELEASE),
+        "swap_langgraph_store",
+        {"STORE_DATABASE": url},
+        SUITE,
+        ["--tb=short", *left_out],
     )
     known = {f"tests.test_store::{name}" for name in DIFFERENT}
     listed = {name for name in outcome.passed | outcome.failed if name.partition("[")[0] in known}
@@ -68,7 +76,9 @@ def test_their_own_tests_pass(url: str) -> None:
 @one_engine
 def test_what_is_no_namespace_and_no_document_is_refused(me: Scope) -> None:
     store = RetainStore(me)
-    with pytest.raises(Invalid, match=r"namespace: must be a tuple of labels, such as \('memories',\)"):
+    with pytest.raises(
+        Invalid, match=r"namespace: must be a tuple of labels, such as \('memories',\)"
+    ):
         store.put("memories", "k", {})  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="namespace: must be a tuple"):
         store.search("memories")  # type: ignore[arg-type]
@@ -113,13 +123,22 @@ FILTERS = st.one_of(
     st.fixed_dictionaries(
         {"n": st.dictionaries(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), st.integers(-5, 5))}
     ).filter(lambda made: bool(made["n"])),
-    st.fixed_dictionaries({"tag": st.fixed_dictionaries({"$ne": SCALARS}), "n": st.fixed_dictionaries({"$eq": st.just(2)})}),
+    st.fixed_dictionaries(
+        {
+            "tag": st.fixed_dictionaries({"$ne": SCALARS}),
+            "n": st.fixed_dictionaries({"$eq": st.just(2)}),
+        }
+    ),
 )
-MATCHES = st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), st.lists(LABELS, max_size=2).map(tuple))
+MATCHES = st.builds(
+    MatchCondition, st.sampled_from(["prefix", "suffix"]), st.lists(LABELS, max_size=2).map(tuple)
+)
 OPS = st.one_of(
     st.tuples(SPACES, KEYS).map(lambda made: GetOp(*made)),
     st.tuples(SPACES, KEYS, st.one_of(VALUES, VALUES, st.none())).map(lambda made: PutOp(*made)),
-    st.tuples(st.lists(LABELS, max_size=2).map(tuple), FILTERS, st.just(1000)).map(lambda made: SearchOp(*made)),
+    st.tuples(st.lists(LABELS, max_size=2).map(tuple), FILTERS, st.just(1000)).map(
+        lambda made: SearchOp(*made)
+    ),
     st.builds(
         ListNamespacesOp,
         st.lists(MATCHES, max_size=3).map(tuple),
@@ -132,7 +151,9 @@ OPS = st.one_of(
 
 @settings(max_examples=300 if FULL else 25)
 @given(batches=st.lists(st.lists(OPS, min_size=1, max_size=8), min_size=1, max_size=8))
-def test_it_answers_as_their_store_in_memory(memory: Memory, counter: Iterator[int], batches: list[list[Any]]) -> None:
+def test_it_answers_as_their_store_in_memory(
+    memory: Memory, counter: Iterator[int], batches: list[list[Any]]
+) -> None:
     """The same batches give the same answers; searches in memory have no order that is promised."""
     ours, theirs = RetainStore(memory.scope(f"t{next(counter)}", "ada")), InMemoryStore()
     for batch in batches:
@@ -157,7 +178,11 @@ def counter() -> Iterator[int]:
     return iter(range(10_000))
 
 
-@given(name=st.text(min_size=1).filter(lambda text: not any("\ud800" <= letter <= "\udfff" for letter in text)))
+@given(
+    name=st.text(min_size=1).filter(
+        lambda text: not any("\ud800" <= letter <= "\udfff" for letter in text)
+    )
+)
 def test_every_name_comes_back_as_it_was(name: str) -> None:
     assert told(stored(name)) == name
     assert told(stored(stored(name))) == stored(name)
@@ -166,7 +191,18 @@ def test_every_name_comes_back_as_it_was(name: str) -> None:
 @one_engine
 def test_names_that_no_key_of_ours_could_be(me: Scope) -> None:
     store = RetainStore(me)
-    names = ["\n", " ", "a\x00b".replace("\x00", "\x01"), "\u2028", "100%", "%41", "%", "tab\there", "..", "ü%0A\n"]
+    names = [
+        "\n",
+        " ",
+        "a\x00b".replace("\x00", "\x01"),
+        "\u2028",
+        "100%",
+        "%41",
+        "%",
+        "tab\there",
+        "..",
+        "ü%0A\n",
+    ]
     for name in names:
         store.put(("m",), name, {"name": name})
     assert {item.key for item in store.search(("m",), limit=100)} == set(names)
@@ -202,7 +238,9 @@ def test_a_query_puts_in_order_and_leaves_nothing_out(memory: Memory) -> None:
 
 
 @one_engine
-def test_without_a_query_the_newest_comes_first(open_memory: Callable[..., Memory], now: Now) -> None:
+def test_without_a_query_the_newest_comes_first(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
     store = RetainStore(open_memory(now).scope("acme", "ada"))
     for name in "cab":
         now.pass_days(1)
@@ -233,7 +271,9 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS, embedder=embedder) as memory:
         scope = memory.scope("acme", "ada")
         with pytest.raises(ValueError, match="LangChainEmbedder"):
-            RetainStore(scope, index={"embed": lambda texts: [[1.0, 2.0, 3.0]] * len(texts), "dims": 3})
+            RetainStore(
+                scope, index={"embed": lambda texts: [[1.0, 2.0, 3.0]] * len(texts), "dims": 3}
+            )
         store = RetainStore(scope, index=index)
         store.put(("m",), "1", {"text": "aaaa"})
         store.put(("m",), "2", {"text": "bbbb"})
@@ -245,7 +285,9 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
 # -- time, batches, owners ------------------------------------------------------------------------------------------------
 
 
-def test_what_expires_is_gone_and_reading_prolongs_it(open_memory: Callable[..., Memory], now: Now) -> None:
+def test_what_expires_is_gone_and_reading_prolongs_it(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
     store = RetainStore(open_memory(now).scope("acme", "ada"), ttl={"default_ttl": 60})
     minutes = 1 / 24 / 60
     store.put(("m",), "read", {"x": 1})
@@ -280,7 +322,14 @@ def test_a_batch_reads_what_was_and_writes_all_or_nothing(me: Scope) -> None:
             SearchOp(("m",)),
         ]
     )
-    assert [getattr(item, "value", item) for item in results[:6]] == [None, {"n": 1}, None, None, None, {"n": 1}]
+    assert [getattr(item, "value", item) for item in results[:6]] == [
+        None,
+        {"n": 1},
+        None,
+        None,
+        None,
+        {"n": 1},
+    ]
     assert store.batch([GetOp(("m",), "a"), GetOp(("m",), "b")])[0].value == {"n": 3}  # type: ignore[union-attr]
     with pytest.raises(Invalid):
         store.batch([PutOp(("m",), "c", {"n": 1}), PutOp(("m",), "d", {"n": float("nan")})])
@@ -307,7 +356,9 @@ def test_users_do_not_see_each_other(memory: Memory) -> None:
 @one_engine
 def test_many_awaits_at_once(me: Scope) -> None:
     async def use(store: BaseStore) -> None:
-        await asyncio.gather(*(store.aput(("n", str(n % 5)), f"k{n}", {"n": n}) for n in range(100)))
+        await asyncio.gather(
+            *(store.aput(("n", str(n % 5)), f"k{n}", {"n": n}) for n in range(100))
+        )
         found = await asyncio.gather(*(store.aget(("n", str(n % 5)), f"k{n}") for n in range(100)))
         assert [item.value["n"] for item in found if item] == list(range(100))
         assert len(await store.asearch(("n",), limit=200)) == 100
@@ -344,7 +395,9 @@ def remember(fact: str, runtime: ToolRuntime) -> str:
 def recall(question: str, runtime: ToolRuntime) -> str:
     """What is known about the user."""
     assert runtime.store is not None
-    return "; ".join(item.value["text"] for item in runtime.store.search(("facts",), query=question, limit=1))
+    return "; ".join(
+        item.value["text"] for item in runtime.store.search(("facts",), query=question, limit=1)
+    )
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
@@ -354,11 +407,17 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         call = {"name": tool, "args": arguments, "id": "call-1", "type": "tool_call"}
         model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("Done.")]))
         with open_memory() as memory:
-            agent = create_agent(model, [remember, recall], store=RetainStore(memory.scope("acme", "ada")))
+            agent = create_agent(
+                model, [remember, recall], store=RetainStore(memory.scope("acme", "ada"))
+            )
             found: list[BaseMessage] = agent.invoke({"messages": [HumanMessage(said)]})["messages"]
             return found
 
-    ask("I am called Ada and I live in Porto.", "remember", fact="The user is called Ada and lives in Porto.")
+    ask(
+        "I am called Ada and I live in Porto.",
+        "remember",
+        fact="The user is called Ada and lives in Porto.",
+    )
     ask("My cat is Kafka.", "remember", fact="The user has a cat called Kafka.")
     told = ask("Where do I live?", "recall", question="Where does the user live?")
     results = [message.text for message in told if isinstance(message, ToolMessage)]

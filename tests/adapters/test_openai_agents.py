@@ -12,12 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    Model,
+    ModelResponse,
+    RunConfig,
+    Runner,
+    Usage,
+    function_tool,
+    set_tracing_disabled,
+)
 from agents.memory import Session, SQLiteSession
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
 
 from retain import Memory
 from retain.adapters.openai_agents import RetainSession
@@ -26,7 +39,11 @@ from tests.adapters import vendors
 from tests.conftest import SETTINGS, one_engine
 
 FULL = os.environ.get("VENDORS") == "full"
-SDIST = ("openai-agents", "0.24.0", "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3")
+SDIST = (
+    "openai-agents",
+    "0.24.0",
+    "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "openai.md"
 SUITE = tuple(
     f"tests/memory/test_{name}.py"
@@ -42,7 +59,9 @@ SUITE = tuple(
 OF_A_SESSION = "memory.test_session::test_sqlite_session_"
 OF_WHAT_IS_SEEN = "memory.test_compaction_model_visibility::test_"
 OF_THE_END = "memory.test_compaction_suffix::test_"
-OF_RESPONSES = "memory.test_openai_responses_compaction_session.TestOpenAIResponsesCompactionSession::test_"
+OF_RESPONSES = (
+    "memory.test_openai_responses_compaction_session.TestOpenAIResponsesCompactionSession::test_"
+)
 NOT_OURS = {
     ("their connections, one for each thread", OF_A_SESSION): (
         "close_closes_worker_thread_connections",
@@ -67,7 +86,10 @@ NOT_OURS = {
         "failed_clear_session_rolls_back",
         "failed_pop_item_releases_write_lock",
     ),
-    ("pauses their connection in its commit; test_who_stops_waiting_… is the same for ours", OF_A_SESSION): (
+    (
+        "pauses their connection in its commit; test_who_stops_waiting_… is the same for ours",
+        OF_A_SESSION,
+    ): (
         "post_commit_cancellation_propagates_after_known_outcome[add]",
         "post_commit_cancellation_propagates_after_known_outcome[pop]",
         "post_commit_cancellation_propagates_after_known_outcome[clear]",
@@ -88,7 +110,10 @@ NOT_OURS = {
         "automatic_compaction_does_not_reload_unbounded_hidden_history[outer-False]",
         "automatic_compaction_does_not_reload_unbounded_hidden_history[outer-True]",
     ),
-    ("compacts what a run has read, and keeps what it has not: needs that method", OF_WHAT_IS_SEEN): (
+    (
+        "compacts what a run has read, and keeps what it has not: needs that method",
+        OF_WHAT_IS_SEEN,
+    ): (
         "backend_read_limit_cannot_hide_retained_history_from_compaction[False-False]",
         "backend_read_limit_cannot_hide_retained_history_from_compaction[False-True]",
         "backend_read_limit_cannot_hide_retained_history_from_compaction[True-False]",
@@ -120,9 +145,10 @@ NOT_OURS = {
         "repeated_ttl_bursts_do_not_accumulate_expired_rows[sqlite-False]",
         "repeated_ttl_bursts_do_not_accumulate_expired_rows[sqlite-True]",
     ),
-    ("adds while the model compacts: kept by that method, and lost without it, as docs/openai.md says", OF_THE_END): (
-        "new_backend_write_invalidates_snapshot[sqlite]",
-    ),
+    (
+        "adds while the model compacts: kept by that method, and lost without it, as docs/openai.md says",
+        OF_THE_END,
+    ): ("new_backend_write_invalidates_snapshot[sqlite]",),
     ("fails or pauses their INSERT, by a trigger or a method", OF_THE_END): (
         "cancelled_suffix_transaction_settles_before_newer_append[sqlite]",
         "failed_encrypted_suffix_transaction_preserves_original_tokens[sqlite-False]",
@@ -133,20 +159,55 @@ NOT_OURS = {
 ITEMS: list[dict[str, Any]] = [
     {"role": "user", "content": "Where does my sister live?"},
     {"role": "developer", "content": "Answer briefly."},
-    {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,aa", "detail": "low"}]},
-    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
-    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"for": "sister"}'},
-    {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "In Lisbon."}]},
-    {"type": "computer_call", "call_id": "c2", "action": {"type": "screenshot"}, "pending_safety_checks": []},
-    {"type": "computer_call_output", "call_id": "c2", "output": {"type": "computer_screenshot", "image_url": "data:x"}},
+    {
+        "role": "user",
+        "content": [
+            {"type": "input_image", "image_url": "data:image/png;base64,aa", "detail": "low"}
+        ],
+    },
+    {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "x",
+    },
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": "look",
+        "arguments": '{"for": "sister"}',
+    },
+    {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": [{"type": "input_text", "text": "In Lisbon."}],
+    },
+    {
+        "type": "computer_call",
+        "call_id": "c2",
+        "action": {"type": "screenshot"},
+        "pending_safety_checks": [],
+    },
+    {
+        "type": "computer_call_output",
+        "call_id": "c2",
+        "output": {"type": "computer_screenshot", "image_url": "data:x"},
+    },
     {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
         "status": "completed",
-        "content": [{"type": "output_text", "text": "In Lisbon.", "annotations": [], "logprobs": []}],
+        "content": [
+            {"type": "output_text", "text": "In Lisbon.", "annotations": [], "logprobs": []}
+        ],
     },
-    {"type": "from the future", "content": {"role": "system", "n": [1.5, None, True, 10**15]}, "parts": ["é\U0001f600"]},
+    {
+        "type": "from the future",
+        "content": {"role": "system", "n": [1.5, None, True, 10**15]},
+        "parts": ["é\U0001f600"],
+    },
     {"role": "critic", "content": "Too long."},
     {"role": "tool", "content": "42", "tool_call_id": "c3"},
     {"role": "user", "content": ""},
@@ -172,7 +233,11 @@ def test_their_own_tests(postgres_url: str, tmp_path: Path) -> None:
     for (_, prefix), group in NOT_OURS.items():
         for name, _, of in (name.partition("[") for name in group):
             for database in databases if prefix == OF_A_SESSION else ("embedded",):
-                names.append(f"tests.{prefix}{name}[{database}-{of}" if of else f"tests.{prefix}{name}[{database}]")
+                names.append(
+                    f"tests.{prefix}{name}[{database}-{of}"
+                    if of
+                    else f"tests.{prefix}{name}[{database}]"
+                )
     assert outcome.differences(names) == ""
     assert len(outcome.passed) >= 2 * 53 + 180
 
@@ -192,7 +257,9 @@ said = st.builds(
     texts | st.lists(fields, max_size=2) | json_values,
     fields,
 )
-items = st.lists(st.sampled_from(ITEMS) | said | st.dictionaries(texts, json_values, max_size=4), max_size=4)
+items = st.lists(
+    st.sampled_from(ITEMS) | said | st.dictionaries(texts, json_values, max_size=4), max_size=4
+)
 deeds = st.lists(
     st.tuples(st.just("add"), items)
     | st.tuples(st.just("get"), st.sampled_from([None, 0, 1, 2, 5, -1]))
@@ -209,8 +276,22 @@ def test_it_answers_as_their_own_session_does(memory: Memory, steps: list[tuple[
 
 
 def test_it_answers_as_their_own_session_does_on_every_engine(memory: Memory) -> None:
-    steps: list[tuple[str, Any]] = [("pop", None), ("clear", None), ("add", ITEMS), ("get", 3), ("pop", None), ("add", [])]
-    steps += [("add", ITEMS[:2]), ("get", None), ("clear", None), ("get", None), ("add", ITEMS * 10), ("get", None)]
+    steps: list[tuple[str, Any]] = [
+        ("pop", None),
+        ("clear", None),
+        ("add", ITEMS),
+        ("get", 3),
+        ("pop", None),
+        ("add", []),
+    ]
+    steps += [
+        ("add", ITEMS[:2]),
+        ("get", None),
+        ("clear", None),
+        ("get", None),
+        ("add", ITEMS * 10),
+        ("get", None),
+    ]
     asyncio.run(the_same(memory, steps))
 
 
@@ -225,7 +306,13 @@ async def the_same(memory: Memory, steps: list[tuple[str, Any]]) -> None:
                 await one.add_items(asked)
             elif what == "clear":
                 await one.clear_session()
-            answers.append(await (one.pop_item() if what == "pop" else one.get_items(asked if what == "get" else None)))
+            answers.append(
+                await (
+                    one.pop_item()
+                    if what == "pop"
+                    else one.get_items(asked if what == "get" else None)
+                )
+            )
         assert answers[0] == answers[1]
     assert await theirs.get_items() == await ours.get_items()
     theirs.close()
@@ -240,7 +327,17 @@ def test_items_are_messages_like_any_other(memory: Memory) -> None:
     ours = session(memory)
     asyncio.run(ours.add_items(ITEMS[:9]))  # type: ignore[arg-type]
     me = ours.scope
-    roles = ["user", "system", "user", "assistant", "assistant", "tool", "assistant", "tool", "assistant"]
+    roles = [
+        "user",
+        "system",
+        "user",
+        "assistant",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert [message.role for message in me.messages.window("talk")] == roles
     turns = [message.text for message in me.messages.window("talk", turns_only=True)]
     assert turns == ["Where does my sister live?", "", "In Lisbon."]
@@ -310,7 +407,9 @@ def test_eight_writers_at_once_lose_nothing(memory: Memory) -> None:
     def write(writer: int) -> None:
         async def all_of_it() -> None:
             adding = [
-                session(memory).add_items([{"role": "user", "content": f"{writer} {n} {k}"} for k in (0, 1)])
+                session(memory).add_items(
+                    [{"role": "user", "content": f"{writer} {n} {k}"} for k in (0, 1)]
+                )
                 for n in range(10)
             ]
             await asyncio.gather(*adding)
@@ -320,7 +419,9 @@ def test_eight_writers_at_once_lose_nothing(memory: Memory) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
     told = [str(item["content"]) for item in asyncio.run(session(memory).get_items())]  # type: ignore[typeddict-item]
-    assert sorted(told) == sorted(f"{writer} {n} {k}" for writer in range(8) for n in range(10) for k in (0, 1))
+    assert sorted(told) == sorted(
+        f"{writer} {n} {k}" for writer in range(8) for n in range(10) for k in (0, 1)
+    )
     assert all(one[:-1] == two[:-1] for one, two in zip(told[::2], told[1::2], strict=True))
 
 
@@ -329,7 +430,11 @@ def test_who_stops_waiting_hears_of_it_when_it_is_done(memory: Memory) -> None:
     async def stopped() -> None:
         ours = session(memory)
         await ours.add_items([{"role": "user", "content": "first"}])
-        for change in (ours.add_items([{"role": "user", "content": "second"}]), ours.pop_item(), ours.clear_session()):
+        for change in (
+            ours.add_items([{"role": "user", "content": "second"}]),
+            ours.pop_item(),
+            ours.clear_session(),
+        ):
             task = asyncio.ensure_future(change)
             await asyncio.sleep(0)
             task.cancel()
@@ -349,15 +454,21 @@ def test_who_stops_waiting_hears_of_it_when_it_is_done(memory: Memory) -> None:
 class Parrot(Model):
     """A model that calls a tool first, and then repeats all that users said to it."""
 
-    async def get_response(self, system_instructions: str | None, input: Any, *_: Any, **__: Any) -> ModelResponse:
+    async def get_response(
+        self, system_instructions: str | None, input: Any, *_: Any, **__: Any
+    ) -> ModelResponse:
         given = [{"role": "user", "content": input}] if isinstance(input, str) else input
         heard = [str(item["content"]) for item in given if item.get("role") == "user"]
         last: Any
         if given[-1].get("type") != "function_call_output":
-            last = ResponseFunctionToolCall(type="function_call", call_id=uuid.uuid4().hex, name="nod", arguments="{}")
+            last = ResponseFunctionToolCall(
+                type="function_call", call_id=uuid.uuid4().hex, name="nod", arguments="{}"
+            )
         else:
             text = ResponseOutputText(type="output_text", text=" / ".join(heard), annotations=[])
-            last = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+            last = ResponseOutputMessage(
+                id="m", type="message", role="assistant", status="completed", content=[text]
+            )
         return ModelResponse(output=[last], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
@@ -375,6 +486,8 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory],
     for said in ("I am Ada.", "Who am I?"):
         with Memory.open(url, settings=SETTINGS) as memory:
             agent = Agent(name="scout", model=Parrot(), tools=[nod])
-            ran = Runner.run(agent, said, session=session(memory), run_config=RunConfig(tracing_disabled=True))
+            ran = Runner.run(
+                agent, said, session=session(memory), run_config=RunConfig(tracing_disabled=True)
+            )
             told.append(asyncio.run(ran).final_output)
     assert told == ["I am Ada.", "I am Ada. / Who am I?"]

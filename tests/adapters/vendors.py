@@ -66,7 +66,9 @@ def fetch(name: str, version: str, sha256: str) -> Path:
     data = _download(name, f"{stem}.tar.gz")
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
-        raise ValueError(f"{stem}.tar.gz has the hash {found}, not {sha256}: look why before you pin another")
+        raise ValueError(
+            f"{stem}.tar.gz has the hash {found}, not {sha256}: look why before you pin another"
+        )
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as place:
         Path(place, "it.tar.gz").write_bytes(data)
@@ -91,14 +93,31 @@ def run(
 
     No plugin of pytest is there but NEEDED: importing all that is installed takes longer than most suites.
     """
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "RETAIN_"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST", "RETAIN_"))
+    }
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider"]
         command += [word for name in NEEDED for word in ("-p", name)]
-        command += [f"--rootdir={folder}", f"--junitxml={report}", f"--basetemp={place}/tmp", *arguments, *tests]
-        environment = {**inherited, **environment, "PYTHONPATH": str(PLUGINS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT)
+        command += [
+            f"--rootdir={folder}",
+            f"--junitxml={report}",
+            f"--basetemp={place}/tmp",
+            *arguments,
+            *tests,
+        ]
+        environment = {
+            **inherited,
+            **environment,
+            "PYTHONPATH": str(PLUGINS),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        ended = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT
+        )
         output = ended.stdout + ended.stderr
         if ended.returncode not in (0, 1) or not report.exists():
             raise RuntimeError(f"pytest ended with {ended.returncode}:\n{output[-10_000:]}")
@@ -109,7 +128,13 @@ def _outcome(report: Path, output: str) -> Outcome:
     found: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
     for case in ElementTree.parse(report).iter("testcase"):
         tags = {child.tag for child in case}
-        end = "failed" if tags & {"failure", "error"} else "skipped" if "skipped" in tags else "passed"
+        end = (
+            "failed"
+            if tags & {"failure", "error"}
+            else "skipped"
+            if "skipped" in tags
+            else "passed"
+        )
         found[end].add(f"{case.get('classname')}::{case.get('name')}")
     bad = frozenset(found["failed"])
     return Outcome(frozenset(found["passed"]) - bad, bad, frozenset(found["skipped"]) - bad, output)
@@ -127,7 +152,9 @@ def _download(name: str, file: str) -> bytes:
             target = urllib.parse.urljoin(address, html.unescape(link))
             if urllib.parse.unquote(target.rsplit("/", 1)[1]) == file:
                 return _open(target)[0]
-    raise LookupError(f"no package index here has {file}: {[urllib.parse.urlsplit(index).hostname for index in _indexes()]}")
+    raise LookupError(
+        f"no package index here has {file}: {[urllib.parse.urlsplit(index).hostname for index in _indexes()]}"
+    )
 
 
 def _indexes() -> list[str]:
@@ -149,8 +176,12 @@ def _open(address: str) -> tuple[bytes, str]:
         return (path / "index.html" if path.is_dir() else path).read_bytes(), address
     headers = {"Accept": "text/html, application/octet-stream;q=0.9, */*;q=0.1"}
     if parts.username:
-        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        pair = (
+            f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        )
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         address = parts._replace(netloc=parts.netloc.rsplit("@", 1)[1]).geturl()
-    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(address, headers=headers), timeout=60
+    ) as answer:
         return answer.read(), answer.url

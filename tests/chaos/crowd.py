@@ -26,9 +26,17 @@ class Crowd:
         keyed: Callable[[int], bool] = lambda writer: True,
         name: str = "w",
     ) -> None:
-        self._me, self._history, self._writes, self._keyed, self._name = me, history, writes, keyed, name
+        self._me, self._history, self._writes, self._keyed, self._name = (
+            me,
+            history,
+            writes,
+            keyed,
+            name,
+        )
         self._stop = threading.Event()
-        self._writers = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(writers)]
+        self._writers = [
+            threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(writers)
+        ]
         self._readers = [threading.Thread(target=self._read, daemon=True) for _ in range(readers)]
 
     def __enter__(self) -> Crowd:
@@ -56,7 +64,9 @@ class Crowd:
         wanted = len(self._history.of("ok")) + more
         deadline = time.monotonic() + 120
         while len(self._history.of("ok")) < wanted:
-            assert time.monotonic() < deadline, f"{len(self._history.of('ok'))} of {wanted} appends were acknowledged"
+            assert time.monotonic() < deadline, (
+                f"{len(self._history.of('ok'))} of {wanted} appends were acknowledged"
+            )
             time.sleep(0.01)
 
     def _write(self, writer: int) -> None:

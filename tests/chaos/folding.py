@@ -39,7 +39,9 @@ class Job:
 
 def start(job: Job) -> subprocess.Popen[bytes]:
     """Start a folding process."""
-    return subprocess.Popen([sys.executable, "-m", "tests.chaos.folding", json.dumps(asdict(job))], cwd=ROOT)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.chaos.folding", json.dumps(asdict(job))], cwd=ROOT
+    )
 
 
 def seen(asked: Asked) -> list[int]:
@@ -70,7 +72,9 @@ def main() -> None:
 
         setattr(summaries, "_commit", dying)  # noqa: B010 - it stands in for a function with a name and types of its own
     settings = replace(SETTINGS, summary_enabled=True, database=job.url)
-    with Memory.open(settings=settings, models=Models(settings, summary=ScriptedModel(answer))) as memory:
+    with Memory.open(
+        settings=settings, models=Models(settings, summary=ScriptedModel(answer))
+    ) as memory:
         me = memory.scope(*WHO)
         log.note("up", job.name)
         while True:

@@ -54,7 +54,9 @@ class History:
     appends: dict[str, Append] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)  # promised ones, that clients met and dealt with
+    errors: list[str] = field(
+        default_factory=list
+    )  # promised ones, that clients met and dealt with
     _gate: threading.Lock = field(default_factory=threading.Lock)
 
     def invoke(self, payload: str, at: float | None = None) -> None:
@@ -69,7 +71,9 @@ class History:
         with self._gate:
             append = self.appends[payload]
             if append.outcome == "ok" and (outcome, seq) != ("ok", append.seq):
-                self.surprises.append(f"{payload} was acknowledged as {append.seq} and then answered {outcome} {seq}")
+                self.surprises.append(
+                    f"{payload} was acknowledged as {append.seq} and then answered {outcome} {seq}"
+                )
             elif append.outcome != "ok":
                 append.outcome, append.seq = outcome, seq
                 append.answered = float("inf") if outcome == "info" else at  # it may still happen
@@ -86,7 +90,9 @@ class History:
 
     def of(self, outcome: Outcome) -> list[str]:
         """The payloads with an outcome."""
-        return [append.payload for append in list(self.appends.values()) if append.outcome == outcome]
+        return [
+            append.payload for append in list(self.appends.values()) if append.outcome == outcome
+        ]
 
     def problems(self, final: Sequence[Numbered]) -> list[str]:
         """Every way in which the final list contradicts this history; empty is what was promised."""
@@ -100,9 +106,11 @@ class History:
 
 
 def _numbering(final: Sequence[Numbered]) -> list[str]:
-    return [f"number {seq} stands where {place} should" for place, (seq, _) in enumerate(final, start=1) if seq != place][
-        :20
-    ]
+    return [
+        f"number {seq} stands where {place} should"
+        for place, (seq, _) in enumerate(final, start=1)
+        if seq != place
+    ][:20]
 
 
 def _membership(appends: dict[str, Append], final: Sequence[Numbered]) -> list[str]:
@@ -129,7 +137,9 @@ def _real_time(appends: dict[str, Append], final: Sequence[Numbered]) -> list[st
         if append is None:
             continue
         if latest and append.answered < latest.invoked:
-            found.append(f"{payload} was acknowledged before {latest.payload} was asked for, and stands after it")
+            found.append(
+                f"{payload} was acknowledged before {latest.payload} was asked for, and stands after it"
+            )
         if latest is None or append.invoked > latest.invoked:
             latest = append
     return found
@@ -137,7 +147,9 @@ def _real_time(appends: dict[str, Append], final: Sequence[Numbered]) -> list[st
 
 def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
     found = []
-    acknowledged = sorted((a.answered, a.seq) for a in history.appends.values() if a.outcome == "ok")
+    acknowledged = sorted(
+        (a.answered, a.seq) for a in history.appends.values() if a.outcome == "ok"
+    )
     answers = [answered for answered, _ in acknowledged]
     newest_by = list(accumulate((seq for _, seq in acknowledged), max, initial=0))
     place = {payload: seq for seq, payload in final}
@@ -150,8 +162,15 @@ def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
         due = newest_by[bisect_left(answers, read.invoked)]
         if newest < due:
             found.append(f"read {number} ended at {newest} after {due} had been acknowledged")
-        early = [p for _, p in read.seen if p in history.appends and history.appends[p].invoked > read.answered]
-        found += [f"read {number} saw {payload} ({place.get(payload)}) before it was asked for" for payload in early]
+        early = [
+            p
+            for _, p in read.seen
+            if p in history.appends and history.appends[p].invoked > read.answered
+        ]
+        found += [
+            f"read {number} saw {payload} ({place.get(payload)}) before it was asked for"
+            for payload in early
+        ]
     return found
 
 

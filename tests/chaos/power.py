@@ -60,7 +60,9 @@ class RecordedFile(apsw.VFSFile):
         self._events = events
         super().__init__("unix", name, flags)
 
-    def _remember(self, what: Literal["write", "truncate", "sync"], offset: int = 0, data: bytes = b"") -> None:
+    def _remember(
+        self, what: Literal["write", "truncate", "sync"], offset: int = 0, data: bytes = b""
+    ) -> None:
         if self._name:
             self._events.append(Event(what, self._name, offset, data))
 
@@ -169,7 +171,9 @@ def cuts(events: Sequence[Event], places: Sequence[int], chance: random.Random) 
             invoked.add(event.name)
         else:
             disks.setdefault(event.name, Disk()).apply(event)
-        if event.what == "sync":  # a file system that keeps a journal brings earlier deletions to the disk with it
+        if (
+            event.what == "sync"
+        ):  # a file system that keeps a journal brings earlier deletions to the disk with it
             for disk in disks.values():
                 if disk.deleted:
                     disk.forget()
@@ -215,4 +219,6 @@ if __name__ == "__main__":
     target, kind, count, start = sys.argv[1:]
     recording = record(Path(target), kind, int(count), int(start))
     with (Path(target) / "recording").open("wb") as out:
-        pickle.dump([(event.what, event.name, event.offset, event.data) for event in recording], out)
+        pickle.dump(
+            [(event.what, event.name, event.offset, event.data) for event in recording], out
+        )

@@ -24,5 +24,11 @@ FAULTS = {  # which call of a writer's thread fails: the early ones while it cre
 }
 LOCK_SECONDS = 12.0 if FULL else 2.0
 READER_ROUNDS = 40 if FULL else 8
-HTTP_SERVERS = [("sqlite", 1), ("sqlite", 2), ("modern", 1), ("modern", 2)] if FULL else [("sqlite", 2), ("modern", 1)]
-HTTP_KILLS = 50 if FULL else 2  # of each of these, with so many processes: every other one is a SIGTERM
+HTTP_SERVERS = (
+    [("sqlite", 1), ("sqlite", 2), ("modern", 1), ("modern", 2)]
+    if FULL
+    else [("sqlite", 2), ("modern", 1)]
+)
+HTTP_KILLS = (
+    50 if FULL else 2
+)  # of each of these, with so many processes: every other one is a SIGTERM

@@ -36,7 +36,9 @@ class Clock:
         return self.now
 
 
-def test_order_is_the_order_of_asking_while_the_clock_jumps(open_memory: Callable[..., Memory]) -> None:
+def test_order_is_the_order_of_asking_while_the_clock_jumps(
+    open_memory: Callable[..., Memory],
+) -> None:
     """P4, B13, B14: back a day in the middle of a crowd, then frozen, then forward: the history stays true."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
@@ -51,11 +53,15 @@ def test_order_is_the_order_of_asking_while_the_clock_jumps(open_memory: Callabl
     assert history.problems(messages_of(me, SESSION)) == []
     times = [message.created_at for message in me.messages.window(SESSION)]
     assert times != sorted(times), "the clock was meant to run backwards"
-    assert [message.seq for message in me.messages.window(SESSION, last=10)] == list(range(len(times) - 9, len(times) + 1))
+    assert [message.seq for message in me.messages.window(SESSION, last=10)] == list(
+        range(len(times) - 9, len(times) + 1)
+    )
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-@pytest.mark.parametrize("now", [YEAR_2038, YEAR_2038 + 1, YEAR_9999], ids=["2038", "2038 and a microsecond", "9999"])
+@pytest.mark.parametrize(
+    "now", [YEAR_2038, YEAR_2038 + 1, YEAR_9999], ids=["2038", "2038 and a microsecond", "9999"]
+)
 def test_far_years_are_years_like_any_other(open_memory: Callable[..., Memory], now: int) -> None:
     clock = Clock(now)
     memory = open_memory(clock=clock)
@@ -74,7 +80,9 @@ def test_far_years_are_years_like_any_other(open_memory: Callable[..., Memory], 
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_a_key_expires_to_the_microsecond_and_stays_away_once_it_is_purged(open_memory: Callable[..., Memory]) -> None:
+def test_a_key_expires_to_the_microsecond_and_stays_away_once_it_is_purged(
+    open_memory: Callable[..., Memory],
+) -> None:
     """P10: at its moment it is gone from every read; removed by a purge, no clock brings it back."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
@@ -113,9 +121,20 @@ print(json.dumps(said))
 def ask_in(moment: str, url: str) -> dict[str, object]:
     """What a process sees whose machine believes that it is another time."""
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-    env = {**os.environ, "LD_PRELOAD": str(library), "FAKETIME": moment, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    env = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "FAKETIME": moment,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
     done = subprocess.run(
-        [sys.executable, "-c", ASK, url], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, "-c", ASK, url],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

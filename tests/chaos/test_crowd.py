@@ -31,7 +31,10 @@ def test_64_threads_on_one_session_tell_a_true_story(memory: Memory, run: int) -
 def test_8_processes_on_one_file_write_all_they_were_told_to(tmp_path: Path) -> None:
     """B6, H4: every write of every process is there, in one order, and none of them was ever told to come back later."""
     url, log, go = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log", tmp_path / "go"
-    jobs = [Job(url, str(log), f"p{n}", threads=2, writes=sizes.PROCESS_WRITES // 2, go=str(go)) for n in range(8)]
+    jobs = [
+        Job(url, str(log), f"p{n}", threads=2, writes=sizes.PROCESS_WRITES // 2, go=str(go))
+        for n in range(8)
+    ]
     writers = [start(job) for job in jobs]
     go.touch()
     assert [writer.wait(240) for writer in writers] == [0] * 8

@@ -70,7 +70,9 @@ def test_a_damaged_page_is_reported_and_left_as_it_is(file: Path) -> None:
 def test_verify_finds_damage_that_no_read_has_met(file: Path) -> None:
     """A flipped page number inside an index: reads of messages are fine, and verify says where it hurts."""
     connection = apsw.Connection(str(file))
-    root = connection.execute("select rootpage from sqlite_master where name = 'sessions_by_user'").fetchall()[0][0]
+    root = connection.execute(
+        "select rootpage from sqlite_master where name = 'sessions_by_user'"
+    ).fetchall()[0][0]
     connection.close()
     image = bytearray(file.read_bytes())
     start = (int(str(root)) - 1) * PAGE
@@ -181,7 +183,14 @@ print(json.dumps(said))
 def as_somebody_else(path: Path) -> dict[str, str]:
     """What a process without root's rights is told."""
     command = as_nobody([sys.executable, "-c", READ_ONLY, str(path)])
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "HOME": "/"})
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": "/"},
+    )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
@@ -196,8 +205,12 @@ def open_folder() -> Iterator[Path]:
         folder.chmod(0o700)
 
 
-@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)])
-def test_a_file_or_folder_that_may_not_be_written(open_folder: Path, file_mode: int, folder_mode: int) -> None:
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)]
+)
+def test_a_file_or_folder_that_may_not_be_written(
+    open_folder: Path, file_mode: int, folder_mode: int
+) -> None:
     """The process runs without root's rights: it is told that the database is read-only, and why."""
     path = open_folder / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
@@ -238,7 +251,9 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     """A file system mounted without the right to write, which binds root too."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "tmpfs", str(disk)], capture_output=True, check=False
+    ).returncode:
         if os.environ.get("CI"):
             pytest.fail("cannot mount a disk")
         pytest.skip("mounting a disk is not permitted here (it needs root)")

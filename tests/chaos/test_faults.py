@@ -21,7 +21,10 @@ from tests.chaos.writer import SESSION, WHO, Job, start
 from tests.conftest import SETTINGS
 
 FAULTS = [
-    (call, error, number) for call, numbers in sizes.FAULTS.items() for error in ("EIO", "ENOSPC") for number in numbers
+    (call, error, number)
+    for call, numbers in sizes.FAULTS.items()
+    for error in ("EIO", "ENOSPC")
+    for number in numbers
 ]
 
 
@@ -34,8 +37,27 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
         pytest.skip("strace is not installed: run the tests with `make test`")
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
     settings = {"sqlite_log_mib": 1}  # so that the log is started over now and then
-    job = Job(url, str(log), "f", threads=2, writes=100, size=8_000, settings=settings, tries=50, pause=0.02)
-    strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(tmp_path / "trace"), "-e", f"trace={call}"]
+    job = Job(
+        url,
+        str(log),
+        "f",
+        threads=2,
+        writes=100,
+        size=8_000,
+        settings=settings,
+        tries=50,
+        pause=0.02,
+    )
+    strace = [
+        "strace",
+        "-f",
+        "-qq",
+        "--seccomp-bpf",
+        "-o",
+        str(tmp_path / "trace"),
+        "-e",
+        f"trace={call}",
+    ]
     writer = start(job, *strace, "-e", f"inject={call}:error={error}:when={number}..{number + 1}")
     assert writer.wait(200) == 0, log.read_text()[:2000]
     assert "(INJECTED)" in (tmp_path / "trace").read_text(), "the fault never struck"
@@ -52,7 +74,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode:
         if os.environ.get("CI"):
@@ -108,7 +132,9 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
         wait_until_it_is_noticed()
         with pytest.raises(Full, match="free"):
             me.messages.append(SESSION, "user", "refused")
-        assert shutil.disk_usage(small_disk).free > 40 << 20, "it was refused before the disk was full"
+        assert shutil.disk_usage(small_disk).free > 40 << 20, (
+            "it was refused before the disk was full"
+        )
         assert len(me.messages.window(SESSION)) == 600
 
         fill_to_the_last_byte(small_disk)

@@ -21,14 +21,18 @@ MESSAGES = 400
 KEPT = 12
 
 
-def test_processes_never_fold_the_same_turns_twice(open_memory: Open, url: str, tmp_path: Path) -> None:
+def test_processes_never_fold_the_same_turns_twice(
+    open_memory: Open, url: str, tmp_path: Path
+) -> None:
     """S4, B5: three fold while a fourth appends; every range was given to one model, once, and is covered once."""
     memory = open_memory(summary_enabled=True)
     me = memory.scope(*WHO)
     me.sessions.add(SESSION)
     logs = [tmp_path / f"log {n}" for n in range(3)]
     upto = MESSAGES - KEPT - 41
-    others = [start(Job(url, str(log), f"p{n}", upto=upto, pause=0.01)) for n, log in enumerate(logs)]
+    others = [
+        start(Job(url, str(log), f"p{n}", upto=upto, pause=0.01)) for n, log in enumerate(logs)
+    ]
     try:
         wait_for(lambda: all(is_up(log) for log in logs), "the processes")
         for n in range(1, MESSAGES + 1):
@@ -41,11 +45,15 @@ def test_processes_never_fold_the_same_turns_twice(open_memory: Open, url: str, 
     folds = me.summaries.list(SESSION).items[::-1]
     covered = [f"{one.covers_from}-{one.covers_to}" for one in folds]
     asked = [given for log in logs for given in notes(log)]
-    assert sorted(asked) == sorted(covered), "no model was asked for nothing, or for what another was asked"
+    assert sorted(asked) == sorted(covered), (
+        "no model was asked for nothing, or for what another was asked"
+    )
     assert [one.number for one in folds] == list(range(1, len(folds) + 1))
     assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
     assert len(folds) >= 5
-    assert [message.seq for message in me.messages.list(SESSION, limit=1000)] == list(range(1, MESSAGES + 1))
+    assert [message.seq for message in me.messages.list(SESSION, limit=1000)] == list(
+        range(1, MESSAGES + 1)
+    )
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 

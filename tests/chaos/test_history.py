@@ -44,7 +44,10 @@ def test_a_true_story_is_believed_with_and_without_what_was_in_doubt() -> None:
         ([*TRUE, (4, "ghost")], "ghost was never asked for"),
         ([(1, "a"), (2, "c"), (4, "b")], "number 4 stands where 3 should"),
         ([(1, "a"), (2, "b"), (3, "c")], "c was acknowledged as 2 and is 3"),
-        ([(1, "c"), (2, "a"), (3, "b")], "a was acknowledged before c was asked for, and stands after it"),
+        (
+            [(1, "c"), (2, "a"), (3, "b")],
+            "a was acknowledged before c was asked for, and stands after it",
+        ),
         ([], "a was acknowledged and is there 0 times"),
     ],
 )
@@ -62,7 +65,9 @@ def test_a_false_final_list_is_found(final: list[Numbered], expected: str) -> No
         ([(1, "a"), (2, "c")], (3.0, 3.2), "read 2 saw c (2) before it was asked for"),
     ],
 )
-def test_a_false_read_is_found(seen: list[Numbered], times: tuple[float, float], expected: str) -> None:
+def test_a_false_read_is_found(
+    seen: list[Numbered], times: tuple[float, float], expected: str
+) -> None:
     history = story()
     history.read(times[0], seen, at=times[1])
     assert expected in history.problems(TRUE)
@@ -79,6 +84,12 @@ def test_a_retry_that_is_answered_differently_is_found() -> None:
 
 def test_a_log_is_read_as_far_as_its_last_whole_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("invoke 1.0 a -\nok 2.0 a 1\ninvoke 3.0 b -\nerror 3.5 b Busy: no\ninvoke 4.0 c -\nok 5.0 c 3")
+    log.write_text(
+        "invoke 1.0 a -\nok 2.0 a 1\ninvoke 3.0 b -\nerror 3.5 b Busy: no\ninvoke 4.0 c -\nok 5.0 c 3"
+    )
     history = from_log(log)
-    assert (history.of("ok"), history.of("info"), history.surprises) == (["a"], ["b", "c"], ["error b Busy: no"])
+    assert (history.of("ok"), history.of("info"), history.surprises) == (
+        ["a"],
+        ["b", "c"],
+        ["error b Busy: no"],
+    )

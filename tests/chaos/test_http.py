@@ -29,14 +29,20 @@ from tests.chaos.writer import SESSION, WHO
 from tests.conftest import SETTINGS, new_database
 from tests.server.running import Process
 
-STOP_SECONDS = 30.0  # after which it would end with 1: a busy machine is slow, and that is not what is tested
+STOP_SECONDS = (
+    30.0  # after which it would end with 1: a busy machine is slow, and that is not what is tested
+)
 CLIENTS = 64
 
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database of the engine that the test names, with a session in it."""
-    made = new_database(request.param) if request.param != "sqlite" else iter([f"sqlite:///{tmp_path}/agent.db"])
+    made = (
+        new_database(request.param)
+        if request.param != "sqlite"
+        else iter([f"sqlite:///{tmp_path}/agent.db"])
+    )
     url = next(made)
     with Memory.open(url, settings=SETTINGS) as memory:
         memory.scope(*WHO).sessions.add(SESSION)
@@ -88,11 +94,15 @@ class Server:
     def stop(self) -> None:
         """SIGTERM; it ends by itself, with nothing unfinished (P11), and says nothing of failures."""
         assert self.process.stop(timeout=STOP_SECONDS + 20) == 0
-        assert not any("Traceback" in line for line in self.process.errors), "".join(self.process.errors)
+        assert not any("Traceback" in line for line in self.process.errors), "".join(
+            self.process.errors
+        )
         self.process.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize(("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str)
+@pytest.mark.parametrize(
+    ("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str
+)
 def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) -> None:
     """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any moment, a new server, and so on."""
     history, chance = History(), random.Random()
@@ -122,24 +132,34 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
         held.set()
         assert leave.wait(30)
 
-    with Memory.open(database, settings=SETTINGS) as memory, Server(database, postgres_pool=CLIENTS) as server:
+    with (
+        Memory.open(database, settings=SETTINGS) as memory,
+        Server(database, postgres_pool=CLIENTS) as server,
+    ):
         holder = threading.Thread(target=memory.database.write, args=(WHO[0], hold))
         holder.start()
         assert held.wait(30)
 
         def append(number: int) -> int:
-            return sent(server, "/api/messages/" + SESSION, {"role": "user", "content": f"{number}"})[0]
+            return sent(
+                server, "/api/messages/" + SESSION, {"role": "user", "content": f"{number}"}
+            )[0]
 
         with ThreadPoolExecutor(CLIENTS) as pool:
             waiting = [pool.submit(append, number) for number in range(16)]
             until(lambda: in_flight(server) >= 16, "all to be in flight")
             stopping = pool.submit(server.stop)
-            until(lambda: server.process.ask("GET", "/readyz")[0] == 503, "the server to stop taking work")
+            until(
+                lambda: server.process.ask("GET", "/readyz")[0] == 503,
+                "the server to stop taking work",
+            )
             leave.set()
             assert [answer.result() for answer in waiting] == [201] * 16
             stopping.result()
         holder.join()
-        assert sorted(text for _, text in messages_of(memory.scope(*WHO), SESSION)) == sorted(map(str, range(16)))
+        assert sorted(text for _, text in messages_of(memory.scope(*WHO), SESSION)) == sorted(
+            map(str, range(16))
+        )
 
 
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
@@ -148,21 +168,33 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
     said = {"message": "Where to?", "session_id": SESSION, "agent_id": WHO[2], "key": "k"}
     with FakeService("To Lisbon.") as service:
         service.misbehave("hang", 1)
-        model: dict[str, Any] = {"model": "openai:fake", "base_url": service.url, "api_key": "none", "model_retries": 0}
+        model: dict[str, Any] = {
+            "model": "openai:fake",
+            "base_url": service.url,
+            "api_key": "none",
+            "model_retries": 0,
+        }
         with Server(database, **model) as server, ThreadPoolExecutor(1) as pool:
             asking = pool.submit(sent, server, "/api/chat", said)
             until(lambda: bool(service.requests), "the model to be asked")
             server.kill()
             with pytest.raises((OSError, http.client.HTTPException)):
                 asking.result()
-            with Memory.open(database, settings=SETTINGS) as memory:  # its lease would run out, a little later
-                memory.database.write(WHO[0], lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"))
+            with Memory.open(
+                database, settings=SETTINGS
+            ) as memory:  # its lease would run out, a little later
+                memory.database.write(
+                    WHO[0],
+                    lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
+                )
             server.start()
             first, again = sent(server, "/api/chat", said), sent(server, "/api/chat", said)
     assert [first[0], again[0]] == [200, 200]
     assert first[1]["message"] == again[1]["message"]
     with Memory.open(database, settings=SETTINGS) as memory:
-        kept = [(message.role, message.text) for message in memory.scope(*WHO).messages.window(SESSION)]
+        kept = [
+            (message.role, message.text) for message in memory.scope(*WHO).messages.window(SESSION)
+        ]
         assert kept == [("user", "Where to?"), ("assistant", "To Lisbon.")]
         assert [finding for finding in memory.verify() if not finding.ok] == []
     assert len(service.requests) == 2
@@ -173,7 +205,11 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         whose = {"X-Retain-User": WHO[1], "X-Retain-Agent": WHO[2]}
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {server.key}", **whose}
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {server.key}",
+            **whose,
+        }
         connection.request("POST", path, json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
@@ -184,7 +220,9 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
 def in_flight(server: Server) -> int:
     """How many requests the server says that it works on."""
     _, text = server.process.ask("GET", "/metrics")
-    line = next(line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight"))
+    line = next(
+        line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight")
+    )
     return int(float(line.split()[-1]))
 
 

@@ -59,7 +59,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, round_: int)
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(*WHO)
         for payload in doubtful:
-            history.answer(payload, "ok", me.messages.append(SESSION, "user", payload.ljust(40, "."), key=payload).seq)
+            history.answer(
+                payload,
+                "ok",
+                me.messages.append(SESSION, "user", payload.ljust(40, "."), key=payload).seq,
+            )
         assert history.of("info") == []
         assert history.problems(messages_of(me, SESSION)) == []
 
@@ -90,7 +94,9 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
     def local(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal seen, before
         if event == "line":
-            leaving = linecache.getline(group.__file__, frame.f_lineno).lstrip().startswith("with ") and (
+            leaving = linecache.getline(group.__file__, frame.f_lineno).lstrip().startswith(
+                "with "
+            ) and (
                 before > frame.f_lineno
             )  # the way out of a `with`, where the interpreter lets no signal in
             before = frame.f_lineno
@@ -113,7 +119,9 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("crowd", [0, 3])
-def test_ctrl_c_on_any_line_of_the_writers_turn_leaves_the_next_writer_a_turn(tmp_path: Path, crowd: int) -> None:
+def test_ctrl_c_on_any_line_of_the_writers_turn_leaves_the_next_writer_a_turn(
+    tmp_path: Path, crowd: int
+) -> None:
     """Alone, or with others in the queue: wherever the interrupt strikes, nobody waits for ever and nothing is lost."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         me = memory.scope(*WHO)
@@ -123,7 +131,10 @@ def test_ctrl_c_on_any_line_of_the_writers_turn_leaves_the_next_writer_a_turn(tm
         struck = True
         while struck:
             line += 1
-            others = [threading.Thread(target=write, args=(me, history, f"{line}-{n}"), daemon=True) for n in range(crowd)]
+            others = [
+                threading.Thread(target=write, args=(me, history, f"{line}-{n}"), daemon=True)
+                for n in range(crowd)
+            ]
             for thread in others:
                 thread.start()
             payload = f"{line}-main"

@@ -36,7 +36,9 @@ connection.execute("rollback")
 @contextmanager
 def write_lock(path: Path) -> Iterator[Callable[[], None]]:
     """Another process holds the file's write lock until it is told to let go."""
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert holder.stdin
     assert holder.stdout
     assert holder.stdout.readline() == b"held\n"
@@ -67,7 +69,10 @@ def test_writers_wait_for_another_process_that_holds_the_lock(tmp_path: Path) ->
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me, history = new_session(memory), History()
         before = inode(path)
-        with write_lock(path) as let_go, Crowd(me, history, writers=8, readers=2, writes=3) as crowd:
+        with (
+            write_lock(path) as let_go,
+            Crowd(me, history, writers=8, readers=2, writes=3) as crowd,
+        ):
             time.sleep(sizes.LOCK_SECONDS)
             assert history.of("ok") == [], "nobody can have written yet"
             assert history.reads, "readers do not wait for a writer"
@@ -79,7 +84,9 @@ def test_writers_wait_for_another_process_that_holds_the_lock(tmp_path: Path) ->
         assert inode(path) == before
 
 
-def test_impatient_writers_are_told_that_the_database_is_busy(memory_with: Callable[..., Memory], tmp_path: Path) -> None:
+def test_impatient_writers_are_told_that_the_database_is_busy(
+    memory_with: Callable[..., Memory], tmp_path: Path
+) -> None:
     """B10: with a short sqlite_busy_seconds the answer is Busy, the file is left alone, and later writing works."""
     memory = memory_with(sqlite_busy_seconds=0.2)
     path = tmp_path / "agent.db"
@@ -198,7 +205,9 @@ def test_a_forked_child_and_its_parent_both_go_on(memory: Memory) -> None:
     append_all(me, "after", 3)
     final = messages_of(me, SESSION)
     assert [seq for seq, _ in final] == list(range(1, 87))
-    names = ["before", "after"] * 3 + [f"{who}" for who in ("child0", "child1", "child2", "parent") for _ in range(20)]
+    names = ["before", "after"] * 3 + [
+        f"{who}" for who in ("child0", "child1", "child2", "parent") for _ in range(20)
+    ]
     assert sorted(payload.split("-")[0] for _, payload in final) == sorted(names)
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
@@ -214,10 +223,15 @@ def test_a_fork_in_the_middle_of_a_crowd(memory: Memory) -> None:
         crowd.wait_for(20)
     assert history.errors == []
     assert history.problems(messages_of(me, SESSION)) == []
-    assert len([payload for _, payload in messages_of(me, SESSION) if payload.startswith("child")]) == 5
+    assert (
+        len([payload for _, payload in messages_of(me, SESSION) if payload.startswith("child")])
+        == 5
+    )
 
 
-def test_a_child_outlives_the_parents_memory(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+def test_a_child_outlives_the_parents_memory(
+    open_memory: Callable[..., Memory], tmp_path: Path
+) -> None:
     """What a child is told is safe stays safe when the parent closes its Memory in the meantime."""
     memory = open_memory()
     me = new_session(memory)

@@ -71,7 +71,11 @@ def kill(server: PostgresServer) -> None:
 
 @pytest.mark.parametrize(
     ("blow", "times"),
-    [(terminate, sizes.SERVER_TERMINATIONS), (crash, sizes.SERVER_CRASHES), (kill, sizes.SERVER_CRASHES)],
+    [
+        (terminate, sizes.SERVER_TERMINATIONS),
+        (crash, sizes.SERVER_CRASHES),
+        (kill, sizes.SERVER_CRASHES),
+    ],
     ids=["connections cut", "immediate shutdown", "kill -9"],
 )
 def test_a_server_that_is_taken_away_loses_nothing(

@@ -21,7 +21,15 @@ from tests.conftest import SETTINGS
 def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
     """What a workload in a process of its own wrote, and when it was told that it was safe."""
     folder.mkdir()
-    command = [sys.executable, "-m", "tests.chaos.power", str(folder), durability, str(sizes.POWER_MESSAGES), str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.chaos.power",
+        str(folder),
+        durability,
+        str(sizes.POWER_MESSAGES),
+        str(seed),
+    ]
     subprocess.run(command, cwd=ROOT, check=True, timeout=200)
     return [Event(*parts) for parts in pickle.loads((folder / "recording").read_bytes())]
 
@@ -35,7 +43,9 @@ def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
         me = memory.scope(*WHO)
         assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
         try:
-            messages = [(message.seq, message.text.rstrip(".")) for message in me.messages.window(SESSION)]
+            messages = [
+                (message.seq, message.text.rstrip(".")) for message in me.messages.window(SESSION)
+            ]
         except NotFound:
             me.sessions.add(SESSION)
             messages = []
@@ -56,7 +66,9 @@ def test_a_power_cut(tmp_path: Path, durability: str) -> None:
         where = f"{durability}, seed {seed}, cut at {cut.place}"
         found = found_after(cut, tmp_path / str(number))
         assert [seq for seq, _ in found] == list(range(1, len(found) + 1)), where
-        assert all(whole[payload] == seq and payload in cut.invoked for seq, payload in found), where
+        assert all(whole[payload] == seq and payload in cut.invoked for seq, payload in found), (
+            where
+        )
         missing = [payload for payload, seq in cut.acknowledged.items() if seq > len(found)]
         assert durability != "full" or missing == [], where
         lost += len(missing)

@@ -39,7 +39,9 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("round_", range(sizes.STARTS))
-def test_16_processes_start_at_once_on_an_empty_database(empty_url: str, tmp_path: Path, round_: int) -> None:
+def test_16_processes_start_at_once_on_an_empty_database(
+    empty_url: str, tmp_path: Path, round_: int
+) -> None:
     """B19: each of them finds every table and writes; none sees a half-made schema."""
     log, go = tmp_path / "log", tmp_path / "go"
     jobs = [Job(empty_url, str(log), f"p{n}", threads=1, writes=3, go=str(go)) for n in range(16)]
@@ -83,7 +85,9 @@ def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_f
     holder.start()
     assert inside.wait(60)
     starters = [open_memory(postgres_pool=2) for _ in range(16)]
-    threads = [threading.Thread(target=bring_up, args=(starter,), daemon=True) for starter in starters]
+    threads = [
+        threading.Thread(target=bring_up, args=(starter,), daemon=True) for starter in starters
+    ]
     with Crowd(me, history, writers=4, readers=1) as crowd:
         for thread in threads:
             thread.start()

@@ -36,7 +36,9 @@ class Job:
     writes: int = 1_000_000  # by each thread
     size: int = 40  # of each message: its payload, and dots
     settings: dict[str, Any] = field(default_factory=dict)
-    retry: list[str] = field(default_factory=list)  # payloads of an earlier writer, sent again with their keys
+    retry: list[str] = field(
+        default_factory=list
+    )  # payloads of an earlier writer, sent again with their keys
     go: str = ""  # a file to wait for before opening
     tries: int = 1  # of one append, with the same key, after an error that is a promised one
     pause: float = 0.0  # between tries
@@ -129,7 +131,10 @@ def main() -> None:
     with opened(job, log) as memory:
         me = memory.scope(*WHO)
         begin(me, job, log)
-        threads = [threading.Thread(target=write, args=(me, log, job, n, stop)) for n in range(1, job.threads)]
+        threads = [
+            threading.Thread(target=write, args=(me, log, job, n, stop))
+            for n in range(1, job.threads)
+        ]
         try:
             for thread in threads:
                 thread.start()

@@ -36,8 +36,12 @@ def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
         session = me.sessions.add().id
         memory.scope("acme", "ada", "scout").entries.add("Ada likes tea.", kind="core")
         memory.scope("acme", "ada", "critic").entries.add("Ada is wrong about tea.", kind="core")
-        answers = group.run(memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append)
-        said = [(message.role, message.author, message.text) for message in me.messages.list(session)]
+        answers = group.run(
+            memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append
+        )
+        said = [
+            (message.role, message.author, message.text) for message in me.messages.list(session)
+        ]
     assert said == [
         ("user", None, "Shall we?"),
         ("assistant", "scout", "scout agrees."),
@@ -52,8 +56,13 @@ def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
     assert "The other participants: scout." in critic.system
     assert ("Ada likes tea." in scout.system, "Ada is wrong" in scout.system) == (True, False)
     assert ("Ada likes tea." in critic.system, "Ada is wrong" in critic.system) == (False, True)
-    assert [message["content"] for message in critic.messages][-2:] == ["ada: Shall we?", "scout: scout agrees."]
-    assert [(event.what, event.agent) for event in events if event.what in ("start", "message", "done")] == [
+    assert [message["content"] for message in critic.messages][-2:] == [
+        "ada: Shall we?",
+        "scout: scout agrees.",
+    ]
+    assert [
+        (event.what, event.agent) for event in events if event.what in ("start", "message", "done")
+    ] == [
         ("start", "scout"),
         ("message", "scout"),
         ("start", "critic"),
@@ -84,7 +93,12 @@ def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: 
         down = False
         second = group.run(memory, me, session, "Shall we?", names, key="k")
         assert [answer.again for answer in second] == [True, False, True]
-        assert [message.author for message in me.messages.list(session)] == [None, "scout", "third", "critic"]
+        assert [message.author for message in me.messages.list(session)] == [
+            None,
+            "scout",
+            "third",
+            "critic",
+        ]
     assert len(model.asked) == 4
 
 

@@ -18,7 +18,16 @@ import pytest
 from retain import Memory, Scope
 from retain.chat import order, turn
 from retain.chat.event import Answer, Event
-from retain.errors import BadAnswer, Busy, Invalid, KeyReused, ModelError, ModelUnavailable, NotFound, TooLarge
+from retain.errors import (
+    BadAnswer,
+    Busy,
+    Invalid,
+    KeyReused,
+    ModelError,
+    ModelUnavailable,
+    NotFound,
+    TooLarge,
+)
 from retain.models import Model, Models, RemoteModel
 from retain.settings import Settings
 from retain.storage import leases
@@ -41,7 +50,9 @@ class Chat:
         self.events: list[Event] = []
 
     def say(self, message: Any = "Where does my sister live?", **more: Any) -> Answer:
-        return turn.run(self.memory, self.me, self.session, message, emit=self.events.append, **more)
+        return turn.run(
+            self.memory, self.me, self.session, message, emit=self.events.append, **more
+        )
 
     def told(self, what: str) -> list[dict[str, Any]]:
         return [dict(event.data) for event in self.events if event.what == what]
@@ -78,14 +89,25 @@ def test_a_turn_is_told_and_saved(chat: Any) -> None:
     assert "".join(event["delta"] for event in talk.told("text")) == "In Turin."
     assert talk.told("start") == [{"key": "k", "session": talk.session, "asked_seq": 1}]
     assert talk.told("message") == [done.as_json()]
-    assert (done.text, done.model, done.tools, done.cost, done.again) == ("In Turin.", "scripted", [], 0.5, False)
+    assert (done.text, done.model, done.tools, done.cost, done.again) == (
+        "In Turin.",
+        "scripted",
+        [],
+        0.5,
+        False,
+    )
     saved = talk.me.turns.get(done.turn)
     assert (saved.first_seq, saved.last_seq) == (2, 2)
     assert saved.report is not None
     assert "Mary lives in Turin" in talk.asked().system
     assert talk.asked().prompt == "Where does my sister live?"
     (call,) = talk.me.interactions.list()
-    assert (call.id, call.route, call.model, call.session) == (saved.interaction, "chat", "scripted", talk.session)
+    assert (call.id, call.route, call.model, call.session) == (
+        saved.interaction,
+        "chat",
+        "scripted",
+        talk.session,
+    )
     assert problems(talk.memory) == []
 
 
@@ -93,7 +115,16 @@ def test_a_turn_is_told_and_saved(chat: Any) -> None:
 def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) -> None:
     talk = chat("Then.")
     other = talk.me.sessions.add().id
-    for topic in ("tea", "trains", "the garden", "a bicycle", "Turin", "violins", "the weather", "chess"):
+    for topic in (
+        "tea",
+        "trains",
+        "the garden",
+        "a bicycle",
+        "Turin",
+        "violins",
+        "the weather",
+        "chess",
+    ):
         talk.me.messages.append(other, "user", f"I was thinking about {topic} again.")
     talk.me.messages.append(other, "user", "The dentist is on Thursday at nine, at Keplerstraße 4.")
     talk.say("When do I see the dentist?")
@@ -105,17 +136,43 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
     """A1: the memory tools of the agent; each round is on record; calls and results are saved in their order."""
     talk = chat(
         calling(("save_to_core", {"content": "Mary lives in Turin."}), text="I note that."),
-        calling(("save_to_journal", {"content": "We spoke of Mary."}), ("search_memory", {"query": "Mary"})),
+        calling(
+            ("save_to_journal", {"content": "We spoke of Mary."}),
+            ("search_memory", {"query": "Mary"}),
+        ),
         "Noted.",
     )
     done = talk.say("My sister Mary lives in Turin. Remember it!")
     assert done.tools == ["save_to_core", "save_to_journal", "search_memory"]
-    assert [role for role, _ in talk.said()] == ["user", "assistant", "tool", "assistant", "tool", "tool", "assistant"]
-    assert {entry.content for entry in talk.me.entries.list()} == {"Mary lives in Turin.", "We spoke of Mary."}
+    assert [role for role, _ in talk.said()] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+    assert {entry.content for entry in talk.me.entries.list()} == {
+        "Mary lives in Turin.",
+        "We spoke of Mary.",
+    }
     whats = [event.what for event in talk.events if event.what != "text"]
-    assert whats == ["start", "tool_call", "tool_result", *["tool_call"] * 2, *["tool_result"] * 2, "message", "done"]
+    assert whats == [
+        "start",
+        "tool_call",
+        "tool_result",
+        *["tool_call"] * 2,
+        *["tool_result"] * 2,
+        "message",
+        "done",
+    ]
     assert all(result["ok"] for result in talk.told("tool_result"))
-    assert [message["role"] for message in talk.asked().messages][-3:] == ["assistant", "tool", "tool"]
+    assert [message["role"] for message in talk.asked().messages][-3:] == [
+        "assistant",
+        "tool",
+        "tool",
+    ]
     assert len(talk.me.interactions.list()) == 3
     again = talk.me.context(talk.session, "And?")
     assert [m["role"] for m in again.messages if m["role"] == "tool"] == ["tool"] * 3
@@ -123,7 +180,9 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
 
 
 @one_engine
-def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(
+    chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Unknown tools, arguments that are none, and a tool that breaks: the turn goes on."""
     talk = chat(
         calling(
@@ -155,11 +214,16 @@ def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: 
     settings = replace(SETTINGS)
     own = ScriptedModel("I am another.", name="other-model")
     with Memory.open(
-        url, settings=settings, models=Models(settings, main=ScriptedModel("x"), others={"other-model": own})
+        url,
+        settings=settings,
+        models=Models(settings, main=ScriptedModel("x"), others={"other-model": own}),
     ) as memory:
         me = memory.scope("acme", "ada", "scout")
         me.agents.add(
-            "scout", prompt="Be kind. {long_term_memory_notes}", model="other-model", tools=["search_memory", "gone"]
+            "scout",
+            prompt="Be kind. {long_term_memory_notes}",
+            model="other-model",
+            tools=["search_memory", "gone"],
         )
         me.notes.append("Ada likes tea.")
         done = turn.run(memory, me, me.sessions.add().id, "Hi")
@@ -192,7 +256,9 @@ def test_at_most_so_many_tools_at_once(chat: Any) -> None:
 def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
     """R5: the model sees the line in the next round, and so does who reads the session."""
     talk = chat(calling(("manage_long_term_memory", {"operation": "read"})), "Long.")
-    talk.me.notes.append("\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400)))
+    talk.me.notes.append(
+        "\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400))
+    )
     talk.say("Read your notes.")
     seen = talk.asked().messages[-1]["content"]
     assert "[MemoryRef: " in seen
@@ -203,7 +269,9 @@ def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable(model="m", problem="p"), ValueError("boom")])
-def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(chat: Any, error: Exception) -> None:
+def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(
+    chat: Any, error: Exception
+) -> None:
     """P7: typed, told, on record; the same key later goes on without a second message."""
 
     def fail(asked: Asked) -> str:
@@ -214,14 +282,21 @@ def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(chat: Any, 
         talk.say(key="k")
     assert talk.said() == [("user", "Where does my sister live?")]
     (told,) = talk.told("error")
-    assert told["error"] == ("ModelUnavailable" if isinstance(error, ModelUnavailable) else "ModelError")
+    assert told["error"] == (
+        "ModelUnavailable" if isinstance(error, ModelUnavailable) else "ModelError"
+    )
     assert [event.what for event in talk.events] == ["start", "error", "done"]
     (call,) = talk.me.interactions.list()
     assert type(error).__name__ in call.error
     done = talk.say(key="k")
     assert (done.text, done.asked_seq, done.again) == ("In Turin.", 1, False)
     again = talk.say(key="k")
-    assert (again.turn, again.text, again.again, again.tokens_out) == (done.turn, "In Turin.", True, done.tokens_out)
+    assert (again.turn, again.text, again.again, again.tokens_out) == (
+        done.turn,
+        "In Turin.",
+        True,
+        done.tokens_out,
+    )
     assert [role for role, _ in talk.said()] == ["user", "assistant"]
     assert len(talk.model.asked) == 2
 
@@ -252,13 +327,21 @@ def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
     done = talk.say()
     assert done.without_model
-    assert done.text.startswith("No model is set (`model` and `base_url` in the settings), so this was written without one.")
+    assert done.text.startswith(
+        "No model is set (`model` and `base_url` in the settings), so this was written without one."
+    )
     assert "(entries): Ada's sister Mary lives in Turin." in done.text
     assert done.text.count("\n- ") == 1
     report = talk.me.turns.get(done.turn).report
-    assert any(item[0] == "private" for item in report["items"]), report  # X3: what a model would have been given
+    assert any(item[0] == "private" for item in report["items"]), (
+        report
+    )  # X3: what a model would have been given
     stored = talk.me.messages.list(talk.session)[3]
-    assert (stored.role, stored.content["without_model"], stored.author) == ("assistant", True, "scout")
+    assert (stored.role, stored.content["without_model"], stored.author) == (
+        "assistant",
+        True,
+        "scout",
+    )
     later = talk.say()
     assert "Mary lives in Turin" in later.text
     assert later.text.count("No model is set") == 1
@@ -342,13 +425,21 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
     talk = chat(slow)
     threads = []
     for number in range(5):
-        threads.append(threading.Thread(target=turn.run, args=(talk.memory, talk.me, talk.session, f"m{number}")))
+        threads.append(
+            threading.Thread(
+                target=turn.run, args=(talk.memory, talk.me, talk.session, f"m{number}")
+            )
+        )
         threads[-1].start()
         until(partial(waiting, talk, number + 1))
     gate.set()
     for thread in threads:
         thread.join()
-    expected = [line for number in range(5) for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))]
+    expected = [
+        line
+        for number in range(5)
+        for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))
+    ]
     assert talk.said() == expected
     assert order._lines == {}
 
@@ -460,8 +551,12 @@ turn.run(memory, memory.scope("acme", "ada", "scout"), session, message, key=key
 """
 
 
-def child(url: str, session: str, key: str, message: str, how: str = "answer") -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", CHILD, url, session, key, message, how], stdout=subprocess.PIPE)
+def child(
+    url: str, session: str, key: str, message: str, how: str = "answer"
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, url, session, key, message, how], stdout=subprocess.PIPE
+    )
 
 
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
@@ -485,11 +580,15 @@ def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scop
 
 def expire(memory: Memory, session: str) -> None:
     """Let the lease of a process that died run out now."""
-    memory.database.write("acme", lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant")
+    )
 
 
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
-def test_turns_of_one_session_are_ordered_between_processes(url: str, memory: Memory, me: Scope) -> None:
+def test_turns_of_one_session_are_ordered_between_processes(
+    url: str, memory: Memory, me: Scope
+) -> None:
     """A1: a lease that the other process waits for."""
     session = me.sessions.add().id
     with child(url, session, "k0", "m0") as one, child(url, session, "k1", "m1") as other:
@@ -526,7 +625,9 @@ def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any
             model_retries=0,
             model_seconds=2 if how == "hang" else 20,
         )
-        with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)) as memory:
+        with Memory.open(
+            f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)
+        ) as memory:
             assert isinstance(memory.home.models.main, RemoteModel)
             me = memory.scope("acme", "ada", "scout")
             session = me.sessions.add().id

@@ -11,7 +11,9 @@ WANTS = st.lists(st.integers(0, 20_000), min_size=len(LAYERS), max_size=len(LAYE
 
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
-def test_never_more_than_there_is_and_never_more_than_is_wanted(budget: int, wants: list[int]) -> None:
+def test_never_more_than_there_is_and_never_more_than_is_wanted(
+    budget: int, wants: list[int]
+) -> None:
     """X1: the sum stays inside the budget, and no layer is given what it cannot use."""
     given_ = share(budget, wants)
     assert sum(given_) <= budget

@@ -26,7 +26,11 @@ from tests.conftest import SETTINGS
 from tests.context.pairs import paired
 
 FULL = os.environ.get("CHAOS") == "full"
-TURNS = {"sqlite": 5000 if FULL else 1200, "modern": 5000 if FULL else 200, "debian": 5000 if FULL else 100}
+TURNS = {
+    "sqlite": 5000 if FULL else 1200,
+    "modern": 5000 if FULL else 200,
+    "debian": 5000 if FULL else 100,
+}
 BUDGET = 3000
 
 
@@ -53,12 +57,17 @@ def turn(n: int, chance: random.Random) -> list[NewMessage]:
     messages = [NewMessage("user", f"fact-{{}} {'question ' * chance.randint(1, 40)}")]
     for step in range(chance.choice([0, 0, 0, 1, 2])):
         ids = [f"{n}.{step}.{c}" for c in range(chance.choice([1, 1, 2, 3]))]
-        calls = [{"id": id, "type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}} for id in ids]
+        calls = [
+            {"id": id, "type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}}
+            for id in ids
+        ]
         messages.append(NewMessage("assistant", {"text": "fact-{}", "tool_calls": calls}))
         chance.shuffle(ids)
         for id in ids if chance.random() < 0.97 else ids[1:]:  # now and then a result never comes
             size = 2000 if chance.random() < 0.05 else chance.randint(1, 60)
-            messages.append(NewMessage("tool", {"tool_call_id": id, "text": "fact-{} " + "output " * size}))
+            messages.append(
+                NewMessage("tool", {"tool_call_id": id, "text": "fact-{} " + "output " * size})
+            )
     messages.append(NewMessage("assistant", f"fact-{{}} {'answer ' * chance.randint(1, 60)}"))
     return messages
 
@@ -75,13 +84,19 @@ def say(me: Scope, session: str, n: int, chance: random.Random, last: int) -> in
 def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> None:
     """X1, P8, R7: inside the budget, every pair whole, no placeholder lost."""
     said = [m["content"] or "" for m in context.messages]
-    calls = [json.dumps(call["function"]) for m in context.messages for call in m.get("tool_calls", ())]
+    calls = [
+        json.dumps(call["function"]) for m in context.messages for call in m.get("tool_calls", ())
+    ]
     cost = 4 * len(said) + sum(tokens.estimate(text) for text in [*said, *calls])
     assert cost <= BUDGET
     assert context.report.tokens <= BUDGET
     paired(context)
     shown = set(re.findall(r"\[MemoryRef: ([a-z0-9-]+)", json.dumps(context.messages)))
-    left = {item.source.removeprefix("refs ") for item in context.report.left_out if item.layer == "references"}
+    left = {
+        item.source.removeprefix("refs ")
+        for item in context.report.left_out
+        if item.layer == "references"
+    }
     if "refs, still older" in left:  # more than a context looks at: the prompt says so
         assert "search_memory finds them.)" in json.dumps(context.messages)
         mentioned = {ref.key for ref in me.refs.list(session=session, limit=MOST_LISTED)}
@@ -98,10 +113,14 @@ def covered_saw(me: Scope, session: str, model: Attentive) -> int:
 
 
 @pytest.mark.parametrize("failing", [0.0, 0.4])
-def test_thousands_of_turns(open_memory: Callable[..., Memory], url: str, engine: str, failing: float) -> None:
+def test_thousands_of_turns(
+    open_memory: Callable[..., Memory], url: str, engine: str, failing: float
+) -> None:
     """S2, S4, S5, X1, R7, P6–P8: summaries folded all along, by a model that may fail at random."""
     model = Attentive(failing)
-    settings = Settings(**{**vars(SETTINGS), "summary_enabled": True, "sqlite_durability": "normal", "origins": {}})
+    settings = Settings(
+        **{**vars(SETTINGS), "summary_enabled": True, "sqlite_durability": "normal", "origins": {}}
+    )
     memory = Memory.open(url, settings=settings, models=Models(settings, summary=model))
     me = memory.scope("acme", "ada", "scout")
     session = me.sessions.add().id
@@ -128,7 +147,9 @@ def test_thousands_of_turns(open_memory: Callable[..., Memory], url: str, engine
 
 def fold_for_a_while(url: str, session: str, stop: str) -> None:
     """Another process that folds whenever it can."""
-    settings = Settings(**{**vars(SETTINGS), "summary_enabled": True, "summary_model": "extractive", "origins": {}})
+    settings = Settings(
+        **{**vars(SETTINGS), "summary_enabled": True, "summary_model": "extractive", "origins": {}}
+    )
     with Memory.open(url, settings=settings) as memory:
         me = memory.scope("acme", "ada", "scout")
         while not os.path.exists(stop):
@@ -136,7 +157,9 @@ def fold_for_a_while(url: str, session: str, stop: str) -> None:
                 me.summaries.fold(session)
 
 
-def test_two_processes_fold_while_others_append(open_memory: Callable[..., Memory], url: str, tmp_path: object) -> None:
+def test_two_processes_fold_while_others_append(
+    open_memory: Callable[..., Memory], url: str, tmp_path: object
+) -> None:
     """S4, H3: ranges follow one another without overlap or gap, and every message is still there."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     me = memory.scope("acme", "ada", "scout")
@@ -148,7 +171,10 @@ def test_two_processes_fold_while_others_append(open_memory: Callable[..., Memor
         process.start()
     try:
         chance = random.Random(2)
-        writers = [threading.Thread(target=_write, args=(me, session, n, chance.random())) for n in range(3)]
+        writers = [
+            threading.Thread(target=_write, args=(me, session, n, chance.random()))
+            for n in range(3)
+        ]
         for writer in writers:
             writer.start()
         for writer in writers:

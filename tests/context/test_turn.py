@@ -24,7 +24,11 @@ def session(me: Scope) -> str:
 
 def run(id: str = "c1", output: Any = BIG) -> list[dict[str, Any]]:
     """A turn in which a tool was run."""
-    call = {"id": id, "type": "function", "function": {"name": "shell", "arguments": '{"command": "make all"}'}}
+    call = {
+        "id": id,
+        "type": "function",
+        "function": {"name": "shell", "arguments": '{"command": "make all"}'},
+    }
     return [
         {"role": "user", "content": "Build it."},
         {"role": "assistant", "content": {"text": "", "tool_calls": [call]}},
@@ -37,7 +41,9 @@ def everything(memory: Memory) -> dict[str, int]:
     return {name: count for name, count in memory.counts().items() if count}
 
 
-def test_a_turn_is_its_messages_its_call_and_its_report(memory: Memory, me: Scope, session: str) -> None:
+def test_a_turn_is_its_messages_its_call_and_its_report(
+    memory: Memory, me: Scope, session: str
+) -> None:
     """X3, T1, P3: one call keeps all of it."""
     context = me.context(session, "Build it.")
     usage = Usage("gpt-5-mini", latency_ms=12.5, tokens_in=100, tokens_out=20, cost=0.001)
@@ -74,7 +80,10 @@ def test_an_output_at_the_threshold_passes_untouched(open_memory: Callable[..., 
     session = me.sessions.add().id
     raw = JsonText('{ "tool_call_id":"c1" ,"text": "short" }')
     me.save_turn(session, [{"role": "tool", "content": raw}, NewMessage("tool", "short")])
-    assert [message.raw for message in me.messages.window(session)] == [str(raw), '{"text":"short"}']
+    assert [message.raw for message in me.messages.window(session)] == [
+        str(raw),
+        '{"text":"short"}',
+    ]
     assert list(me.refs.list()) == []
 
 
@@ -84,8 +93,14 @@ def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
     contents: dict[str, tuple[str, Any]] = {
         "text": ("tool", BIG),
         "openai": ("tool", {"tool_call_id": "c1", "content": BIG}),
-        "anthropic": ("user", {"parts": [{"type": "tool_result", "tool_use_id": "c1", "content": BIG}]}),
-        "json": ("tool", {"tool_call_id": "c1", "content": [{"n": n, "name": f"row {n}"} for n in range(1000)]}),
+        "anthropic": (
+            "user",
+            {"parts": [{"type": "tool_result", "tool_use_id": "c1", "content": BIG}]},
+        ),
+        "json": (
+            "tool",
+            {"tool_call_id": "c1", "content": [{"n": n, "name": f"row {n}"} for n in range(1000)]},
+        ),
     }
     role, content = contents[shape]
     turn = me.save_turn(session, [{"role": role, "content": content}])
@@ -110,10 +125,14 @@ def test_an_output_larger_than_a_message_may_be(open_memory: Callable[..., Memor
         me.save_turn(session, [{"role": "user", "content": BIG}])
 
 
-def test_a_retry_changes_nothing_and_answers_as_the_first(memory: Memory, me: Scope, session: str) -> None:
+def test_a_retry_changes_nothing_and_answers_as_the_first(
+    memory: Memory, me: Scope, session: str
+) -> None:
     """P2, C8: though every try would have made references of its own."""
     usage = {"model": "m", "latency_ms": 1}
-    first = me.save_turn(session, run(), usage=usage, key="turn-1", context=me.context(session, "x"))
+    first = me.save_turn(
+        session, run(), usage=usage, key="turn-1", context=me.context(session, "x")
+    )
     before = everything(memory)
     assert me.save_turn(session, run(), usage=usage, key="turn-1") == first
     assert everything(memory) == before
@@ -174,7 +193,9 @@ def test_many_at_once_are_kept_whole(memory: Memory, me: Scope, session: str) ->
     assert len(list(me.turns.list(session, limit=100))) == 32
     for turn in me.turns.list(session, limit=100):
         ids = {
-            m.content.get("tool_call_id") for m in me.messages.window(session) if turn.first_seq <= m.seq <= turn.last_seq
+            m.content.get("tool_call_id")
+            for m in me.messages.window(session)
+            if turn.first_seq <= m.seq <= turn.last_seq
         }
         assert len(ids - {None}) == 1
     assert [finding for finding in memory.verify() if not finding.ok] == []
@@ -218,10 +239,15 @@ def test_what_a_tool_writes_is_the_agents(me: Scope) -> None:
     """Design 6: the source is decided by who calls, not by what is said."""
     tools = {tool.name: tool for tool in me.tools()}
     tools["save_to_core"].call({"content": "I like maps."})
-    key = tools["store_memory"].call({"content": "text", "description": "a text", "type": "note"})["memory_key"]
+    key = tools["store_memory"].call({"content": "text", "description": "a text", "type": "note"})[
+        "memory_key"
+    ]
     tools["manage_long_term_memory"].call({"operation": "append", "content": "Tea."})
     me.entries.add("mine", kind="core")
-    assert {entry.content: entry.source for entry in me.entries.list()} == {"I like maps.": "agent", "mine": "user"}
+    assert {entry.content: entry.source for entry in me.entries.list()} == {
+        "I like maps.": "agent",
+        "mine": "user",
+    }
     assert me.refs.info(key).source == "agent"
     assert [version.source for version in me.notes.history()] == ["agent"]
 

@@ -17,25 +17,45 @@ import pytest
 from retain.faces import cli
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-BOTH = pytest.mark.parametrize("engine", ["sqlite", "modern"])  # a command line sees no difference between servers
+BOTH = pytest.mark.parametrize(
+    "engine", ["sqlite", "modern"]
+)  # a command line sees no difference between servers
 
 
 @pytest.fixture
 def process(url: str, tmp_path: Path) -> Run:
     """Run `retain …` in an empty folder."""
-    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0", "PYTHONUTF8": "1"}
+    env = {
+        "PATH": os.environ["PATH"],
+        "RETAIN_DATABASE": url,
+        "RETAIN_SQLITE_BALLAST_MIB": "0",
+        "PYTHONUTF8": "1",
+    }
 
     def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "retain.faces.cli", *shlex.split(command.removeprefix("retain "))]
+        words = [
+            sys.executable,
+            "-m",
+            "retain.faces.cli",
+            *shlex.split(command.removeprefix("retain ")),
+        ]
         return subprocess.run(
-            words, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path, env={**env, **more}
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**env, **more},
         )
 
     return run_it
 
 
 @pytest.fixture
-def run_here(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run_here(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
     """The same inside of this process: for many commands, each of which would take a second to start."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "parser", cache(cli.parser))
@@ -48,7 +68,9 @@ def run_here(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
         with monkeypatch.context() as patch:
             for name, value in more.items():
                 patch.setenv(name, value)
-            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+            patch.setattr(
+                "sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+            )
             try:
                 status = cli.main(words)
             except SystemExit as end:

@@ -12,7 +12,9 @@ from retain import Memory
 from retain.faces.cli import main
 
 
-def test_what_an_operator_does_is_on_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_operator_does_is_on_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """3.2 item 12: keys, exports, imports, purges and erasures, with the name of who did them; a typo makes no tenant."""
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     mine = [*where, "--tenant", "acme"]
@@ -43,7 +45,9 @@ def test_what_an_operator_does_is_on_record(tmp_path: Path, capsys: pytest.Captu
         assert memory.tenants() == ["acme"]
 
 
-def test_the_log_is_filtered_and_read_page_by_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_filtered_and_read_page_by_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     for name in ("one", "two", "three"):
         main(["keys", "create", name, *where])
@@ -53,7 +57,12 @@ def test_the_log_is_filtered_and_read_page_by_page(tmp_path: Path, capsys: pytes
     assert [deed["number"] for deed in page["data"]] == [3, 2]
     assert main(["audit", "--limit", "2", "--after", page["next"], "--json", *where]) == 0
     assert [deed["number"] for deed in json.loads(capsys.readouterr().out)["data"]] == [1]
-    for filters in (["--what", "users_erase"], ["--who", "nobody"], ["--until", "2020-01-01"], ["--since", "2999-01-01"]):
+    for filters in (
+        ["--what", "users_erase"],
+        ["--who", "nobody"],
+        ["--until", "2020-01-01"],
+        ["--since", "2999-01-01"],
+    ):
         assert main(["audit", *filters, "--json", *where]) == 0
         assert json.loads(capsys.readouterr().out)["data"] == []
     assert main(["audit", *where]) == 0

@@ -46,7 +46,13 @@ def run(env: dict[str, str], tmp_path: Path) -> Run:
     def run_it(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         line = [PYTHON, "-m", "retain.faces.cli", "chat", *words]
         return subprocess.run(
-            line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env={**env, **more}, text=True
+            line,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            env={**env, **more},
+            text=True,
         )
 
     return run_it
@@ -96,8 +102,12 @@ def served(tmp_path: Path, *answers: object) -> Iterator[tuple[str, str]]:
 
 def test_at_a_terminal(env: dict[str, str]) -> None:
     """It streams, stops at Ctrl-C, explains itself, goes to other sessions, and leaves at Ctrl-D."""
-    with FakeService(lambda asked: "You said hello." if "Hello" in asked.prompt else "And more.") as service:
-        typed = Typed({**env, "RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"})
+    with FakeService(
+        lambda asked: "You said hello." if "Hello" in asked.prompt else "And more."
+    ) as service:
+        typed = Typed(
+            {**env, "RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}
+        )
         greeting = typed.until("/help")
         assert "assistant" in greeting
         assert "(new)" in greeting
@@ -140,7 +150,10 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert "`model` and `base_url` in the settings" in first.stdout
     assert "My sister lives in Lisbon." in first.stdout
     assert "\x1b" not in first.stdout
-    told = [json.loads(line) for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()]
+    told = [
+        json.loads(line)
+        for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
+    ]
     assert [one["memory_only"] for one in told] == [True, True]
     with Memory.open(env["RETAIN_DATABASE"]) as memory:
         (session,) = memory.scope(user="default").sessions.list()
@@ -148,7 +161,9 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert {one["session_id"] for one in told} == {session.id}
 
 
-def test_one_message(env: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_message(
+    env: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The message as an argument; mistakes have their exit status."""
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -175,7 +190,9 @@ def test_against_a_server(run: Run, tmp_path: Path) -> None:
     ask = calling(("save_to_core", {"content": "Ada likes tea."}))
     failing = ModelUnavailable(model="m", problem="it fails")
     with served(tmp_path, ask, "Noted.", "Tea.", failing) as (url, key):
-        good = run("--url", url, "--user", "ada", stdin="I like tea.\nWhat do I like?\n", RETAIN_KEY=key)
+        good = run(
+            "--url", url, "--user", "ada", stdin="I like tea.\nWhat do I like?\n", RETAIN_KEY=key
+        )
         assert good.stdout.splitlines() == ["Noted.", "Tea."], good.stderr
         failed = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY=key)
         assert failed.returncode == 7

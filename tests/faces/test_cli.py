@@ -20,7 +20,9 @@ from tests.texts import pdfs
 NEWEST = shipped("sqlite")[-1].number
 
 
-@pytest.mark.parametrize("engine", ["sqlite"])  # tests/test_every_way.py has every verb on every engine
+@pytest.mark.parametrize(
+    "engine", ["sqlite"]
+)  # tests/test_every_way.py has every verb on every engine
 def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
     """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
     run = run_here
@@ -34,13 +36,27 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
     run('retain refs add "npm ERR! peer dependency" "an install" --key npm-install-7f3a09c1')
     run("retain entries add-many scout.json --agent scout")
     (tmp_path / "scout.json").write_text('[{"content": "Ada likes trains."}]')
-    last = {"agents remove", "sessions remove", "state remove", "refs remove", "entries remove", "entries remove-many"}
+    last = {
+        "agents remove",
+        "sessions remove",
+        "state remove",
+        "refs remove",
+        "entries remove",
+        "entries remove-many",
+    }
     not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
                              "turns get", "knowledge get", "knowledge text", "knowledge passages",
                              "knowledge remove")  # fmt: skip
     for way in sorted(WAYS, key=lambda way: way.command in last):
-        command = way.example.rpartition("| ")[2].partition(" > ")[0]  # the shell's part is the shell's
-        done = run(command, stdin="npm ERR!", RETAIN_SUMMARY_MODEL="extractive", RETAIN_SUMMARY_KEEP_LAST="1")
+        command = way.example.rpartition("| ")[2].partition(" > ")[
+            0
+        ]  # the shell's part is the shell's
+        done = run(
+            command,
+            stdin="npm ERR!",
+            RETAIN_SUMMARY_MODEL="extractive",
+            RETAIN_SUMMARY_KEEP_LAST="1",
+        )
         if way.command in not_made_by_a_command:
             assert (done.returncode, "There is no" in done.stderr) == (3, True), way.example
             continue
@@ -53,9 +69,17 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
 def test_a_conversation(run: Run) -> None:
     """What is written by one process is read by the next, exactly."""
     session = answer(run("retain sessions resume --user ada --agent scout --json"))
-    assert answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"] == session["id"]
-    first = answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json'))
-    assert answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json')) == first
+    assert (
+        answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"]
+        == session["id"]
+    )
+    first = answer(
+        run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json')
+    )
+    assert (
+        answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json'))
+        == first
+    )
     assert first["content"] == {"text": "Grüß Gott 👋"}
     run(f"retain messages append {session['id']} assistant -", stdin="two\nlines\n")
     run(f'retain messages append {session["id"]} tool \'{{"a": 1.0, "b": 1e2}}\' --as-json')
@@ -66,7 +90,9 @@ def test_a_conversation(run: Run) -> None:
         {"a": 1.0, "b": 1e2},
     ]
     page = answer(run(f"retain messages list {session['id']} --limit 2 --json"))
-    rest = answer(run(f"retain messages list {session['id']} --limit 2 --after {page['next']} --json"))
+    rest = answer(
+        run(f"retain messages list {session['id']} --limit 2 --after {page['next']} --json")
+    )
     assert [m["seq"] for m in [*page["data"], *rest["data"]]] == [1, 2, 3]  # type: ignore[misc]
     assert rest["next"] is None
     shown = run(f"retain messages window {session['id']}")
@@ -91,7 +117,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain state set theme 1 --user ada --ttl -1", 2, "ttl: must be"),
         ("retain state set theme 1 --user ada --if-version 7", 4, "version 0, not 7"),
         ("retain messages append s poet hello", 2, "invalid choice: 'poet'"),
-        ("retain messages append s user hello --created-at 2026-01-01T00:00:00", 2, "has no time zone"),
+        (
+            "retain messages append s user hello --created-at 2026-01-01T00:00:00",
+            2,
+            "has no time zone",
+        ),
         ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
         ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
         ("retain status --database oracle://x", 6, "is no address"),
@@ -109,13 +139,23 @@ def test_a_conversation(run: Run) -> None:
         ("retain purge --days -1", 2, "days: must be"),
         ("retain nonsense", 2, "invalid choice"),
         ("retain status --database :memory:", 6, "did you mean memory:?"),
-        ("retain messages append nosuch user hi", 3, "no session 'nosuch' here. `sessions add` or `sessions resume` makes"),
+        (
+            "retain messages append nosuch user hi",
+            3,
+            "no session 'nosuch' here. `sessions add` or `sessions resume` makes",
+        ),
         ("retain backup no/such/folder/y", 2, "make no/such/folder first"),
-        ("retain refs get x --lines 5-1", 2, "lines: must be the first and the last line, such as 1 and 40"),
+        (
+            "retain refs get x --lines 5-1",
+            2,
+            "lines: must be the first and the last line, such as 1 and 40",
+        ),
         ("retain refs get x --tokens 0", 2, "tokens: must be from 50 to 100000"),
     ],
 )
-def test_errors_say_what_to_do_and_have_their_status(run_here: Run, command: str, status: int, says: str) -> None:
+def test_errors_say_what_to_do_and_have_their_status(
+    run_here: Run, command: str, status: int, says: str
+) -> None:
     run = run_here
     if "there is no file" not in says:
         run("retain migrate up")
@@ -194,7 +234,9 @@ def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.resume()
         me.messages.extend(session.id, [{"role": "user", "content": str(n)} for n in range(3)])
-        memory.database.write("default", lambda tx: tx.run("delete from messages where tenant = :tenant and seq = 2"))
+        memory.database.write(
+            "default", lambda tx: tx.run("delete from messages where tenant = :tenant and seq = 2")
+        )
     done = run("retain verify")
     assert done.returncode == 1
     assert " of " in done.stdout
@@ -204,7 +246,9 @@ def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_settings_come_from_file_environment_and_flags(run_here: Run, tmp_path: Path) -> None:
     run = run_here
-    (tmp_path / "retain.yaml").write_text("tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n")
+    (tmp_path / "retain.yaml").write_text(
+        "tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n"
+    )
     run("retain sessions add s")
     assert answer(run("retain sessions active --json"))["user"] == "ada"
     assert answer(run("retain sessions list --json --user bob"))["data"] == []
@@ -220,7 +264,10 @@ def test_a_password_is_never_shown(run: Run) -> None:
     secret = "postgresql://ada:hunter2@127.0.0.1:1/x"
     for command in ("retain config show", "retain config show --json", "retain status"):
         done = run(
-            command, RETAIN_DATABASE=secret, RETAIN_API_KEY="sk-proj-0123456789abcdef", RETAIN_SUMMARY_API_KEY="hunter2"
+            command,
+            RETAIN_DATABASE=secret,
+            RETAIN_API_KEY="sk-proj-0123456789abcdef",
+            RETAIN_SUMMARY_API_KEY="hunter2",
         )
         assert "hunter2" not in done.stdout + done.stderr
         assert "0123456789" not in done.stdout + done.stderr
@@ -257,7 +304,9 @@ def test_a_tenant_is_one_tenant(run_here: Run, tmp_path: Path) -> None:
     run = run_here
     for tenant in ("acme", "globex"):
         run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
-        run(f"retain messages append s user {tenant}-secret --tenant {tenant} --created-at 2020-01-01T00:00:00Z")
+        run(
+            f"retain messages append s user {tenant}-secret --tenant {tenant} --created-at 2020-01-01T00:00:00Z"
+        )
     mine = run("retain export - --user ada", RETAIN_TENANT="acme").stdout
     assert "acme-secret" in mine
     assert "globex" not in mine
@@ -274,19 +323,35 @@ def test_import_reads_a_pipe(run_here: Run) -> None:
     run = run_here
     run("retain sessions add s --user ada --agent scout")
     copy = run("retain export -").stdout
-    assert answer(run("retain import - --database sqlite:///copy.db --json", stdin=copy))["new"] == 2
+    assert (
+        answer(run("retain import - --database sqlite:///copy.db --json", stdin=copy))["new"] == 2
+    )
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_full_disk_and_a_plain_terminal_are_no_traceback(run: Run, url: str, tmp_path: Path) -> None:
+def test_a_full_disk_and_a_plain_terminal_are_no_traceback(
+    run: Run, url: str, tmp_path: Path
+) -> None:
     run("retain sessions add s --user ada --agent scout --label Grüße")
     env = {**os.environ, "RETAIN_DATABASE": url, "PYTHONIOENCODING": "ascii"}
     retain = f"{sys.executable} -m retain.faces.cli"
-    for command, status, says in (("sessions list > /dev/full", 1, "No space left"), ("sessions list", 0, "")):
+    for command, status, says in (
+        ("sessions list > /dev/full", 1, "No space left"),
+        ("sessions list", 0, ""),
+    ):
         done = subprocess.run(
-            ["bash", "-c", f"{retain} {command}"], capture_output=True, text=True, check=False, cwd=tmp_path, env=env
+            ["bash", "-c", f"{retain} {command}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=env,
         )
-        assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (status, True, False), done.stderr
+        assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (
+            status,
+            True,
+            False,
+        ), done.stderr
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
@@ -313,7 +378,12 @@ def test_what_is_piped_has_no_blanks_at_the_ends(run_here: Run) -> None:
     run("retain sessions add trip --user ada --agent scout")
     run("retain messages append trip user short")
     run(f"retain messages append trip user '{'long ' * 15}'")
-    for command in ("retain messages list trip", "retain sessions list", "retain sessions get trip", "retain config show"):
+    for command in (
+        "retain messages list trip",
+        "retain sessions list",
+        "retain sessions get trip",
+        "retain config show",
+    ):
         shown = run(command).stdout.splitlines()
         assert shown
         assert [line for line in shown if line != line.rstrip()] == []
@@ -329,13 +399,19 @@ def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Pat
     env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
     for words in (["content", "bytes-1"], ["get", "bytes-1", "--raw"]):
         command = [sys.executable, "-m", "retain.faces.cli", "refs", *words]
-        assert subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, env=env).stdout == data
+        assert (
+            subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, env=env).stdout
+            == data
+        )
     done = run("retain refs get bytes-1 --raw --head 3")
     assert (done.returncode, done.stderr) == (
         2, "retain: --raw: is the whole content, and cannot go with --head.\n",
     )  # fmt: skip
     done = run("retain refs get bytes-2")
-    assert (done.returncode, done.stderr) == (3, "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n",
+    )
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
@@ -345,14 +421,19 @@ def test_a_closed_stream_is_no_traceback(run: Run, url: str, tmp_path: Path, clo
     run("retain sessions add trip --user ada --agent scout")
     env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
     command = f'"{sys.executable}" -m retain.faces.cli sessions list {closed}'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=env)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=env
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert answer(run("retain verify --json"))["ok"] is True
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
-    refs, messages = (" ".join(run(f"retain {way} --help").stdout.split()) for way in ("refs get", "messages append"))
+    refs, messages = (
+        " ".join(run(f"retain {way} --help").stdout.split())
+        for way in ("refs get", "messages append")
+    )
     assert "The key, as it stands in the placeholder." in refs
     assert "The most tokens to show, 50 to 100000." in refs
     assert "idempotency" not in refs

@@ -19,7 +19,9 @@ def turn(url: str) -> str:
         session = me.sessions.add("trip").id
         me.entries.add("Ada likes the sea.", kind="core")
         context = me.context(session, "Where do we go?")
-        return me.save_turn(session, [{"role": "user", "content": "Where do we go?"}], context=context).id
+        return me.save_turn(
+            session, [{"role": "user", "content": "Where do we go?"}], context=context
+        ).id
 
 
 def test_a_table_with_a_bar_for_each_layer(run: Run, turn: str) -> None:
@@ -71,7 +73,9 @@ def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
     assert said[-1] == {"role": "user", "content": "Now"}
     rendered = json.loads(run("retain context --session trip --message Now --as anthropic").stdout)
     assert "Ada likes the sea." in rendered["system"]
-    assert run("retain context --session trip --message Now --as text").stdout.startswith("[system]\nYou are scout.")
+    assert run("retain context --session trip --message Now --as text").stdout.startswith(
+        "[system]\nYou are scout."
+    )
 
 
 def test_what_is_wrong_is_said(run: Run, turn: str) -> None:

@@ -31,11 +31,17 @@ def free_port() -> int:
 
 @pytest.fixture
 def look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, free_port: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    free_port: int,
 ) -> Doctor:
     monkeypatch.chdir(tmp_path)
 
-    def run(*flags: str, make: bool = True, **settings: Any) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    def run(
+        *flags: str, make: bool = True, **settings: Any
+    ) -> tuple[int, dict[str, list[dict[str, str]]]]:
         settings = {"sqlite_ballast_mib": 0, "port": free_port, "database": url, **settings}
         (tmp_path / "retain.yaml").write_text(json.dumps(settings))
         if make:
@@ -56,14 +62,28 @@ def test_all_is_well(look: Doctor, engine: str) -> None:
     status, found = look()
     wrong = [one for many in found.values() for one in many if one["state"] == "problem"]
     assert (status, wrong) == (0, [])
-    assert {"settings", "extras", "database", "writing", "schema", "clock", "disk", "health", "embedder"} <= found.keys()
+    assert {
+        "settings",
+        "extras",
+        "database",
+        "writing",
+        "schema",
+        "clock",
+        "disk",
+        "health",
+        "embedder",
+    } <= found.keys()
     assert {"vectors", "model", "server"} <= found.keys()
     assert ("SQLite 3." if engine == "sqlite" else "PostgreSQL 1") in found["database"][0]["found"]
     assert "static" in found["embedder"][0]["found"]
 
 
 def test_there_is_no_database(look: Doctor, engine: str, tmp_path: Path) -> None:
-    other = f"sqlite:///{tmp_path}/no/none.db" if engine == "sqlite" else "postgresql://nobody@127.0.0.1:9/none"
+    other = (
+        f"sqlite:///{tmp_path}/no/none.db"
+        if engine == "sqlite"
+        else "postgresql://nobody@127.0.0.1:9/none"
+    )
     status, found = look(make=False, database=other)
     assert status == 1
     assert found["database"][0]["state"] == "problem"
@@ -80,21 +100,30 @@ def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
     _, found = look(auth="keys")
-    assert (found["keys"][0]["state"], "nobody comes in" in found["keys"][0]["found"]) == ("warning", True)
+    assert (found["keys"][0]["state"], "nobody comes in" in found["keys"][0]["found"]) == (
+        "warning",
+        True,
+    )
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_vectors_of_a_service_can_be_behind_too(look: Doctor, engine: str, url: str) -> None:
     with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
         memory.scope("acme", "ada", "scout").entries.add("My sister lives in Graz.")
-    given = {"embedder": "service", "embedding_model": "e", "embedding_base_url": "http://127.0.0.1:9/v1"}
+    given = {
+        "embedder": "service",
+        "embedding_model": "e",
+        "embedding_base_url": "http://127.0.0.1:9/v1",
+    }
     assert "not looked at" in look(make=False, **given)[1]["vectors"][0]["found"]
     _, found = look(make=False, embedding_dimensions=8, **given)
     assert found["vectors"][0]["found"].startswith("1 are due")
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_a_look_that_breaks_is_a_finding(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_breaks_is_a_finding(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*given: Any) -> Any:
         raise ZeroDivisionError("a test")
 
@@ -109,13 +138,20 @@ def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
     with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
         migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
     status, found = look(make=False)
-    assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (0, "warning", True)
+    assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (
+        0,
+        "warning",
+        True,
+    )
 
 
 @one_engine
 def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
     status, found = look(
-        jwt_issuer="https://id.example.org", summary_enabled=True, allowed_origins="*", api_key="sk-0123456789abcdef"
+        jwt_issuer="https://id.example.org",
+        summary_enabled=True,
+        allowed_origins="*",
+        api_key="sk-0123456789abcdef",
     )
     said = {one["found"]: one["state"] for one in found["settings"]}
     assert status == 1
@@ -142,14 +178,21 @@ def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
 
 @one_engine
 def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engine: str) -> None:
-    given = {"model": "small", "base_url": "http://127.0.0.1:9/v1", "model_retries": 0, "model_seconds": 20}
+    given = {
+        "model": "small",
+        "base_url": "http://127.0.0.1:9/v1",
+        "model_retries": 0,
+        "model_seconds": 20,
+    }
     assert look(**given)[0] == 0
     status, found = look("--models", **given)
     assert (status, found["model"][0]["state"]) == (1, "problem")
 
 
 @one_engine
-def test_what_listens_on_the_port(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_listens_on_the_port(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A proxy of this machine's is not asked about it."""
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
@@ -190,10 +233,16 @@ def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) 
 
 
 @one_engine
-def test_a_disk_that_is_nearly_full(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_nearly_full(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "MUCH_TOO_LITTLE", 1 << 60)
     status, found = look()
-    assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (1, "problem", True)
+    assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (
+        1,
+        "problem",
+        True,
+    )
 
 
 @one_engine

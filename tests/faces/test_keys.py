@@ -13,9 +13,23 @@ from retain.errors import Unauthorized
 from retain.faces.cli import main
 
 
-def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
-    create = ["keys", "create", "ci", "--permissions", "write, read", "--tenant", "acme", "--user", "ada", "--days", "90"]
+    create = [
+        "keys",
+        "create",
+        "ci",
+        "--permissions",
+        "write, read",
+        "--tenant",
+        "acme",
+        "--user",
+        "ada",
+        "--days",
+        "90",
+    ]
     assert main([*create, *where]) == 0
     out, told = capsys.readouterr()
     text = out.removesuffix("\n")
@@ -25,7 +39,11 @@ def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(tmp_path: Path, 
     with Memory.open(where[1]) as memory:
         admitted = Keys(memory.database).check(text)
     principal = admitted.principal
-    assert (principal.tenant, principal.user, sorted(principal.permissions)) == ("acme", "ada", ["read", "write"])
+    assert (principal.tenant, principal.user, sorted(principal.permissions)) == (
+        "acme",
+        "ada",
+        ["read", "write"],
+    )
     assert admitted.seconds == pytest.approx(90 * 86400, rel=0.001)
     assert main(["keys", "list", "--tenant", "acme", "--json", *where]) == 0
     (listed,) = json.loads(capsys.readouterr().out)["data"]
@@ -53,7 +71,10 @@ def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_
         where = ["--database", f"sqlite:///{tmp_path}/{'a' if name == 'b' else name}.db"]
         assert main(["keys", "create", name, *more, *where]) == 0
         told = capsys.readouterr().err
-        assert ("every request to its server needs a key" in told, "WARNING" in told) == (closes, warns), name
+        assert ("every request to its server needs a key" in told, "WARNING" in told) == (
+            closes,
+            warns,
+        ), name
 
 
 @pytest.mark.parametrize(
@@ -69,7 +90,9 @@ def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_
         (["list", "--limit", "0"], 2),
     ],
 )
-def test_mistakes_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int) -> None:
+def test_mistakes_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int
+) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     Memory.open(where[1]).close()
     assert main(["keys", *words, *where]) == status

@@ -35,7 +35,9 @@ def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert status == 1
     assert out.splitlines() == ["added  paper.pdf", "added  docs/guide.md", "2 added, 1 failed."]
     assert "failed  docs/bad.pdf: is a damaged PDF" in err
-    status, out, err = run(capsys, "knowledge", "add", "docs", "--pattern", "*.md", "--user", "ada", "--json")
+    status, out, err = run(
+        capsys, "knowledge", "add", "docs", "--pattern", "*.md", "--user", "ada", "--json"
+    )
     assert (status, json.loads(out)) == (
         0, {"added": [], "replaced": [], "unchanged": ["docs/guide.md"], "failed": {}}
     )  # fmt: skip
@@ -51,7 +53,9 @@ def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "knowledge", "add", "paper.pdf")
-    status, out, _ = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--dry-run", "--pattern", "*.md")
+    status, out, _ = run(
+        capsys, "knowledge", "add", "docs", "paper.pdf", "--dry-run", "--pattern", "*.md"
+    )
     assert (status, out.splitlines()) == (
         0, ["would be added  docs/guide.md", "1 added, 1 unchanged; nothing was written."]
     )  # fmt: skip
@@ -70,7 +74,9 @@ def test_a_dry_run_needs_no_database(folder: Path, capsys: pytest.CaptureFixture
 
 def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "knowledge", "add", "paper.pdf", "docs/guide.md")
-    status, out, _ = run(capsys, "knowledge", "search", "where does the penguin live", "--limit", "1")
+    status, out, _ = run(
+        capsys, "knowledge", "search", "where does the penguin live", "--limit", "1"
+    )
     assert status == 0
     assert "Guide" in out
     assert "The penguin lives here." in out

@@ -48,7 +48,9 @@ def run(env: dict[str, str], tmp_path: Path) -> Run:
 
     def run_it(*words: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
         line = [PYTHON, "-m", "retain.faces.cli", "run", *words]
-        return subprocess.run(line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env={**env, **more})
+        return subprocess.run(
+            line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env={**env, **more}
+        )
 
     return run_it
 
@@ -139,14 +141,25 @@ def test_json_prints_the_record(run: Run, stored: Any) -> None:
     assert record["status"] == "Failed with exit code 3"
     scope, key = stored(record["line"])
     assert record["ref"]["key"] == key
-    assert record["ref"]["summary"] == scope.refs.info(key).summary == "Failed with exit code 3; 1 … 3000; 3,000 lines"
+    assert (
+        record["ref"]["summary"]
+        == scope.refs.info(key).summary
+        == "Failed with exit code 3; 1 … 3000; 3,000 lines"
+    )
     small = json.loads(run("--json", "--quiet", "--", "echo", "hello").stdout)
     assert (small["output"], small["ref"], small["line"]) == ("hello\n", None, None)
 
 
 @SQLITE
 def test_two_streams_stay_two_and_are_kept_in_one(run: Run, stored: Any) -> None:
-    done = run("--tokens", "1", "--", "sh", "-c", "echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out again")
+    done = run(
+        "--tokens",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo out; sleep 0.1; echo err >&2; sleep 0.1; echo out again",
+    )
     assert done.stdout == b"out\nout again\n"
     scope, key = stored(done.stderr)
     assert done.stderr.startswith(b"err\n")
@@ -154,16 +167,21 @@ def test_two_streams_stay_two_and_are_kept_in_one(run: Run, stored: Any) -> None
 
 
 @SQLITE
-@pytest.mark.skipif(shutil.which("cc") is None and not os.environ.get("CI"), reason="there is no compiler here")
+@pytest.mark.skipif(
+    shutil.which("cc") is None and not os.environ.get("CI"), reason="there is no compiler here"
+)
 def test_a_compilers_log(run: Run, stored: Any, tmp_path: Path) -> None:
-    (tmp_path / "bad.c").write_text("int main(void) {\n" + "".join(f"  int v{n} = nothing{n};\n" for n in range(60)) + "}\n")
+    (tmp_path / "bad.c").write_text(
+        "int main(void) {\n" + "".join(f"  int v{n} = nothing{n};\n" for n in range(60)) + "}\n"
+    )
     done = run("--", "cc", "-Wall", "-c", "bad.c")
     assert done.returncode == 1
     scope, key = stored(done.stderr)
     ref = scope.refs.info(key)
     assert ref.metadata["command"] == "cc -Wall -c bad.c"
     assert re.match(
-        r"Failed with exit code 1; 60 errors, 60 warnings; first: bad\.c:2:12: error: .nothing0. undecl", ref.summary
+        r"Failed with exit code 1; 60 errors, 60 warnings; first: bad\.c:2:12: error: .nothing0. undecl",
+        ref.summary,
     )
     assert scope.refs.get(key, grep="nothing59.*undeclared").what.startswith("1 match in ")
 
@@ -171,7 +189,9 @@ def test_a_compilers_log(run: Run, stored: Any, tmp_path: Path) -> None:
 @SQLITE
 def test_fifty_megabytes(env: dict[str, str], tmp_path: Path, stored: Any) -> None:
     """P16: bounded memory in us, every byte in the store."""
-    script = "import sys\nfor n in range(50): sys.stdout.write(('%07d ' % n + 'x' * 55 + '\\n') * 16384)"
+    script = (
+        "import sys\nfor n in range(50): sys.stdout.write(('%07d ' % n + 'x' * 55 + '\\n') * 16384)"
+    )
     program = (
         "import resource, sys\n"
         "from retain.faces.cli import main\n"
@@ -198,7 +218,12 @@ def test_bytes_are_untouched(run: Run, stored: Any) -> None:
     scope, key = stored(done.stderr)
     assert whole(scope, key) == done.stdout
     assert scope.refs.info(key).media == "binary"
-    done = run("--", PYTHON, "-c", "import sys; sys.stdout.buffer.write(b'Gr\\xfc\\xdfe aus anderswo ' * 500)")
+    done = run(
+        "--",
+        PYTHON,
+        "-c",
+        "import sys; sys.stdout.buffer.write(b'Gr\\xfc\\xdfe aus anderswo ' * 500)",
+    )
     scope, key = stored(done.stderr)
     assert done.stdout == whole(scope, key) == b"Gr\xfc\xdfe aus anderswo " * 500
     assert scope.refs.get(key, head=1).text.startswith("Gr��e aus anderswo Gr��e")
@@ -209,7 +234,9 @@ def test_a_huge_single_line(run: Run, stored: Any) -> None:
     done = run("--", PYTHON, "-c", "print('x' * 2_000_000 + 'needle')")
     scope, key = stored(done.stderr)
     assert scope.refs.get(key, grep="needle").what == "1 match in 1 line"
-    assert scope.refs.get(key, head=1).text.endswith("(line 1 goes on; read it with pages, or with a pattern)")
+    assert scope.refs.get(key, head=1).text.endswith(
+        "(line 1 goes on; read it with pages, or with a pattern)"
+    )
 
 
 @SQLITE
@@ -249,7 +276,9 @@ def test_a_command_killed_by_a_signal(run: Run, stored: Any) -> None:
 
 
 @SQLITE
-@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="there are no signals of real time here")
+@pytest.mark.skipif(
+    not hasattr(signal, "SIGRTMIN"), reason="there are no signals of real time here"
+)
 def test_a_command_killed_by_a_signal_without_a_name(run: Run, stored: Any) -> None:
     done = run("--", "sh", "-c", f"seq 3000; kill -{signal.SIGRTMIN + 1} $$")
     assert done.returncode == 128 + signal.SIGRTMIN + 1
@@ -266,7 +295,9 @@ def test_a_command_killed_by_a_signal_without_a_name(run: Run, stored: Any) -> N
         ("#! /no/such", "its first line asks for '/no/such', which does not exist"),
     ],
 )
-def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path, first: str, says: str) -> None:
+def test_a_script_whose_interpreter_is_missing(
+    run: Run, tmp_path: Path, first: str, says: str
+) -> None:
     """The file is there, and that it is not would send its writer to the wrong place."""
     script = tmp_path / "script"
     script.write_bytes(f"{first}\necho hello\n".encode())
@@ -278,7 +309,9 @@ def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path, first: 
 
 @SQLITE
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_while_storing_changes_no_status(start: Any, url: str, tmp_path: Path, name: str) -> None:
+def test_a_signal_while_storing_changes_no_status(
+    start: Any, url: str, tmp_path: Path, name: str
+) -> None:
     """The command has ended with 7; who cannot wait for the store is told that nothing was stored."""
     Memory.open(url, settings=SETTINGS).close()
     held = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
@@ -299,7 +332,9 @@ def test_a_signal_while_storing_changes_no_status(start: Any, url: str, tmp_path
 
 @SQLITE
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_reaches_the_command_and_what_was_printed_is_stored(start: Any, stored: Any, name: str) -> None:
+def test_a_signal_reaches_the_command_and_what_was_printed_is_stored(
+    start: Any, stored: Any, name: str
+) -> None:
     """Ctrl-C and its like end the command, and not the storing of its output."""
     script = "import os, signal, sys, time\n"
     script += f"signal.signal(signal.{name}, lambda *_: (os.write(1, b'asked to stop\\n'), sys.exit(9)))\n"
@@ -333,8 +368,12 @@ def test_what_a_command_leaves_behind_does_not_hold_us(run: Run) -> None:
 
 @SQLITE
 @pytest.mark.parametrize("how", [[], ["--tty"]])
-@pytest.mark.parametrize("left", ["while :; do echo x; sleep 0.1; done", "while :; do echo x; done"])
-def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(run: Run, how: list[str], left: str) -> None:
+@pytest.mark.parametrize(
+    "left", ["while :; do echo x; sleep 0.1; done", "while :; do echo x; done"]
+)
+def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(
+    run: Run, how: list[str], left: str
+) -> None:
     done = run("--no-tty", *how, "--", "sh", "-c", f"({left}) & echo left $!; exit 3")
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(done.stdout.partition(b"left ")[2].split()[0]), signal.SIGKILL)
@@ -344,7 +383,9 @@ def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(run: Run,
 @SQLITE
 def test_what_is_on_its_way_at_the_end_is_not_lost(run: Run) -> None:
     """What the command hands to another process, which prints it a moment later."""
-    done = run("--quiet", "--tokens", "1000000", "--", "bash", "-c", "exec > >(sleep 0.2; cat); seq 5000")
+    done = run(
+        "--quiet", "--tokens", "1000000", "--", "bash", "-c", "exec > >(sleep 0.2; cat); seq 5000"
+    )
     assert done.stdout == b"".join(b"%d\n" % n for n in range(1, 5001))
 
 
@@ -364,20 +405,26 @@ def test_streams_that_were_closed_before_us(
 ) -> None:
     """Nothing goes where it was not meant to go, and the output is stored."""
     line = f"{PYTHON} -m retain.faces.cli run -- seq 3000 {closed}"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env)
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env
+    )
     assert done.returncode == 0
     assert re.fullmatch(out, done.stdout)
     assert re.fullmatch(err, done.stderr)
     with Memory.open(url, settings=SETTINGS) as memory:
         (ref,) = memory.scope(user="ada").refs.list().items
-        assert whole(memory.scope(user="ada"), ref.key) == b"".join(b"%d\n" % n for n in range(1, 3001))
+        assert whole(memory.scope(user="ada"), ref.key) == b"".join(
+            b"%d\n" % n for n in range(1, 3001)
+        )
 
 
 @SQLITE
 def test_a_reader_that_goes_away_ends_the_command(env: dict[str, str], tmp_path: Path) -> None:
     """As it would without us: `retain run -- yes | head -1`."""
     line = f"{PYTHON} -m retain.faces.cli run -- yes | head -1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env, timeout=60
+    )
     assert done.stdout == b"y\n141\n"
     assert b"Traceback" not in done.stderr
 
@@ -386,9 +433,13 @@ def test_a_reader_that_goes_away_ends_the_command(env: dict[str, str], tmp_path:
 def test_a_full_disk_is_said(env: dict[str, str], tmp_path: Path) -> None:
     line = [PYTHON, "-m", "retain.faces.cli", "run", "--", "seq", "1000000"]
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=env)
+        done = subprocess.run(
+            line, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=env
+        )
     assert done.returncode == 141
-    assert done.stderr.startswith(b"retain: the output could not be shown: No space left on device\n")
+    assert done.stderr.startswith(
+        b"retain: the output could not be shown: No space left on device\n"
+    )
     assert b"Traceback" not in done.stderr
 
 
@@ -429,7 +480,9 @@ def test_input_that_is_no_keyboard_reaches_a_command_in_a_terminal_as_it_is(
     (tmp_path / "numbers").write_bytes(numbers)
     with (tmp_path / "numbers").open("rb") as file:
         line = [PYTHON, "-m", "retain.faces.cli", "run", "--tty", "--", "wc", "-l"]
-        counted = subprocess.run(line, stdin=file, capture_output=True, check=False, env=env, cwd=tmp_path)
+        counted = subprocess.run(
+            line, stdin=file, capture_output=True, check=False, env=env, cwd=tmp_path
+        )
     assert counted.stdout == b"100000\r\n"
 
 
@@ -437,7 +490,9 @@ def test_input_that_is_no_keyboard_reaches_a_command_in_a_terminal_as_it_is(
 def test_a_command_in_a_terminal_may_close_its_streams(run: Run) -> None:
     """That is not its end, nor does it hear that its terminal is gone."""
     assert run("--tty", "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 0.2; exit 5").returncode == 5
-    done = run("--tty", "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 0.2; seq 5000 > /dev/tty; exit 6")
+    done = run(
+        "--tty", "--", "sh", "-c", "exec <&- >&- 2>&-; sleep 0.2; seq 5000 > /dev/tty; exit 6"
+    )
     assert (done.returncode, done.stdout.endswith(b"\r\n5000\r\n")) == (6, True)
 
 
@@ -457,7 +512,18 @@ def test_a_paste_is_taken_while_the_command_speaks(env: dict[str, str], tmp_path
     if not pid:
         os.chdir(tmp_path)
         script = "stty raw -echo; echo ready; seq 50000; head -c 200000 | wc -c"
-        line = [PYTHON, "-m", "retain.faces.cli", "run", "--tokens", "1000000", "--", "sh", "-c", script]
+        line = [
+            PYTHON,
+            "-m",
+            "retain.faces.cli",
+            "run",
+            "--tokens",
+            "1000000",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]
         os.execve(PYTHON, line, env)
     os.set_blocking(ours, False)
     seen, paste = b"", b"x" * 200_000
@@ -477,13 +543,17 @@ def test_a_paste_is_taken_while_the_command_speaks(env: dict[str, str], tmp_path
 
 
 @SQLITE
-def test_in_a_terminal_the_command_has_one_and_ctrl_c_reaches_it(env: dict[str, str], tmp_path: Path, stored: Any) -> None:
+def test_in_a_terminal_the_command_has_one_and_ctrl_c_reaches_it(
+    env: dict[str, str], tmp_path: Path, stored: Any
+) -> None:
     """As a person runs it: our own standard output is a terminal, and keys go to the command."""
     pid, ours = pty.fork()
     if not pid:  # the child, which has the terminal
         os.chdir(tmp_path)
         script = "trap 'echo stopped; exit 5' INT; tty; seq 2000; echo ready; while :; do sleep 0.1; done"
-        os.execve(PYTHON, [PYTHON, "-m", "retain.faces.cli", "run", "--", "bash", "-c", script], env)
+        os.execve(
+            PYTHON, [PYTHON, "-m", "retain.faces.cli", "run", "--", "bash", "-c", script], env
+        )
     seen = b""
     asked = False
     until = time.monotonic() + 60
@@ -507,10 +577,14 @@ def test_in_a_terminal_the_command_has_one_and_ctrl_c_reaches_it(env: dict[str, 
 @SQLITE
 def test_a_store_that_fails_hides_nothing(run: Run) -> None:
     """The output was shown, the exit status is the command's, and the failure is said."""
-    done = run("--", "sh", "-c", "seq 3000; exit 3", RETAIN_DATABASE="sqlite:////no/such/folder/x.db")
+    done = run(
+        "--", "sh", "-c", "seq 3000; exit 3", RETAIN_DATABASE="sqlite:////no/such/folder/x.db"
+    )
     assert done.returncode == 3
     assert done.stdout.endswith(b"2999\n3000\n")
-    assert done.stderr.startswith(b"retain: the output was not stored: The database cannot be reached: ")
+    assert done.stderr.startswith(
+        b"retain: the output was not stored: The database cannot be reached: "
+    )
     quiet = run("--quiet", "--", "seq", "3000", RETAIN_DATABASE="sqlite:////no/such/folder/x.db")
     assert quiet.stdout == b"".join(b"%d\n" % n for n in range(1, 3001))
     assert quiet.returncode == 0
@@ -560,7 +634,10 @@ def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
 
 @SQLITE
 def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
-    url: str, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    url: str,
+    env: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -571,11 +648,15 @@ def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
     assert main(["run", "--", "seq", "3000"]) == 0
     assert keys(capfd.readouterr().err) == ["free"]
     with Memory.open(url, settings=SETTINGS) as memory:
-        assert whole(memory.scope(user="ada"), "free") == b"".join(b"%d\n" % n for n in range(1, 3001))
+        assert whole(memory.scope(user="ada"), "free") == b"".join(
+            b"%d\n" % n for n in range(1, 3001)
+        )
 
 
 @SQLITE
-def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(env: dict[str, str], tmp_path: Path) -> None:
+def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     """P16: to the last letter, and not in our memory."""
     script = "import sys\nfor n in range(64): sys.stdout.write('\"ü€\\n' * (1 << 17))"
     program = (
@@ -588,7 +669,9 @@ def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(env: d
     line = [PYTHON, "-c", program, "run", "--quiet", "--json", "--", PYTHON, "-c", script]
     env["RETAIN_DATABASE"] = "sqlite:////no/such/folder/x.db"
     done = subprocess.run(line, capture_output=True, check=False, env=env, cwd=tmp_path)
-    assert done.stderr.startswith(b"retain: the output was not stored: The database cannot be reached: ")
+    assert done.stderr.startswith(
+        b"retain: the output was not stored: The database cannot be reached: "
+    )
     record = json.loads(done.stdout)
     assert (record["ref"], record["bytes"]) == (None, 7 << 23)
     assert record["output"] == '"ü€\n' * (1 << 23)
@@ -597,5 +680,12 @@ def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(env: d
 
 @SQLITE
 def test_half_a_letter_at_the_end_of_an_output(run: Run) -> None:
-    done = run("--quiet", "--json", "--", PYTHON, "-c", "import sys; sys.stdout.buffer.write('aü'.encode()[:-1])")
+    done = run(
+        "--quiet",
+        "--json",
+        "--",
+        PYTHON,
+        "-c",
+        "import sys; sys.stdout.buffer.write('aü'.encode()[:-1])",
+    )
     assert json.loads(done.stdout)["output"] == "a\ufffd"

@@ -18,7 +18,11 @@ from tests.conftest import SETTINGS
 from tests.faces.commands import BOTH, Run, answer
 
 Print = Callable[..., str]
-LONG = "Nothing of note happened then. " * 40 + "The night train to Lisbon leaves at nine. " + "And so it went on. " * 40
+LONG = (
+    "Nothing of note happened then. " * 40
+    + "The night train to Lisbon leaves at nine. "
+    + "And so it went on. " * 40
+)
 
 
 def fill(url: str) -> None:
@@ -41,7 +45,9 @@ def fill(url: str) -> None:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Print:
+def shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Print:
     """What a command prints, in this process, with its exit status first if it is not 0."""
     url = f"sqlite:///{tmp_path}/agent.db"
     fill(url)
@@ -61,10 +67,14 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_a_list_that_can_be_read(shown: Print) -> None:
     """Q1: number, kind, when, who, the part of the text that matters, how to open it, the score."""
-    lines = shown('retain search "when does the night train to Lisbon leave" --kind messages').splitlines()
+    lines = shown(
+        'retain search "when does the night train to Lisbon leave" --kind messages'
+    ).splitlines()
     first = next(place for place, line in enumerate(lines) if "The night train to Lisbon" in line)
     head = next(line for line in reversed(lines[:first]) if not line.startswith("    "))
-    assert re.match(r" *\d  messages  \d{4}-\d\d-\d\d \d\d:\d\d  scout  in a trip, 2 +0\.\d\d$", head)
+    assert re.match(
+        r" *\d  messages  \d{4}-\d\d-\d\d \d\d:\d\d  scout  in a trip, 2 +0\.\d\d$", head
+    )
     text = "\n".join(line for line in lines[first - 2 : first + 3] if line.startswith("    "))
     assert "…" in text
     assert "retain messages get 'a trip' 2" in "\n".join(lines)
@@ -75,10 +85,21 @@ def test_a_list_that_can_be_read(shown: Print) -> None:
 
 def test_every_kind_says_how_it_is_opened(shown: Print) -> None:
     """And each such command works."""
-    printed = shown("retain search train --limit 50") + shown("retain search train --limit 50 --user ada")
+    printed = shown("retain search train --limit 50") + shown(
+        "retain search train --limit 50 --user ada"
+    )
     commands = [line.strip() for line in printed.splitlines() if line.strip().startswith("retain ")]
     kinds = {command.split()[1] for command in commands}
-    assert kinds == {"messages", "notes", "entries", "refs", "state", "items", "knowledge", "search"}
+    assert kinds == {
+        "messages",
+        "notes",
+        "entries",
+        "refs",
+        "state",
+        "items",
+        "knowledge",
+        "search",
+    }
     words = ("train", "timetable", "lisbon")
     assert all(any(word in shown(command).lower() for word in words) for command in commands)
 
@@ -95,8 +116,12 @@ def test_matched_words_stand_out_on_a_terminal_alone(shown: Print) -> None:
     ):
         assert "\x1b" not in plain
         assert "Lisbon" in plain
-    narrow = shown("retain search lisbon --kind messages", terminal=True, COLUMNS="50", NO_COLOR="1")
-    assert all(len(line) <= 50 for line in narrow.splitlines() if not line.strip().startswith("retain "))
+    narrow = shown(
+        "retain search lisbon --kind messages", terminal=True, COLUMNS="50", NO_COLOR="1"
+    )
+    assert all(
+        len(line) <= 50 for line in narrow.splitlines() if not line.strip().startswith("retain ")
+    )
 
 
 def test_why(shown: Print) -> None:
@@ -111,11 +136,15 @@ def test_why(shown: Print) -> None:
 def test_nothing_found_says_what_to_try(shown: Print) -> None:
     printed = shown("retain search xyzzy --kind notes --user bob")
     assert "Nothing was found in notes. Try other words, or without --kind and --user." in printed
-    assert shown("retain search xyzzy --kind state --session 'a trip' --since 2020-01-01").startswith("Nothing was found")
+    assert shown(
+        "retain search xyzzy --kind state --session 'a trip' --since 2020-01-01"
+    ).startswith("Nothing was found")
 
 
 def test_which_legs_ran(shown: Print) -> None:
-    assert "that have no vector yet: `retain work` gives them theirs." in shown("retain search train").replace("\n", " ")
+    assert "that have no vector yet: `retain work` gives them theirs." in shown(
+        "retain search train"
+    ).replace("\n", " ")
     shown("retain work")
     last = shown("retain search train").splitlines()[-1]
     assert last == "Searched by words and by meaning."
@@ -141,7 +170,21 @@ def test_json_has_everything(run: Run, url: str) -> None:
     hits = found["hits"]
     assert isinstance(hits, list)
     assert len(hits) == 3
-    names = {"kind", "id", "seq", "text", "at", "score", "author", "role", "title", "session", "legs", "why", "before"}
+    names = {
+        "kind",
+        "id",
+        "seq",
+        "text",
+        "at",
+        "score",
+        "author",
+        "role",
+        "title",
+        "session",
+        "legs",
+        "why",
+        "before",
+    }
     assert hits[0].keys() >= names
     assert json.dumps(found["legs"]).startswith('{"words": "ran"')
     day = str(hits[0]["at"])[:10]

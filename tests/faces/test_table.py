@@ -62,21 +62,34 @@ def test_on_the_narrowest_each_record_is_a_block() -> None:
 
 
 def test_one_record_has_no_head() -> None:
-    assert lines(("", ""), [("id", ID), ("text", "two\nlines")], None) == [f"id    {ID}", "text  two", "      lines"]
+    assert lines(("", ""), [("id", ID), ("text", "two\nlines")], None) == [
+        f"id    {ID}",
+        "text  two",
+        "      lines",
+    ]
     assert lines(HEAD, [], 80) == ["id  agent  created_at  content", "─" * 30]
 
 
 @given(
-    st.lists(st.tuples(*[st.text(st.sampled_from("ab -\n日😀é"), max_size=60)] * 3), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(*[st.text(st.sampled_from("ab -\n日😀é"), max_size=60)] * 3),
+        min_size=1,
+        max_size=4,
+    ),
     st.integers(8, 120),
 )
-def test_no_letter_is_lost_and_no_line_is_too_wide(rows: list[tuple[str, str, str]], room: int) -> None:
+def test_no_letter_is_lost_and_no_line_is_too_wide(
+    rows: list[tuple[str, str, str]], room: int
+) -> None:
     """Whatever is in the cells, and however narrow the terminal is."""
     head = ("one", "two", "three")
     found = lines(head, rows, room)
     assert all(width(line) <= max(room, 14) for line in found)
     assert all(line == line.rstrip(" ") for line in found)
-    shown, given = (re.sub("[^ab日😀é-]", "", text) for text in ("".join(found), "".join("".join(row) for row in rows)))
+    shown, given = (
+        re.sub("[^ab日😀é-]", "", text)
+        for text in ("".join(found), "".join("".join(row) for row in rows))
+    )
     assert sorted(shown) == sorted(given)
 
 

@@ -26,7 +26,9 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         for tenant in ("default", "acme"):
             me = memory.scope(tenant, "ada", "scout")
             me.sessions.add("s")
-            me.messages.extend("s", [NewMessage("user", f"Fact {n} is {n * 7}.") for n in range(41)])
+            me.messages.extend(
+                "s", [NewMessage("user", f"Fact {n} is {n * 7}.") for n in range(41)]
+            )
     return url
 
 
@@ -37,14 +39,21 @@ def covered(url: str, tenant: str = "default") -> int:
 
 def test_once(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["work", "--database", database, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["jobs"]["summaries"] == {"done": 1, "left": 0, "failed": 0, "errors": []}
+    assert json.loads(capsys.readouterr().out)["jobs"]["summaries"] == {
+        "done": 1,
+        "left": 0,
+        "failed": 0,
+        "errors": [],
+    }
     assert (covered(database), covered(database, "acme")) == (29, 0)
     assert main(["work", "--database", database, "--all-tenants"]) == 0
     assert "summaries" in capsys.readouterr().out
     assert covered(database, "acme") == 29
 
 
-def test_a_failure_is_told_and_is_the_exit_status(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_told_and_is_the_exit_status(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("retain.yaml").write_text("summary_enabled: true\n")
     assert main(["work", "--database", database]) == 7
     assert "summary_model: extractive" in capsys.readouterr().err
@@ -61,14 +70,26 @@ def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals) -> None:
     """It finds what comes later, and a stop is its normal end."""
-    command = [sys.executable, "-m", "retain.faces.cli", "work", "--database", database, "--every", "0.05", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "retain.faces.cli",
+        "work",
+        "--database",
+        database,
+        "--every",
+        "0.05",
+        "--json",
+    ]
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert worker.stdout is not None
     try:
         told = worker.stdout.readline()
         wait_until(lambda: covered(database) == 29)
         with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
-            memory.scope("default", "ada", "scout").messages.extend("s", [NewMessage("user", "One more.")] * 41)
+            memory.scope("default", "ada", "scout").messages.extend(
+                "s", [NewMessage("user", "One more.")] * 41
+            )
         told += worker.stdout.readline()
         wait_until(lambda: covered(database) == 70)
         worker.send_signal(how)
@@ -77,7 +98,9 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
         worker.kill()
     assert worker.returncode == 0
     assert err == "Stopped.\n"
-    assert [json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()] == [1, 1]
+    assert [
+        json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()
+    ] == [1, 1]
     with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
         assert [finding for finding in memory.verify() if not finding.ok] == []
 

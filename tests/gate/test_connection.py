@@ -14,7 +14,13 @@ from retain import Memory
 from retain.settings import Settings
 from tests.server.running import exchange, running
 
-SETTINGS = Settings(database="memory:", work_inside=False, rate_per_second=0, request_seconds=1, max_body_bytes=100_000)
+SETTINGS = Settings(
+    database="memory:",
+    work_inside=False,
+    rate_per_second=0,
+    request_seconds=1,
+    max_body_bytes=100_000,
+)
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CLOSE = b"Connection: close\r\n\r\n"
@@ -52,7 +58,9 @@ def test_headers_that_do_not_come_are_not_waited_for(address: tuple[str, int]) -
                 time.sleep(0.05)
 
 
-def test_the_second_request_of_a_connection_is_not_waited_for_either(address: tuple[str, int]) -> None:
+def test_the_second_request_of_a_connection_is_not_waited_for_either(
+    address: tuple[str, int],
+) -> None:
     answer = exchange(address, GET + b"\r\n", GET)
     assert answer.count(b"HTTP/1.1 ") == 2
     is_problem(answer[answer.rindex(b"HTTP/1.1 ") :], 408)
@@ -63,7 +71,9 @@ def test_too_many_headers(address: tuple[str, int]) -> None:
     is_problem(exchange(address, GET, b"X-A: b\r\n" * 10_000, b"\r\n"), 431)
     is_problem(exchange(address, GET, b"X-A: ", b"b" * 40_000, b"\r\n\r\n"), 431)
     is_problem(exchange(address, GET, b"X-A: ", *[b"b" * 60_000] * 20), 431)
-    is_problem(exchange(address, b"GET /" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), 431)
+    is_problem(
+        exchange(address, b"GET /" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), 431
+    )
 
 
 @pytest.mark.parametrize(

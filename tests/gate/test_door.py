@@ -34,7 +34,16 @@ from tests.conftest import SETTINGS, one_engine
 
 ALL = sorted(PERMISSIONS)
 PAGES = {f"/{page}{below}" for page in site.PAGES for below in ("", "/{below:path}")}
-OPEN = {"/", "/healthz", "/readyz", "/assets/{path:path}", "/api/web", "/api/web/sign-in", "/api/web/sign-out", *PAGES}
+OPEN = {
+    "/",
+    "/healthz",
+    "/readyz",
+    "/assets/{path:path}",
+    "/api/web",
+    "/api/web/sign-in",
+    "/api/web/sign-out",
+    *PAGES,
+}
 """What anybody may see: the page, which has nothing of what is remembered, and whether the server is alive."""
 BOTH = {"/api/users/x/erase", "/api/messages/x/pop"}
 """What needs `admin`, and `delete` besides; and what removes and tells it, which needs `delete` and `read`."""
@@ -45,7 +54,9 @@ NOT_MINE = ("/mcp", "/.well-known")
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Memory]:
     """A database that is one file, where one engine is enough."""
-    with Memory.open(f"sqlite:///{tmp_path}/small.db", settings=replace(SETTINGS, sqlite_durability="normal")) as memory:
+    with Memory.open(
+        f"sqlite:///{tmp_path}/small.db", settings=replace(SETTINGS, sqlite_durability="normal")
+    ) as memory:
         yield memory
 
 
@@ -55,10 +66,14 @@ def knocking(small: Memory) -> Iterator[Calling]:
     app = create_app(small)
     with TestClient(app, URL, client=HERE):  # one life for all of them
 
-        def client(permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any) -> TestClient:
+        def client(
+            permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any
+        ) -> TestClient:
             _, text = Keys(small.database).create(tenant, "a test", permissions, **bound)
             app.state.door.forget()
-            return TestClient(app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False)
+            return TestClient(
+                app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False
+            )
 
         yield client
 
@@ -75,10 +90,18 @@ def send(client: TestClient, method: str, path: str, key: str | None = None, **h
     return client.request(method, path, headers=headers, **how)
 
 
-def connection(headers: dict[str, str] | None = None, *, peer: str = "127.0.0.1", query: str = "") -> HTTPConnection:
+def connection(
+    headers: dict[str, str] | None = None, *, peer: str = "127.0.0.1", query: str = ""
+) -> HTTPConnection:
     """A request as the door sees it."""
     given = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-    scope = {"type": "http", "headers": given, "client": (peer, 1), "query_string": query.encode(), "path": "/"}
+    scope = {
+        "type": "http",
+        "headers": given,
+        "client": (peer, 1),
+        "query_string": query.encode(),
+        "path": "/",
+    }
     return HTTPConnection(scope)
 
 
@@ -93,9 +116,17 @@ def let_in(door: Door, **how: Any) -> Any:
 def test_a_key_lets_its_holder_in_and_says_who_it_is(calling: Calling) -> None:
     http = calling("acme", ["read", "write"], user="ada")
     me = http.get("/api/me").json()
-    assert (me["tenant"], me["permissions"], me["user"], me["agent"]) == ("acme", ["read", "write"], "ada", None)
+    assert (me["tenant"], me["permissions"], me["user"], me["agent"]) == (
+        "acme",
+        ["read", "write"],
+        "ada",
+        None,
+    )
     assert http.headers["authorization"].split()[1] not in json.dumps(me)
-    found = http.get("/api/me", headers={"Authorization": "", "X-API-Key": http.headers["authorization"].split()[1]})
+    found = http.get(
+        "/api/me",
+        headers={"Authorization": "", "X-API-Key": http.headers["authorization"].split()[1]},
+    )
     assert found.status_code == 401, "an empty credential is a wrong one"
 
 
@@ -134,17 +165,27 @@ def test_a_key_comes_in_either_header(memory: Memory) -> None:
 def test_anything_else_does_not(small: Memory, headers: dict[str, str]) -> None:
     _, text = Keys(small.database).create("acme", "x", ["read"])
     with pytest.raises(Unauthorized) as caught:
-        let_in(Door(small), headers={name: value.replace("KEY", text) for name, value in headers.items()})
+        let_in(
+            Door(small),
+            headers={name: value.replace("KEY", text) for name, value in headers.items()},
+        )
     assert text not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "query", ["key=KEY", "api_key=x", "a=1&access_token=x", "user=KEY", "X-API-Key=x", "user=%72tn_KEY"]
+    "query",
+    ["key=KEY", "api_key=x", "a=1&access_token=x", "user=KEY", "X-API-Key=x", "user=%72tn_KEY"],
 )
-def test_a_key_in_an_address_is_refused_even_where_a_good_one_is_sent(small: Memory, query: str) -> None:
+def test_a_key_in_an_address_is_refused_even_where_a_good_one_is_sent(
+    small: Memory, query: str
+) -> None:
     _, text = Keys(small.database).create("acme", "x", ["read"])
     with pytest.raises(Invalid) as caught:
-        let_in(Door(small), headers={"X-API-Key": text}, query=query.replace("rtn_KEY", text[4:]).replace("KEY", text))
+        let_in(
+            Door(small),
+            headers={"X-API-Key": text},
+            query=query.replace("rtn_KEY", text[4:]).replace("KEY", text),
+        )
     assert text not in str(caught.value)
 
 
@@ -169,18 +210,32 @@ def test_names_in_headers_are_said_once_and_in_utf_8(small: Memory, knocking: Ca
         assert (twice.status_code, once.lower() in twice.json()["detail"]) == (400, True)
 
 
-def test_the_tenant_comes_from_the_key_and_from_nowhere_else(calling: Calling, memory: Memory) -> None:
+def test_the_tenant_comes_from_the_key_and_from_nowhere_else(
+    calling: Calling, memory: Memory
+) -> None:
     """P11, S8: no header, parameter or body names another tenant."""
     memory.scope("other", "ada", "scout").sessions.add("theirs")
     http = calling("acme")
-    for headers in ({"X-Retain-Tenant": "other"}, {"X-Tenant": "other"}, {"X-Tenant-Id": "other"}, {"Tenant": "other"}):
+    for headers in (
+        {"X-Retain-Tenant": "other"},
+        {"X-Tenant": "other"},
+        {"X-Tenant-Id": "other"},
+        {"Tenant": "other"},
+    ):
         assert http.get("/api/me", headers=headers).json()["tenant"] == "acme"
         assert http.get("/api/sessions/theirs", headers=headers).status_code == 404
     assert http.get("/api/sessions", params={"tenant": "other"}).status_code == 422
-    assert http.post("/api/sessions", json={"id": "x", "tenant": "other"}, params={"user": "u"}).status_code == 422
+    assert (
+        http.post(
+            "/api/sessions", json={"id": "x", "tenant": "other"}, params={"user": "u"}
+        ).status_code
+        == 422
+    )
 
 
-def test_database_trouble_is_503_and_never_401(calling: Calling, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_trouble_is_503_and_never_401(
+    calling: Calling, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B32: whoever cannot be looked up is not called a stranger."""
     http = calling()
     door: Door = app.state.door
@@ -202,7 +257,9 @@ def test_database_trouble_is_503_and_never_401(calling: Calling, app: FastAPI, m
 
 
 @one_engine
-def test_a_key_is_looked_up_once_in_a_while(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_looked_up_once_in_a_while(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     door = Door(memory)
     asked: list[str] = []
@@ -228,7 +285,9 @@ def test_a_key_is_looked_up_once_in_a_while(memory: Memory, monkeypatch: pytest.
 
 
 @one_engine
-def test_a_key_that_ends_is_not_remembered_longer(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_ends_is_not_remembered_longer(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     until = datetime.now(UTC) + timedelta(seconds=60)
     _, text = Keys(memory.database).create("acme", "x", ["read"], expires_at=until)
     door = Door(memory)
@@ -368,7 +427,10 @@ def test_a_bearer_without_a_token_is_no_credential(sent: str) -> None:
 )
 def test_nobody_else_comes_in_without_one(settings: dict[str, Any], how: dict[str, Any]) -> None:
     """S1, S7: another machine, a proxy on this one, or a server that others can reach."""
-    with Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory, pytest.raises(Unauthorized):
+    with (
+        Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
+        pytest.raises(Unauthorized),
+    ):
         let_in(Door(memory), **how)
 
 
@@ -381,12 +443,20 @@ ROUTES = ["/v1/conversations/c", "/v1/memory_stores", "/store/items?namespace=a&
 
 
 @pytest.mark.parametrize("headers", THEIRS, ids=str)
-def test_a_vendors_own_key_is_as_none_where_none_is_needed(small: Memory, headers: dict[str, str]) -> None:
+def test_a_vendors_own_key_is_as_none_where_none_is_needed(
+    small: Memory, headers: dict[str, str]
+) -> None:
     """Their clients send one always; on the routes of their protocols alone, and not once there is a key of ours."""
     with TestClient(create_app(small), URL, client=HERE) as client:
         for route in ROUTES:
-            assert client.get(route, headers=headers).status_code == client.get(route).status_code != 401
-            assert client.get(route, headers={**headers, "X-API-Key": "rtn_wrong"}).status_code == 401
+            assert (
+                client.get(route, headers=headers).status_code
+                == client.get(route).status_code
+                != 401
+            )
+            assert (
+                client.get(route, headers={**headers, "X-API-Key": "rtn_wrong"}).status_code == 401
+            )
         assert client.get("/api/me", headers=headers).status_code == 401
         Keys(small.database).create("acme", "x", ["read"])
         client.app.state.door.forget()  # type: ignore[attr-defined]
@@ -408,12 +478,18 @@ def test_a_vendors_own_key_is_as_none_where_none_is_needed(small: Memory, header
 )
 def test_a_vendors_own_key_opens_no_door(settings: dict[str, Any], how: dict[str, Any]) -> None:
     """S1, S7: where a key is needed, it is a wrong one."""
-    with Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory, pytest.raises(Unauthorized):
+    with (
+        Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
+        pytest.raises(Unauthorized),
+    ):
         asyncio.run(Door(memory).who(connection(**{"headers": THEIRS[0], **how}), vendor=True))
 
 
 def test_this_machine_has_several_names() -> None:
-    assert all(loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"))
+    assert all(
+        loopback(host)
+        for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1")
+    )
     others = (
         "",
         "0.0.0.0",
@@ -445,7 +521,9 @@ def test_tokens_come_in_beside_keys_and_end_the_openness(tmp_path: Path) -> None
             let_in(door, headers={"Authorization": f"Bearer {signed(aud='else')}"})
 
 
-def test_the_server_does_not_listen_to_others_before_there_is_a_key(open_memory: Callable[..., Memory]) -> None:
+def test_the_server_does_not_listen_to_others_before_there_is_a_key(
+    open_memory: Callable[..., Memory],
+) -> None:
     """S1: refused before anything is bound, with what to do."""
     refuse_open(open_memory())
     memory = open_memory(host="0.0.0.0")
@@ -464,7 +542,11 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str, str | None]]:
         path = getattr(route, "path", None)
         if path is None or path in OPEN or path.startswith(NOT_MINE):
             continue
-        needs = (route.openapi_extra or {}).get("x-retain-permission") if isinstance(route, APIRoute) else None
+        needs = (
+            (route.openapi_extra or {}).get("x-retain-permission")
+            if isinstance(route, APIRoute)
+            else None
+        )
         said = path.replace("{seq:int}", "1")
         while "{" in said:
             said = said[: said.index("{")] + "x" + said[said.index("}") + 1 :]
@@ -478,22 +560,36 @@ def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:
     one = {permission: keys.create("acme", permission, [permission])[1] for permission in ALL}
     revoked, gone = keys.create("acme", "revoked", ALL)
     keys.revoke("acme", revoked.id)
-    expired = keys.create("acme", "expired", ALL, expires_at=datetime.now(UTC) + timedelta(seconds=0.05))[1]
+    expired = keys.create(
+        "acme", "expired", ALL, expires_at=datetime.now(UTC) + timedelta(seconds=0.05)
+    )[1]
     time.sleep(0.06)
     seen = 0
     with TestClient(app, URL, client=HERE, raise_server_exceptions=False) as client:
         for method, path, needs in routes(app):
             seen += 1
             if method != "HEAD":
-                told = {plain(send(client, method, path, key)) for key in (gone, expired, one["read"][:-1])}
+                told = {
+                    plain(send(client, method, path, key))
+                    for key in (gone, expired, one["read"][:-1])
+                }
                 assert [status for status, _ in told] == [401], (method, path, told)
             assert send(client, method, path).status_code == 401, (method, path)
-            assert send(client, method, path, content=b"{").status_code == 401, (method, path, "before the body")
+            assert send(client, method, path, content=b"{").status_code == 401, (
+                method,
+                path,
+                "before the body",
+            )
             if needs:
                 for permission in ALL:
                     found = send(client, method, path, one[permission], content=b"{")
                     refused = permission != needs or path in BOTH
-                    assert (found.status_code == 403) == refused, (method, path, permission, found.text)
+                    assert (found.status_code == 403) == refused, (
+                        method,
+                        path,
+                        permission,
+                        found.text,
+                    )
                     assert found.status_code not in (401, 500), (method, path, permission)
     assert seen > 90
 
@@ -505,7 +601,9 @@ def test_what_nobody_asked_for_by_name_is_not_open(small: Memory) -> None:
     assert silent <= {"/docs", "/openapi.json", "/metrics", "/api/me", "/api/status"}, silent
 
 
-def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(
+    small: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P16: what is kept has a bound, and nobody gets another's."""
     monkeypatch.setattr(doors, "MOST_SCOPES", 3)
     door = Door(small)
@@ -515,9 +613,16 @@ def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(small: Memory,
         headers = {"X-Retain-User": f"user {number % 4} é", "X-Retain-Agent": "scout"}
         for source in ("user", "agent"):
             who = door.scope(connection(headers), principal, None, None, source).who
-            assert (who.tenant, who.user, who.agent, who.source) == ("acme", f"user {number % 4} é", "scout", source)
+            assert (who.tenant, who.user, who.agent, who.source) == (
+                "acme",
+                f"user {number % 4} é",
+                "scout",
+                source,
+            )
             assert len(door._scopes) <= 3
-    assert door.scope(connection(headers), principal, "named", None).who.user == "named", "a parameter goes before a header"
+    assert door.scope(connection(headers), principal, "named", None).who.user == "named", (
+        "a parameter goes before a header"
+    )
 
 
 def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None:
@@ -556,7 +661,9 @@ def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None
 def test_a_bound_key_changes_nothing_that_the_tenant_shares(knocking: Calling) -> None:
     """P11: neither over REST nor as a tool, and neither in a body nor in a query."""
     boss = knocking()
-    assert boss.post("/api/agents", json={"name": "planner", "prompt": "as it was"}).status_code == 201
+    assert (
+        boss.post("/api/agents", json={"name": "planner", "prompt": "as it was"}).status_code == 201
+    )
     assert boss.put("/api/state/k", json={"value": 1, "area": "tenant"}).status_code == 200
     for bound in ({"user": "ada"}, {"agent": "scout"}):
         http = knocking(**bound)
@@ -568,23 +675,38 @@ def test_a_bound_key_changes_nothing_that_the_tenant_shares(knocking: Calling) -
             ("DELETE", "/api/state/k?area=tenant", None),
         ):
             refused = http.request(method, path, json=body)
-            assert (refused.status_code, "one user or one agent" in refused.json()["detail"]) == (403, True), path
+            assert (refused.status_code, "one user or one agent" in refused.json()["detail"]) == (
+                403,
+                True,
+            ), path
         for name, arguments in (
             ("agents_edit", {"name": "planner", "prompt": "another"}),
             ("state_set", {"key": "k", "value": 2, "area": "tenant"}),
         ):
-            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-            accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+            call = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": name, "arguments": arguments},
+            }
+            accept = {
+                "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2025-11-25",
+            }
             told = http.post("/mcp/all", json=call, headers=accept).json()["result"]
             assert told["isError"], name
             assert "one user or one agent" in told["content"][0]["text"]
         assert http.get("/api/agents/planner").json()["prompt"] == "as it was"
-        assert http.put("/api/state/k", params={"user": "ada"}, json={"value": 2}).status_code == 200
+        assert (
+            http.put("/api/state/k", params={"user": "ada"}, json={"value": 2}).status_code == 200
+        )
     assert boss.get("/api/state/k?area=tenant").json()["value"] == 1
 
 
 def test_what_is_about_everybody_is_not_for_a_bound_admin(small: Memory, knocking: Calling) -> None:
     for bound in ({"user": "ada"}, {"agent": "scout"}):
         for path in ("/api/status", "/metrics", "/api/audit", "/api/keys"):
-            assert knocking(tenant=small.settings.tenant, **bound).get(path).status_code == 403, path
+            assert knocking(tenant=small.settings.tenant, **bound).get(path).status_code == 403, (
+                path
+            )
     assert knocking(tenant=small.settings.tenant).get("/api/status").status_code == 200

@@ -99,7 +99,13 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
             continue
         if kind == "items":
             for id in (mine, NOBODYS["key"]):
-                yield way.name, way.method, f"/api/items/{quote(id, safe='')}", id, {"params": {"place": found["place"]}}
+                yield (
+                    way.name,
+                    way.method,
+                    f"/api/items/{quote(id, safe='')}",
+                    id,
+                    {"params": {"place": found["place"]}},
+                )
             continue
         for id in (mine, NOBODYS[name]):
             path = way.route.replace("{seq:int}", "1")
@@ -119,7 +125,11 @@ def answers(
         text = found.text.replace(found.headers["x-request-id"], "REQUEST").replace(
             json.dumps(id, ensure_ascii=False)[1:-1], "ID"
         )
-        kept = {name: value for name, value in found.headers.items() if name not in ("x-request-id", "content-length")}
+        kept = {
+            name: value
+            for name, value in found.headers.items()
+            if name not in ("x-request-id", "content-length")
+        }
         told.setdefault(name, []).append((found.status_code, text, kept))
     for name, both in told.items():
         yield name, both[0], both[1]
@@ -131,7 +141,9 @@ def exported(memory: Memory) -> bytes:
     return out.getvalue()
 
 
-def test_a_key_finds_nothing_of_another_tenant(memory: Memory, calling: Calling, theirs: Scope) -> None:
+def test_a_key_finds_nothing_of_another_tenant(
+    memory: Memory, calling: Calling, theirs: Scope
+) -> None:
     """P11, S8: with every permission, on every way that names something, word for word as if it did not exist."""
     http, before = calling("acme"), exported(memory)
     seen = 0
@@ -144,11 +156,15 @@ def test_a_key_finds_nothing_of_another_tenant(memory: Memory, calling: Calling,
     assert exported(memory) == before
 
 
-def test_a_key_for_one_user_finds_nothing_of_another(memory: Memory, calling: Calling, theirs: Scope) -> None:
+def test_a_key_for_one_user_finds_nothing_of_another(
+    memory: Memory, calling: Calling, theirs: Scope
+) -> None:
     """S8: nor can it name another user, in whatever way a request names one."""
     before = exported(memory)
     http = calling("theirs", user="bob")
-    for name, foreign, nobodys in answers(http, requests(ids(theirs), kinds=OF_USERS), agent="scout"):
+    for name, foreign, nobodys in answers(
+        http, requests(ids(theirs), kinds=OF_USERS), agent="scout"
+    ):
         assert foreign == nobodys, name
         assert foreign[0] == 404, (name, foreign)
     for how in ({"params": {"user": "ada"}}, {"headers": {"X-Retain-User": "ada"}}):
@@ -170,13 +186,25 @@ def test_a_key_for_one_agent_names_no_other(calling: Calling) -> None:
 
 NAMING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/turns", {"params": {"session": "SESSION"}}),
-    ("POST", "/api/turns", {"json": {"session": "SESSION", "messages": [{"role": "user", "content": "mine"}]}}),
+    (
+        "POST",
+        "/api/turns",
+        {"json": {"session": "SESSION", "messages": [{"role": "user", "content": "mine"}]}},
+    ),
     ("POST", "/api/context", {"json": {"session": "SESSION", "message": "hello"}}),
     ("POST", "/api/search", {"json": {"query": MARK, "session": "SESSION"}}),
     ("GET", "/api/refs", {"params": {"session": "SESSION"}}),
     ("POST", "/api/refs", {"json": {"content": "mine", "session": "SESSION"}}),
-    ("POST", "/api/refs/capture", {"json": {"output": "mine", "source": "ls", "session": "SESSION"}}),
-    ("POST", "/api/interactions", {"json": {"route": "r", "model": "m", "latency_ms": 1.0, "session": "SESSION"}}),
+    (
+        "POST",
+        "/api/refs/capture",
+        {"json": {"output": "mine", "source": "ls", "session": "SESSION"}},
+    ),
+    (
+        "POST",
+        "/api/interactions",
+        {"json": {"route": "r", "model": "m", "latency_ms": 1.0, "session": "SESSION"}},
+    ),
     ("GET", "/api/interactions", {"params": {"session": "SESSION"}}),
     ("GET", "/api/chat/sessions/SESSION", {}),
     ("GET", "/api/chat/sessions/SESSION/messages", {}),
@@ -192,7 +220,9 @@ def test_a_foreign_session_is_nobodys(memory: Memory, calling: Calling, theirs: 
         for id in (f"session of {MARK} taking turns", NOBODYS["session"]):
             said = json.loads(json.dumps(how).replace("SESSION", id))
             params = {"user": "ada", **said.pop("params", {})}
-            found = http.request(method, path.replace("SESSION", quote(id, safe="")), params=params, **said)
+            found = http.request(
+                method, path.replace("SESSION", quote(id, safe="")), params=params, **said
+            )
             text = found.text.replace(found.headers["x-request-id"], "REQUEST").replace(id, "ID")
             told.append((found.status_code, text if found.status_code >= 400 else ""))
             assert MARK not in text, (method, path)

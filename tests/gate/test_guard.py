@@ -60,7 +60,10 @@ async def fine(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def request(path: str = "/api/x", method: str = "GET", client: Any = HERE, **headers: str) -> Scope:
-    lines = {"host": "127.0.0.1:7700", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    lines = {
+        "host": "127.0.0.1:7700",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
     return {
         "type": "http",
         "method": method,
@@ -116,7 +119,9 @@ def test_every_answer_has_the_security_headers(
     http: TestClient, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     """P0.6"""
-    answer = http.request(method, path, headers=headers, content=b"{}" if method == "POST" else None)
+    answer = http.request(
+        method, path, headers=headers, content=b"{}" if method == "POST" else None
+    )
     assert answer.status_code == status
     for part in (
         "script-src 'self'",
@@ -125,7 +130,9 @@ def test_every_answer_has_the_security_headers(
         "frame-ancestors 'none'",
     ):
         assert part in answer.headers["Content-Security-Policy"]
-    assert answer.headers["Content-Security-Policy"].startswith(("default-src 'self';", "default-src 'none';"))
+    assert answer.headers["Content-Security-Policy"].startswith(
+        ("default-src 'self';", "default-src 'none';")
+    )
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Referrer-Policy"] == "no-referrer"
@@ -186,7 +193,12 @@ def test_only_known_names_are_answered(http: TestClient, host: str, status: int)
 
 def test_the_address_that_was_called_is_a_name() -> None:
     for name, status in (("192.0.2.7:7700", 200), ("192.0.2.8:7700", 421)):
-        assert asyncio.run(call(guarded(fine), {**request(host=name), "server": ("192.0.2.7", 7700)}))[0] == status
+        assert (
+            asyncio.run(call(guarded(fine), {**request(host=name), "server": ("192.0.2.7", 7700)}))[
+                0
+            ]
+            == status
+        )
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
@@ -221,14 +233,24 @@ def test_only_known_pages_are_answered(method: str, origin: str | None, allowed:
 
 
 def test_a_form_of_another_site_without_an_origin_is_refused() -> None:
-    for site, expected in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+    for site, expected in (
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ):
         status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", sec_fetch_site=site)))
         assert status == expected
-    assert asyncio.run(call(guarded(fine), request(sec_fetch_site="cross-site")))[0] == 200, "a link may lead here"
+    assert asyncio.run(call(guarded(fine), request(sec_fetch_site="cross-site")))[0] == 200, (
+        "a link may lead here"
+    )
 
 
 def test_a_page_asks_first_and_only_known_ones_may(http: TestClient) -> None:
-    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    asks = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
     allowed = http.options("/api/sessions", headers={"Origin": "https://app.example.org", **asks})
     assert allowed.status_code == 204
     assert allowed.headers["Access-Control-Allow-Origin"] == "https://app.example.org"
@@ -287,7 +309,9 @@ def test_a_body_over_the_limit_is_refused_unread() -> None:
         reached.append(scope)
 
     for length in ("100001", "209715200", "9" * 30):
-        status, headers, body = asyncio.run(call(guarded(app), request(method="POST", content_length=length)))
+        status, headers, body = asyncio.run(
+            call(guarded(app), request(method="POST", content_length=length))
+        )
         assert status == 413
         assert b"100,000" in body
         assert headers[b"connection"] == b"close"
@@ -310,7 +334,9 @@ def test_a_body_without_a_length_is_counted(http: TestClient) -> None:
             sent += 1
             yield b"x" * 1000
 
-    answer = http.post("/api/sessions", content=pieces(), headers={"Content-Type": "application/json"})
+    answer = http.post(
+        "/api/sessions", content=pieces(), headers={"Content-Type": "application/json"}
+    )
     assert answer.status_code == 413
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json()["status"] == 413
@@ -319,7 +345,9 @@ def test_a_body_without_a_length_is_counted(http: TestClient) -> None:
         await asyncio.sleep(0)
         return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
 
-    status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", transfer_encoding="chunked"), endless))
+    status, _, _ = asyncio.run(
+        call(guarded(fine), request(method="POST", transfer_encoding="chunked"), endless)
+    )
     assert status == 413
 
 
@@ -344,7 +372,11 @@ def test_a_compressed_body_is_refused_unread(http: TestClient) -> None:
     for encoding in ("gzip", "GZIP", "deflate", "br", "identity, gzip"):
         headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
         assert http.post("/api/sessions", content=bomb, headers=headers).status_code == 415
-    answer = http.post("/api/sessions", json={"user": "ada", "agent": "scout"}, headers={"Content-Encoding": "identity"})
+    answer = http.post(
+        "/api/sessions",
+        json={"user": "ada", "agent": "scout"},
+        headers={"Content-Encoding": "identity"},
+    )
     assert answer.status_code != 415
 
 
@@ -361,7 +393,9 @@ def test_a_body_that_drips_is_not_waited_for() -> None:
     for slow in (drip, hang):
         guard = guarded(fine)
         guard._patience.seconds = 0.1
-        status, headers, body = asyncio.run(call(guard, request(method="POST", content_length="1000"), slow))
+        status, headers, body = asyncio.run(
+            call(guard, request(method="POST", content_length="1000"), slow)
+        )
         assert status == 408, body
         assert headers[b"connection"] == b"close"
         assert guard.in_flight == 0
@@ -490,10 +524,14 @@ def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
     """S1: at the metrics too, and an address that asks for no key makes none of them a known one."""
     with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
         http = TestClient(create_app(memory), URL, client=HERE)
-        wrong = [http.get("/metrics", headers={"X-API-Key": f"wrong{n}"}).status_code for n in range(30)]
+        wrong = [
+            http.get("/metrics", headers={"X-API-Key": f"wrong{n}"}).status_code for n in range(30)
+        ]
         assert wrong.count(429) >= 15
         assert {
-            http.get(path, headers={"X-API-Key": "x"}).status_code for path in ("/healthz", "/readyz") for _ in "12345"
+            http.get(path, headers={"X-API-Key": "x"}).status_code
+            for path in ("/healthz", "/readyz")
+            for _ in "12345"
         } == {200}
     with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
         http = TestClient(create_app(memory), URL, client=HERE)
@@ -509,7 +547,9 @@ def test_the_rate_holds_in_a_real_app() -> None:
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0)) as memory:
         _, key = Keys(memory.database).create("acme", "a test", ["read"])
         http = TestClient(create_app(memory), URL, client=HERE)
-        found = [http.get("/api/sessions", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)]
+        found = [
+            http.get("/api/sessions", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)
+        ]
         assert found[0].status_code == 200
         assert found[-1].status_code == 429
         assert found[-1].headers["Content-Type"] == "application/problem+json"
@@ -528,7 +568,9 @@ def test_the_rate_holds_in_a_real_app() -> None:
     ids=["lists", "objects", "a text", "a text with quotes", "texts with quotes around lists"],
 )
 @pytest.mark.parametrize("size", [1 << 30, 1 << 16], ids=["whole", "in pieces"])
-def test_a_body_of_very_many_lists_is_refused_before_it_is_read(body: bytes, status: int, size: int) -> None:
+def test_a_body_of_very_many_lists_is_refused_before_it_is_read(
+    body: bytes, status: int, size: int
+) -> None:
     """S2: a body within the limit keeps nobody waiting for seconds."""
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
 

@@ -8,7 +8,16 @@ import pytest
 from fastapi import FastAPI
 
 from retain import Memory
-from retain.errors import Busy, Full, InDoubt, NetworkDrive, NotOurs, ReadTooLong, StorageError, Unreachable
+from retain.errors import (
+    Busy,
+    Full,
+    InDoubt,
+    NetworkDrive,
+    NotOurs,
+    ReadTooLong,
+    StorageError,
+    Unreachable,
+)
 from retain.gate import problem
 from retain.watch import logs
 from tests.calling import Calling
@@ -23,7 +32,11 @@ def engine() -> str:
 
 
 def test_nobody_is_told_where_the_database_is(
-    app: FastAPI, calling: Calling, memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: FastAPI,
+    calling: Calling,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """S6: not even the bearer of a key; the log has the reason, under the request's id."""
     client = calling()
@@ -32,13 +45,24 @@ def test_nobody_is_told_where_the_database_is(
         raise Unreachable(problem=f"{WHERE}\nDETAIL: more")
 
     monkeypatch.setattr(memory.database, "read", away)
-    for key in (client.headers["Authorization"], "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52):
+    for key in (
+        client.headers["Authorization"],
+        "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,
+    ):
         found = client.get("/api/sessions", headers={"Authorization": key})
         assert found.status_code == 503
         assert "db.internal" not in found.text
-        assert found.json()["detail"] == "The database cannot be reached. The server's log says why."
-        told = [getattr(one, logs.FIELDS) for one in caplog.records if one.name == "retain.storage"][-1]
-        assert told == {"error": "Unreachable", "reason": WHERE, "request_id": found.json()["request_id"]}
+        assert (
+            found.json()["detail"] == "The database cannot be reached. The server's log says why."
+        )
+        told = [
+            getattr(one, logs.FIELDS) for one in caplog.records if one.name == "retain.storage"
+        ][-1]
+        assert told == {
+            "error": "Unreachable",
+            "reason": WHERE,
+            "request_id": found.json()["request_id"],
+        }
 
 
 @pytest.mark.parametrize(

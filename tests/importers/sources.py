@@ -23,11 +23,19 @@ SAID = [
     HumanMessage("Where does my sister live?", id="h-1"),
     AIMessage("", tool_calls=[{"name": "find", "args": {"who": "sister"}, "id": "c-1"}]),
     ToolMessage("Lisbon", tool_call_id="c-1", artifact={"page": 3}),
-    AIMessage("In Lisbon.", usage_metadata={"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}),
+    AIMessage(
+        "In Lisbon.", usage_metadata={"input_tokens": 5, "output_tokens": 3, "total_tokens": 8}
+    ),
 ]
 ITEMS: list[Any] = [
     {"role": "user", "content": "Where does my sister live?"},
-    {"type": "function_call", "call_id": "c-1", "name": "find", "arguments": '{"who": "sister"}', "id": "fc_1"},
+    {
+        "type": "function_call",
+        "call_id": "c-1",
+        "name": "find",
+        "arguments": '{"who": "sister"}',
+        "id": "fc_1",
+    },
     {"type": "function_call_output", "call_id": "c-1", "output": "Lisbon"},
     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"},
     {
@@ -35,7 +43,9 @@ ITEMS: list[Any] = [
         "id": "msg_1",
         "role": "assistant",
         "status": "completed",
-        "content": [{"type": "output_text", "text": "In Lisbon.", "annotations": [], "logprobs": []}],
+        "content": [
+            {"type": "output_text", "text": "In Lisbon.", "annotations": [], "logprobs": []}
+        ],
     },
 ]
 
@@ -45,7 +55,9 @@ def written(path: Path, value: Any) -> Path:
     return path
 
 
-def node(id: str, parent: str | None, role: str = "", text: str = "", **more: Any) -> dict[str, Any]:
+def node(
+    id: str, parent: str | None, role: str = "", text: str = "", **more: Any
+) -> dict[str, Any]:
     """A node of ChatGPT's tree."""
     message = {
         "id": id,
@@ -91,11 +103,18 @@ def chatgpt(path: Path) -> Path:
         "is_archived": False,
         "default_model_slug": "gpt-5",
     }
-    empty = {"title": "Nothing", "mapping": {"root": node("root", None)}, "current_node": "root", "id": "empty-one"}
+    empty = {
+        "title": "Nothing",
+        "mapping": {"root": node("root", None)},
+        "current_node": "root",
+        "id": "empty-one",
+    }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", json.dumps([conversation, empty]))
         archive.writestr("user.json", json.dumps({"id": "user-1", "email": "ada@example.com"}))
-        archive.writestr("message_feedback.json", json.dumps([{"id": "f-1", "rating": "thumbs_up"}]))
+        archive.writestr(
+            "message_feedback.json", json.dumps([{"id": "f-1", "rating": "thumbs_up"}])
+        )
         archive.writestr("shared_conversations.json", "[]")
         archive.writestr("chat.html", "<html></html>")
         archive.writestr("file-1-photo.png", b"\x89PNG")
@@ -133,7 +152,10 @@ def claude(path: Path) -> Path:
         archive.writestr("conversations.json", json.dumps(talks))
         archive.writestr("projects.json", json.dumps([project]))
         archive.writestr("memories.json", json.dumps([memory]))
-        archive.writestr("users.json", json.dumps([{"uuid": "acct", "full_name": "Ada", "email_address": "a@example.com"}]))
+        archive.writestr(
+            "users.json",
+            json.dumps([{"uuid": "acct", "full_name": "Ada", "email_address": "a@example.com"}]),
+        )
         archive.writestr("readme.txt", "hello")
     return path
 
@@ -178,7 +200,13 @@ def mem0_history(path: Path) -> Path:
 def letta(path: Path) -> Path:
     """An agent file with blocks, messages with tool calls, an archive, tools and a file."""
     call = {"id": "c-1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
-    empty: dict[str, Any] = {"name": None, "tool_calls": None, "tool_call_id": None, "tool_returns": [], "group_id": None}
+    empty: dict[str, Any] = {
+        "name": None,
+        "tool_calls": None,
+        "tool_call_id": None,
+        "tool_returns": [],
+        "group_id": None,
+    }
 
     def said(number: int, role: str, text: str, **more: Any) -> dict[str, Any]:
         parts = [{"type": "text", "text": text, "signature": None}]
@@ -207,9 +235,20 @@ def letta(path: Path) -> Path:
 def mcp_memory(path: Path) -> Path:
     """The file of the official memory server, with lines that it passes over."""
     lines = [
-        {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["likes trains", "has a sister"]},
+        {
+            "type": "entity",
+            "name": "Ada",
+            "entityType": "person",
+            "observations": ["likes trains", "has a sister"],
+        },
         {"type": "relation", "from": "Ada", "to": "Clara", "relationType": "sister of"},
-        {"type": "entity", "name": "Clara", "entityType": "person", "observations": [], "colour": "red"},
+        {
+            "type": "entity",
+            "name": "Clara",
+            "entityType": "person",
+            "observations": [],
+            "colour": "red",
+        },
         {"type": "entity", "name": 5},
     ]
     path.write_text("\n".join([*map(json.dumps, lines), "{broken", ""]), encoding="utf-8")
@@ -227,7 +266,9 @@ def openai_agents(path: Path) -> Path:
 
     asyncio.run(write())
     with sqlite3.connect(path) as database:
-        database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', '{broken')")
+        database.execute(
+            "insert into agent_messages (session_id, message_data) values ('talk-2', '{broken')"
+        )
     database.close()
     return path
 
@@ -236,7 +277,11 @@ def langgraph(path: Path) -> Path:
     """Written by LangGraph itself: a store and a thread of a checkpointer in one file."""
     with SqliteStore.from_conn_string(str(path)) as store:
         store.setup()
-        store.put(("memories", "ada"), "a", {"text": "Sister lives in Lisbon", "tags": ["family"], "n": 1.5})
+        store.put(
+            ("memories", "ada"),
+            "a",
+            {"text": "Sister lives in Lisbon", "tags": ["family"], "n": 1.5},
+        )
         store.put(("memories", "ada"), "b.c", {"deep": {"er": [None, True]}})
         store.put(("cache",), "soon", {"x": 1}, ttl=60)
         store.put(("cache",), "gone", {"x": 1}, ttl=60)
@@ -247,8 +292,12 @@ def langgraph(path: Path) -> Path:
                    "versions_seen": {}}, {}, {})  # type: ignore[typeddict-item]  # fmt: skip
     with sqlite3.connect(path) as database:
         database.execute("update store set expires_at = '2020-01-01 00:00:00' where key = 'gone'")
-        database.execute("update store set expires_at = datetime('now', '+2 minutes') where key = 'soon'")
-        database.execute("update store set created_at = '2024-01-02 03:04:05', updated_at = '2024-02-03 04:05:06'")
+        database.execute(
+            "update store set expires_at = datetime('now', '+2 minutes') where key = 'soon'"
+        )
+        database.execute(
+            "update store set created_at = '2024-01-02 03:04:05', updated_at = '2024-02-03 04:05:06'"
+        )
     database.close()
     return path
 
@@ -257,10 +306,16 @@ def langchain(url: str) -> str:
     """Written by LangChain itself, on a server."""
     with psycopg.connect(url) as connection:
         PostgresChatMessageHistory.create_tables(connection, "chat_message_history")
-        first = PostgresChatMessageHistory("chat_message_history", FIRST_TALK, sync_connection=connection)
-        second = PostgresChatMessageHistory("chat_message_history", SECOND_TALK, sync_connection=connection)
+        first = PostgresChatMessageHistory(
+            "chat_message_history", FIRST_TALK, sync_connection=connection
+        )
+        second = PostgresChatMessageHistory(
+            "chat_message_history", SECOND_TALK, sync_connection=connection
+        )
         first.add_messages(SAID[:2])
         second.add_messages([HumanMessage("Hello")])
         first.add_messages(SAID[2:])
-        connection.execute("update chat_message_history set created_at = '2024-05-06T07:08:09Z' where id <= 3")
+        connection.execute(
+            "update chat_message_history set created_at = '2024-05-06T07:08:09Z' where id <= 3"
+        )
     return url

@@ -51,13 +51,28 @@ def counts(report: Report) -> tuple[dict[str, int], dict[str, int], dict[str, in
 def everything(memory: Memory, tmp_path: Path) -> bytes:
     """All that there is, but for when it was written."""
     memory.export(tmp_path / "all.jsonl", tenants=["acme"])
-    rows = [json.loads(line).get("row", {}) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
-    local = ("updated_at", "created_at", "touched_at", "first_at", "id", "consolidation_id", "last_active_at")
-    return json.dumps([{name: value for name, value in row.items() if name not in local} for row in rows]).encode()
+    rows = [
+        json.loads(line).get("row", {})
+        for line in (tmp_path / "all.jsonl").read_text().splitlines()
+    ]
+    local = (
+        "updated_at",
+        "created_at",
+        "touched_at",
+        "first_at",
+        "id",
+        "consolidation_id",
+        "last_active_at",
+    )
+    return json.dumps(
+        [{name: value for name, value in row.items() if name not in local} for row in rows]
+    ).encode()
 
 
 @pytest.mark.parametrize("format", MAKE)
-def test_a_dry_run_says_it_and_a_second_run_finds_it(memory: Memory, tmp_path: Path, format: str) -> None:
+def test_a_dry_run_says_it_and_a_second_run_finds_it(
+    memory: Memory, tmp_path: Path, format: str
+) -> None:
     source = MAKE[format](tmp_path)
     memory.scope("acme", "ada", "scout").sessions.add("mine")
 
@@ -73,7 +88,11 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(memory: Memory, tmp_path: P
     assert done.unplaced == told.unplaced
     assert done.there.total() == 0
     assert seen[-1][0] == seen[-1][1] > 0
-    left = [one for one in done.unplaced if one.what in ("entry", "item", "note", "conversation", "entity", "relation")]
+    left = [
+        one
+        for one in done.unplaced
+        if one.what in ("entry", "item", "note", "conversation", "entity", "relation")
+    ]
     left = [one for one in left if not one.reason.startswith("expired")]
     assert done.read.total() == done.written.total() + len(left)
     kept = everything(memory, tmp_path)
@@ -123,17 +142,37 @@ def test_stopped_anywhere_it_is_whole_after_another_run(
 def rows(path: Path) -> list[str]:
     """The rows of an export, without ids that are made and times that are now."""
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    kept = ("content", "session_id", "seq", "role", "label", "attributes", "place", "key", "value", "text", "name", "type")
+    kept = (
+        "content",
+        "session_id",
+        "seq",
+        "role",
+        "label",
+        "attributes",
+        "place",
+        "key",
+        "value",
+        "text",
+        "name",
+        "type",
+    )
     return sorted(
-        json.dumps([line["table"], {name: line["row"].get(name) for name in kept}]) for line in found if "table" in line
+        json.dumps([line["table"], {name: line["row"].get(name) for name in kept}])
+        for line in found
+        if "table" in line
     )
 
 
 @one_engine
 def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"conversations": 3, "messages": 8, "items": 2}
-    assert {(one.what, one.where) for one in report.unplaced} == {("file", "chat.html"), ("file", "file-1-photo.png")}
+    assert {(one.what, one.where) for one in report.unplaced} == {
+        ("file", "chat.html"),
+        ("file", "file-1-photo.png"),
+    }
     shown = me.messages.window(sources.CONVERSATION)
     assert [(message.role, message.text) for message in shown] == [
         ("system", ""),
@@ -143,13 +182,16 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
         ("assistant", "In Lisbon."),
         ("user", "Look at this"),
     ]
-    assert me.messages.window(sources.CONVERSATION, turns_only=True)[-1].created_at == datetime.fromtimestamp(
-        1_700_000_000.5, UTC
-    )
+    assert me.messages.window(sources.CONVERSATION, turns_only=True)[
+        -1
+    ].created_at == datetime.fromtimestamp(1_700_000_000.5, UTC)
     original = shown[0].content["original"]
     assert original["content"]["user_instructions"] == "Be kind."
     assert original["parent"] == "root"
-    assert shown[5].content["original"]["content"]["parts"][0]["asset_pointer"] == "file-service://file-1"
+    assert (
+        shown[5].content["original"]["content"]["parts"][0]["asset_pointer"]
+        == "file-service://file-1"
+    )
     assert shown[4].content["original"]["metadata"] == {"model_slug": "gpt-5"}
     session = me.sessions.get(sources.CONVERSATION)
     assert (session.label, session.agent) == ("My sister", "chatgpt")
@@ -157,8 +199,15 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
     assert session.attributes["is_archived"] is False
     assert session.created_at == datetime.fromtimestamp(1_700_000_000, UTC)
     branch = me.sessions.get(f"{sources.CONVERSATION}/q2-old")
-    assert branch.attributes == {"import": "chatgpt", "branch_of": sources.CONVERSATION, "after": "q1"}
-    assert [message.text for message in me.messages.window(branch.id)] == ["I do not know.", "Think!"]
+    assert branch.attributes == {
+        "import": "chatgpt",
+        "branch_of": sources.CONVERSATION,
+        "after": "q1",
+    }
+    assert [message.text for message in me.messages.window(branch.id)] == [
+        "I do not know.",
+        "Think!",
+    ]
     assert me.items.get(("chatgpt", "account"), "user").value["email"] == "ada@example.com"
     asked = me.context(sources.CONVERSATION, "And my sister?").messages
     assert {"role": "tool", "tool_call_id": "call", "content": "Lisbon"} in asked
@@ -166,15 +215,25 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
 
 
 @one_engine
-def test_claude_conversations_projects_and_memories(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada")
+def test_claude_conversations_projects_and_memories(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    report = bring_in(
+        memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"conversations": 2, "messages": 2, "items": 4, "notes": 2}
     assert [(one.what, one.where) for one in report.unplaced] == [("file", "readme.txt")]
     first, second = me.messages.window(sources.CONVERSATION)
     assert (first.role, first.text) == ("user", "Where does my sister live?")
     assert first.content["original"]["attachments"][0]["extracted_content"] == "Dear"
     assert first.content["original"]["content"][0]["start_timestamp"] == "2025-03-01"
-    assert [part["type"] for part in second.content["parts"]] == ["thinking", "text", "tool_use", "tool_result", "text"]
+    assert [part["type"] for part in second.content["parts"]] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_result",
+        "text",
+    ]
     assert second.content["original"]["parent_message_uuid"] == "m-1"
     assert second.created_at == datetime(2025, 3, 1, 10, 1, tzinfo=UTC)
     assert me.items.get(("claude", "projects", "p-1", "docs"), "d-1").value["filename"] == "plan.md"
@@ -193,31 +252,58 @@ def test_claude_conversations_projects_and_memories(memory: Memory, me: Scope, t
 def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: Path) -> None:
     report = bring_in(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
     assert dict(report.written) == {"entries": 2, "items": 3}
-    assert [one.reason for one in report.unplaced] == ["has no text under memory, data, text, content", "is no object"]
+    assert [one.reason for one in report.unplaced] == [
+        "has no text under memory, data, text, content",
+        "is no object",
+    ]
     helper = memory.scope("acme", "ada", "helper")
     (entry,) = helper.entries.list()
-    assert (entry.content, entry.source, entry.kind) == ("Sister lives in Lisbon", "import", "journal")
+    assert (entry.content, entry.source, entry.kind) == (
+        "Sister lives in Lisbon",
+        "import",
+        "journal",
+    )
     assert entry.created_at == datetime(2024, 7, 20, 8, 30, 36, 275141, tzinfo=UTC)
-    assert helper.items.get(("mem0", "memories"), "mem-1").value["metadata"] == {"category": "family"}
+    assert helper.items.get(("mem0", "memories"), "mem-1").value["metadata"] == {
+        "category": "family"
+    }
     assert helper.search("where does my sister live").hits[0].id == entry.id
     (other,) = memory.scope("acme", "ada", "mem0").entries.list()
     assert (other.content, other.updated_at.day) == ("Likes trains", 22)
     others = bring_in(memory, tmp_path / "export.json", "mem0", tenant="acme", user="bob")
     assert not others.written
     assert others.unplaced[0].reason.startswith("is ada's: import without --user")
-    assert helper.items.get(("mem0", "relations"), "ada → sister_of → clara").value["target"] == "clara"
+    assert (
+        helper.items.get(("mem0", "relations"), "ada → sister_of → clara").value["target"]
+        == "clara"
+    )
 
 
 @one_engine
 def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.mem0_history(tmp_path / "history.db"), "mem0", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.mem0_history(tmp_path / "history.db"), "mem0", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"items": 4, "entries": 1, "conversations": 1, "messages": 2}
     (entry,) = memory.scope("acme", "ada", "mem0").entries.list()
-    assert (entry.content, entry.created_at.day, entry.updated_at.day) == ("Sister lives in Lisbon", 20, 21)
-    assert [message.text for message in me.messages.window("mem0 user_id=ada")] == ["My sister moved.", "To Lisbon?"]
-    point = {"id": "mem-1", "vector": [0.5], "payload": {"data": "Sister lives in Lisbon", "user_id": "ada", "hash": "h"}}
+    assert (entry.content, entry.created_at.day, entry.updated_at.day) == (
+        "Sister lives in Lisbon",
+        20,
+        21,
+    )
+    assert [message.text for message in me.messages.window("mem0 user_id=ada")] == [
+        "My sister moved.",
+        "To Lisbon?",
+    ]
+    point = {
+        "id": "mem-1",
+        "vector": [0.5],
+        "payload": {"data": "Sister lives in Lisbon", "user_id": "ada", "hash": "h"},
+    }
     for value in ({"result": {"points": [point]}}, [point]):
-        again = bring_in(memory, sources.written(tmp_path / "points.json", value), "mem0", tenant="acme")
+        again = bring_in(
+            memory, sources.written(tmp_path / "points.json", value), "mem0", tenant="acme"
+        )
         assert again.there["entries"] == 1
         assert again.unplaced[0].what == "vector"
     lines = tmp_path / "points.jsonl"
@@ -227,7 +313,9 @@ def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> N
 
 @one_engine
 def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"entries": 2, "items": 6, "conversations": 1, "messages": 5}
     assert {(one.what, one.where) for one in report.unplaced} == {
         ("tool", "find"),
@@ -240,14 +328,23 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
         ("journal", "Clara bakes."),
     }
     said = agent.messages.window("letta memgpt")
-    assert [message.text for message in said][1:] == ["Where does my sister live?", "", "Lisbon", "In Lisbon."]
+    assert [message.text for message in said][1:] == [
+        "Where does my sister live?",
+        "",
+        "Lisbon",
+        "In Lisbon.",
+    ]
     assert said[2].content["tool_calls"][0]["id"] == said[3].content["tool_call_id"] == "c-1"
     assert agent.items.get(("letta", "agents"), "memgpt").value["llm_config"] == {"model": "m"}
-    assert agent.items.get(("letta", "blocks"), "memgpt/block-0").value["description"] == "Who it is"
+    assert (
+        agent.items.get(("letta", "blocks"), "memgpt/block-0").value["description"] == "Who it is"
+    )
     old = {"name": "first", "core_memory": [{"label": "persona", "value": "Kind"}], "tools": [{"name": "f"}],
            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}], "created_at": "2025-01-01T00:00:00"}],
            "llm_config": {"model": "m"}}  # fmt: skip
-    report = bring_in(memory, sources.written(tmp_path / "old.af", old), "letta", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.written(tmp_path / "old.af", old), "letta", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"entries": 1, "items": 2, "conversations": 1, "messages": 1}
     assert [one.what for one in report.unplaced] == ["tool"]
 
@@ -256,7 +353,10 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
     source = sources.langgraph(tmp_path / "store.db")
     report = bring_in(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 3}
-    assert [(one.what, one.where) for one in report.unplaced] == [("item", "cache gone"), ("thread", "thread-1")]
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("item", "cache gone"),
+        ("thread", "thread-1"),
+    ]
     ours = RetainStore(me)
     with SqliteStore.from_conn_string(str(source)) as theirs:
         for key in ("a", "b.c"):
@@ -267,7 +367,10 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
             assert here.created_at == datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
             assert here.updated_at == datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
         assert ours.list_namespaces() == theirs.list_namespaces()
-    for refresh, least, most in ((False, 0, 120), (True, 3500, 3600)):  # it goes when it would have; read, it lives on
+    for refresh, least, most in (
+        (False, 0, 120),
+        (True, 3500, 3600),
+    ):  # it goes when it would have; read, it lives on
         expires = me.items.get(("cache",), "soon", refresh=refresh).expires_at
         assert expires is not None
         assert least < (expires - datetime.now(UTC)).total_seconds() <= most
@@ -279,7 +382,9 @@ def test_without_its_library_a_server_says_what_to_install(
     format: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(SettingsError, match=r"install retain\[postgres\] from where you got retain"):
+    with pytest.raises(
+        SettingsError, match=r"install retain\[postgres\] from where you got retain"
+    ):
         bring_in(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
 
 
@@ -295,16 +400,26 @@ def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: s
                               ('cache', 'gone', '{}', now() - interval '1 day'), ('odd', 'list', '[1]', null)""")
     report = bring_in(memory, postgres_url, "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 1}
-    assert [(one.what, one.where) for one in report.unplaced] == [("item", "cache gone"), ("item", "odd list")]
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("item", "cache gone"),
+        ("item", "odd list"),
+    ]
     found = me.items.get(("memories", "ada"), "a")
-    assert (found.value, found.created_at) == ({"text": "Lisbon", "n": 1.5}, datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert (found.value, found.created_at) == (
+        {"text": "Lisbon", "n": 1.5},
+        datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
 
 
 @one_engine
 def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada"
+    )
     assert dict(report.written) == {"conversations": 2, "messages": 6}
-    assert [(one.what, one.where) for one in report.unplaced] == [("message", "s.db message 7")]  # the SDK passes over it
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("message", "s.db message 7")
+    ]  # the SDK passes over it
     session = RetainSession(memory.scope("acme", "ada", "scout"), "talk-1")
     assert asyncio.run(session.get_items()) == sources.ITEMS
 
@@ -315,8 +430,12 @@ def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_ur
     report = bring_in(memory, source, "langchain", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 2, "messages": 5}
     assert RetainChatMessageHistory(me, sources.FIRST_TALK).messages == sources.SAID
-    assert me.sessions.get(sources.FIRST_TALK).created_at == datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
-    again = bring_in(memory, source, "langchain", tenant="acme", user="ada", table="public.chat_message_history")
+    assert me.sessions.get(sources.FIRST_TALK).created_at == datetime(
+        2024, 5, 6, 7, 8, 9, tzinfo=UTC
+    )
+    again = bring_in(
+        memory, source, "langchain", tenant="acme", user="ada", table="public.chat_message_history"
+    )
     assert dict(again.there) == {"conversations": 2, "messages": 5}
     assert not again.written
     for table in ("x; drop table messages", "absent"):
@@ -330,7 +449,13 @@ def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_ur
 
 @one_engine
 def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.mcp_memory(tmp_path / "memory.jsonl"), "mcp-memory", tenant="acme", user="ada")
+    report = bring_in(
+        memory,
+        sources.mcp_memory(tmp_path / "memory.jsonl"),
+        "mcp-memory",
+        tenant="acme",
+        user="ada",
+    )
     assert dict(report.written) == {"entities": 2, "relations": 1}
     assert [one.what for one in report.unplaced] == ["field", "line", "line"]
     graph = me.graph.read()
@@ -338,21 +463,33 @@ def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: P
         {"name": "Ada", "type": "person", "observations": ["likes trains", "has a sister"]},
         {"name": "Clara", "type": "person", "observations": []},
     ]
-    assert [(one.start, one.target, one.type) for one in graph.relations] == [("Ada", "Clara", "sister of")]
+    assert [(one.start, one.target, one.type) for one in graph.relations] == [
+        ("Ada", "Clara", "sister of")
+    ]
 
 
 @one_engine
-def test_a_name_that_is_there_twice_is_one_entity(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_a_name_that_is_there_twice_is_one_entity(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
     """And a dry run counts as a run does."""
     lines = [
-        {"type": "entity", "name": f"e{n % 75}", "entityType": "x" if n else "y", "observations": [f"o{n}"]}
+        {
+            "type": "entity",
+            "name": f"e{n % 75}",
+            "entityType": "x" if n else "y",
+            "observations": [f"o{n}"],
+        }
         for n in [*range(150), 0]
     ]
-    lines += [{"type": "relation", "from": "e0", "to": f"e{n}", "relationType": "r"} for n in range(120)]
+    lines += [
+        {"type": "relation", "from": "e0", "to": f"e{n}", "relationType": "r"} for n in range(120)
+    ]
     source = tmp_path / "memory.jsonl"
     source.write_text("\n".join(map(json.dumps, lines)))
     tried, done = (
-        bring_in(memory, source, "mcp-memory", tenant="acme", user="ada", dry_run=dry_run) for dry_run in (True, False)
+        bring_in(memory, source, "mcp-memory", tenant="acme", user="ada", dry_run=dry_run)
+        for dry_run in (True, False)
     )
     assert counts(tried) == counts(done)
     assert tried.unplaced == done.unplaced
@@ -377,7 +514,9 @@ def test_what_was_removed_here_comes_back(memory: Memory, me: Scope, tmp_path: P
 
 
 @one_engine
-def test_what_grew_is_gone_on_with_and_what_differs_is_listed(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
     """Neither source nor memory loses anything when both went on."""
     path = sources.openai_agents(tmp_path / "s.db")
     bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
@@ -400,17 +539,29 @@ def test_what_grew_is_gone_on_with_and_what_differs_is_listed(memory: Memory, me
     split = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     assert [one.where for one in split.unplaced if one.what == "conversation"] == ["talk-2"]
     foreign = bring_in(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout")
-    assert [one.where for one in foreign.unplaced if one.what == "conversation"] == ["talk-1", "talk-2"]
+    assert [one.where for one in foreign.unplaced if one.what == "conversation"] == [
+        "talk-1",
+        "talk-2",
+    ]
     assert not foreign.written
-    tried = bring_in(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout", dry_run=True)
+    tried = bring_in(
+        memory, path, "openai-agents", tenant="acme", user="bob", agent="scout", dry_run=True
+    )
     assert tried.unplaced == foreign.unplaced
 
 
 @one_engine
-def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    said = [{"uuid": str(n), "sender": "human", "text": "x" * size} for n, size in enumerate((3, 2 << 20, 4))]
+def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    said = [
+        {"uuid": str(n), "sender": "human", "text": "x" * size}
+        for n, size in enumerate((3, 2 << 20, 4))
+    ]
     talk = {"uuid": "big", "name": "n" * 3000, "chat_messages": said, "notes": "y" * 100_000}
-    report = bring_in(memory, sources.written(tmp_path / "c.json", [talk]), "claude", tenant="acme", user="ada")
+    report = bring_in(
+        memory, sources.written(tmp_path / "c.json", [talk]), "claude", tenant="acme", user="ada"
+    )
     assert [(one.what, one.where) for one in report.unplaced] == [("message", "big message 1")]
     assert len(me.messages.window("big")) == 2
     kept = me.items.get(("claude", "conversations"), "big").value
@@ -420,12 +571,18 @@ def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(memory: Memory, me: 
     for dry_run in (True, False):
         source = sources.written(tmp_path / "m.json", facts)
         report = bring_in(memory, source, "mem0", tenant="acme", user="ada", dry_run=dry_run)
-        assert (report.read["entries"], report.written["entries"], report.there["entries"]) == (4, 1, 1)
+        assert (report.read["entries"], report.written["entries"], report.there["entries"]) == (
+            4,
+            1,
+            1,
+        )
         assert [one.where for one in report.unplaced] == ["1", "2"]
 
 
 @one_engine
-def test_what_stands_where_nobody_looks_is_kept_or_listed(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_what_stands_where_nobody_looks_is_kept_or_listed(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
     def run(format: str, value: Any) -> list[tuple[str, str]]:
         source = sources.written(tmp_path / "it.json", value)
         report = bring_in(memory, source, format, tenant="acme", user="ada", agent="scout")
@@ -440,8 +597,17 @@ def test_what_stands_where_nobody_looks_is_kept_or_listed(memory: Memory, me: Sc
             {"content": [{"type": "text", "text": "a"}], "text": "b"},
             {"content": ["c", 5]}]  # fmt: skip
     agent = {"name": "a", "messages": said, "memory_blocks": "odd", "block_ids": 5}
-    blocks = [{"value": "one"}, {"value": "two"}, {"id": "x", "value": "3"}, {"id": "x", "value": "4"}, "odd"]
-    assert run("letta", {"agents": [agent], "blocks": blocks, "tools": [5], "archival_passages": {"text": "odd"}}) == [
+    blocks = [
+        {"value": "one"},
+        {"value": "two"},
+        {"id": "x", "value": "3"},
+        {"id": "x", "value": "4"},
+        "odd",
+    ]
+    assert run(
+        "letta",
+        {"agents": [agent], "blocks": blocks, "tools": [5], "archival_passages": {"text": "odd"}},
+    ) == [
         ("block", "it.json blocks[4]"),
         ("block", "it.json blocks[3]"),
         ("block", "it.json agents[0] memory_blocks"),
@@ -453,7 +619,9 @@ def test_what_stands_where_nobody_looks_is_kept_or_listed(memory: Memory, me: Sc
     ]  # fmt: skip
     assert {"block: one", "block: two", "block: 3"} <= {one.content for one in me.entries.list()}
     nodes = {"root": {"message": None, "colour": "red"}, "a": {"message": "odd", "parent": "root"}}
-    assert run("chatgpt", [{"id": "talk", "title": ["odd"], "mapping": nodes}]) == [("message", "it.json[0] node a")]
+    assert run("chatgpt", [{"id": "talk", "title": ["odd"], "mapping": nodes}]) == [
+        ("message", "it.json[0] node a")
+    ]
     assert me.sessions.get("talk").attributes == {
         "import": "chatgpt", "id": "talk", "title": ["odd"],
         "silent_nodes": {"root": {"colour": "red"}, "a": {"parent": "root"}},
@@ -478,7 +646,9 @@ BROKEN: dict[str, Any] = {
 
 @one_engine
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_is_refused_before_anything_is_written(memory: Memory, tmp_path: Path, content: Any) -> None:
+def test_what_is_broken_is_refused_before_anything_is_written(
+    memory: Memory, tmp_path: Path, content: Any
+) -> None:
     """S10: an error that says where, for every format; never a traceback, and nothing half read."""
     path = tmp_path / "source"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -497,13 +667,22 @@ def test_what_is_broken_is_refused_before_anything_is_written(memory: Memory, tm
 @one_engine
 def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S10: nothing is unpacked to a disk, so no name leads anywhere; one that would fill memory is refused."""
-    for name in ("../../evil/conversations.json", "/etc/conversations.json", "a\\..\\conversations.json"):
+    for name in (
+        "../../evil/conversations.json",
+        "/etc/conversations.json",
+        "a\\..\\conversations.json",
+    ):
         with zipfile.ZipFile(tmp_path / "slip.zip", "w") as archive:
             archive.writestr(name, "[]")
             archive.writestr("../../evil.txt", "x")
         report = bring_in(memory, tmp_path / "slip.zip", "chatgpt", tenant="acme", user="ada")
         assert "../../evil.txt" in [one.where for one in report.unplaced]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.db", "agent.db-shm", "agent.db-wal", "slip.zip"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "agent.db",
+        "agent.db-shm",
+        "agent.db-wal",
+        "slip.zip",
+    ]
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * (8 << 20) + b"]")
     monkeypatch.setattr(files, "_SMALL", 1 << 20)
@@ -557,8 +736,17 @@ def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None
         with pytest.raises(Invalid, match="or that it is shared by all"):
             bring_in(memory, source, format, tenant="acme")
         assert memory.tenants() == []
-    told = bring_in(memory, sources.written(tmp_path / "m.json", files["mem0"]), "mem0", tenant="acme", shared=True)
-    assert (told.written["entries"], memory.scope("acme", None, "mem0").entries.list()[0].user) == (1, None)
+    told = bring_in(
+        memory,
+        sources.written(tmp_path / "m.json", files["mem0"]),
+        "mem0",
+        tenant="acme",
+        shared=True,
+    )
+    assert (told.written["entries"], memory.scope("acme", None, "mem0").entries.list()[0].user) == (
+        1,
+        None,
+    )
 
 
 ODD = st.one_of(
@@ -573,16 +761,31 @@ def plain(format: str, folder: Path) -> tuple[Path, dict[str, Any]]:
     source = MAKE[format](folder)
     if format in ("chatgpt", "claude"):
         with zipfile.ZipFile(source) as archive:
-            return source, {name: json.loads(archive.read(name)) for name in archive.namelist() if name.endswith(".json")}
+            return source, {
+                name: json.loads(archive.read(name))
+                for name in archive.namelist()
+                if name.endswith(".json")
+            }
     if format == "mcp-memory":
         first, second, third, *_ = map(json.loads, source.read_text().splitlines()[:3])
-        return source, {"": [first, second, {name: third[name] for name in third if name != "colour"}]}
+        return source, {
+            "": [first, second, {name: third[name] for name in third if name != "colour"}]
+        }
     value = json.loads(source.read_text())
     if format == "mem0":
         return source, {"": {**value, "results": value["results"][:2], "count": "two of them"}}
     (agent,) = value["agents"]
-    passages = [{name: one[name] for name in one if name != "embedding"} for one in agent["archival_passages"]]
-    return source, {"": {**value, "tools": [], "agents": [{**agent, "block_ids": [], "archival_passages": passages}]}}
+    passages = [
+        {name: one[name] for name in one if name != "embedding"}
+        for one in agent["archival_passages"]
+    ]
+    return source, {
+        "": {
+            **value,
+            "tools": [],
+            "agents": [{**agent, "block_ids": [], "archival_passages": passages}],
+        }
+    }
 
 
 def write_plain(source: Path, format: str, said: dict[str, Any]) -> None:
@@ -599,7 +802,9 @@ def spoilt(value: Any, data: st.DataObject) -> Any:
     """The value with something in it replaced."""
     if not isinstance(value, dict | list) or not value or data.draw(st.integers(0, 4)) == 0:
         return data.draw(ODD)
-    key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+    key = data.draw(
+        st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value)))
+    )
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[key] = spoilt(value[key], data)
     return copy
@@ -620,8 +825,15 @@ def texts(value: Any) -> Iterator[str]:
 def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
     """The texts of a source that its tenant does not have, but for letters that are kept in another form, and kinds."""
     memory.export(folder / "kept.jsonl", tenants=[tenant])
-    kept = "\n".join(texts([json.loads(line) for line in (folder / "kept.jsonl").read_text().split("\n") if line]))
-    plain = {one.strip() for one in texts(said) if one.isascii() and one.isprintable()} - {"entity", "relation"}
+    kept = "\n".join(
+        texts(
+            [json.loads(line) for line in (folder / "kept.jsonl").read_text().split("\n") if line]
+        )
+    )
+    plain = {one.strip() for one in texts(said) if one.isascii() and one.isprintable()} - {
+        "entity",
+        "relation",
+    }
     return {one for one in plain if one not in kept}
 
 
@@ -650,7 +862,9 @@ def test_whatever_stands_where_something_else_should(
 
 @one_engine
 def test_a_file_says_whose_it_is(memory: Memory, tmp_path: Path) -> None:
-    assert {format: guess(make(tmp_path)) for format, make in MAKE.items()} == {format: format for format in MAKE}
+    assert {format: guess(make(tmp_path)) for format, make in MAKE.items()} == {
+        format: format for format in MAKE
+    }
     assert guess(sources.mem0_history(tmp_path / "history.db")) == "mem0"
     memory.scope("acme", "ada", "scout").sessions.add("talk", label='"mapping": {')
     memory.export(tmp_path / "ours.jsonl", tenants=["acme"])
@@ -678,9 +892,15 @@ def test_on_the_command_line(
     assert "readme.txt" in out
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
     told = json.loads(out)
-    assert (told["written"]["messages"], told["dry_run"], told["unplaced"][0]["where"]) == (2, False, "readme.txt")
+    assert (told["written"]["messages"], told["dry_run"], told["unplaced"][0]["where"]) == (
+        2,
+        False,
+        "readme.txt",
+    )
     with Memory.open(url) as memory:
-        assert len(memory.scope(user="ada", agent="scout").messages.window(sources.CONVERSATION)) == 2
+        assert (
+            len(memory.scope(user="ada", agent="scout").messages.window(sources.CONVERSATION)) == 2
+        )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(source).read_bytes())))
     status, out, _ = run("-", "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
     assert json.loads(out)["there"]["messages"] == 2

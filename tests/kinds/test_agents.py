@@ -23,8 +23,15 @@ def at(micros: int) -> datetime:
 def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]) -> None:
     """A2: name, system prompt, model, tools, colour and icon."""
     me = open_memory(clock=lambda: START).scope("acme")
-    agent = me.agents.add("cook", prompt="You cook.\n", model="m", tools=["search", "é"], color="#ff8800", icon="🍳")
-    assert (agent.name, agent.prompt, agent.model, agent.tools) == ("cook", "You cook.\n", "m", ["search", "é"])
+    agent = me.agents.add(
+        "cook", prompt="You cook.\n", model="m", tools=["search", "é"], color="#ff8800", icon="🍳"
+    )
+    assert (agent.name, agent.prompt, agent.model, agent.tools) == (
+        "cook",
+        "You cook.\n",
+        "m",
+        ["search", "é"],
+    )
     assert (agent.color, agent.icon, agent.version) == ("#ff8800", "🍳", 1)
     assert (agent.created_at, agent.updated_at) == (at(START), at(START))
     assert me.agents.get("cook") == agent == next(iter(me.agents.list()))
@@ -36,19 +43,39 @@ def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., 
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope("acme")
     first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="#C0FFEE", icon="i")
-    changes: list[dict[str, Any]] = [{"prompt": "P"}, {"model": "M"}, {"tools": []}, {"color": ""}, {"icon": "I"}, {}]
+    changes: list[dict[str, Any]] = [
+        {"prompt": "P"},
+        {"model": "M"},
+        {"tools": []},
+        {"color": ""},
+        {"icon": "I"},
+        {},
+    ]
     expected = {"prompt": "p", "model": "m", "tools": ["t"], "color": "#C0FFEE", "icon": "i"}
     for version, change in enumerate(changes, 2):
         now[0] += 1
         expected |= change
         agent = me.agents.edit("cook", **change)
         assert {name: getattr(agent, name) for name in expected} == expected
-        assert (agent.version, agent.created_at, agent.updated_at) == (version, first.created_at, at(now[0]))
+        assert (agent.version, agent.created_at, agent.updated_at) == (
+            version,
+            first.created_at,
+            at(now[0]),
+        )
         assert me.agents.get("cook") == agent
 
 
 @pytest.mark.parametrize(
-    "color", ["red", "#fff", "#12345g", "#1234567", "url(https://x.example)", "#123456;background:red", " #123456"]
+    "color",
+    [
+        "red",
+        "#fff",
+        "#12345g",
+        "#1234567",
+        "url(https://x.example)",
+        "#123456;background:red",
+        " #123456",
+    ],
 )
 def test_a_colour_is_one_that_a_page_can_show(me: Scope, color: str) -> None:
     """A7: and nothing else can hide in it."""
@@ -62,7 +89,9 @@ def test_a_colour_is_one_that_a_page_can_show(me: Scope, color: str) -> None:
             call()
     with pytest.raises(Invalid, match="icon: must be an emoji or at most 8 characters"):
         me.agents.edit("cook", icon="too long an icon")
-    assert [(agent.name, agent.color, agent.icon) for agent in me.agents.list()] == [("cook", "#1f6FEB", "👨‍👩‍👧‍👦")]
+    assert [(agent.name, agent.color, agent.icon) for agent in me.agents.list()] == [
+        ("cook", "#1f6FEB", "👨‍👩‍👧‍👦")
+    ]
 
 
 def test_a_colour_from_before_there_was_a_rule_stays_readable(memory: Memory, me: Scope) -> None:
@@ -114,7 +143,11 @@ def test_of_many_editors_each_version_has_one(me: Scope) -> None:
 
 
 def test_an_agent_that_is_not_there(me: Scope) -> None:
-    for call in (lambda: me.agents.get("x"), lambda: me.agents.edit("x", prompt=""), lambda: me.agents.remove("x")):
+    for call in (
+        lambda: me.agents.get("x"),
+        lambda: me.agents.edit("x", prompt=""),
+        lambda: me.agents.remove("x"),
+    ):
         with pytest.raises(NotFound) as error:
             call()
         assert str(error.value) == "There is no agent 'x' here."

@@ -33,7 +33,8 @@ def steps(me: Scope, thread: str, count: int, *, ns: str = "", run: str = "r") -
             parent=f"{n - 1:05}" if n else None,
             metadata={"step": n, "run_id": run, "even": n % 2 == 0},
             versions={"big": "1", "n": str(n + 1)},
-            values={("n", str(n + 1)): ("bytes", b"%d" % n)} | ({} if n else {("big", "1"): ("bytes", BINARY * 40)}),
+            values={("n", str(n + 1)): ("bytes", b"%d" % n)}
+            | ({} if n else {("big", "1"): ("bytes", BINARY * 40)}),
         )
 
 
@@ -50,26 +51,51 @@ def test_what_comes_out_is_what_went_in(me: Scope) -> None:
     ns = "|".join(f"größe_{n}:0198c1f2-7a3b-7c4d-8e5f-0123456789ab" for n in range(20))
     values = {("a", "1.0"): ("bytes", BINARY), ("b " * 200, "2"): ("null", b"")}
     versions = dict(values.keys()) | {"empty": "3"}
-    me.checkpoints.add("t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values)
+    me.checkpoints.add(
+        "t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values
+    )
     found = me.checkpoints.get("t é", ns=ns)
-    assert (found.thread, found.ns, found.id, found.parent, found.metadata) == ("t é", ns, "x", None, {})
+    assert (found.thread, found.ns, found.id, found.parent, found.metadata) == (
+        "t é",
+        ns,
+        "x",
+        None,
+        {},
+    )
     assert found.state == ("msgpack", BINARY[::-1])
     assert found.values == {channel: value for (channel, _), value in values.items()}
     assert found.versions == versions
-    me.checkpoints.add("t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]})
+    me.checkpoints.add(
+        "t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]}
+    )
     again = me.checkpoints.get("t é", ns=ns, id="x")
-    assert (again.state, again.parent, again.metadata, again.values) == (("bytes", b"new"), "w", {"a": [1.5, None]}, {})
+    assert (again.state, again.parent, again.metadata, again.values) == (
+        ("bytes", b"new"),
+        "w",
+        {"a": [1.5, None]},
+        {},
+    )
     assert again.created_at == found.created_at
 
 
 def test_a_write_is_kept_once(me: Scope) -> None:
     """What a task wrote stays as it was first written; what stands for the task as a whole is replaced."""
-    me.checkpoints.write("t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))])
+    me.checkpoints.write(
+        "t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))]
+    )
     with pytest.raises(NotFound):
         me.checkpoints.get("t")
     me.checkpoints.add("t", "1", ("null", b""))
-    me.checkpoints.write("t", "1", [Write("b", 0, "x", ("bytes", b"again")), Write("b", -1, "error", ("bytes", b"e"), "p")])
-    me.checkpoints.write("t", "1", [Write("b", -1, "error", ("bytes", b"f"), "p"), Write("a", 0, "y", ("bytes", b"a"), "p")])
+    me.checkpoints.write(
+        "t",
+        "1",
+        [Write("b", 0, "x", ("bytes", b"again")), Write("b", -1, "error", ("bytes", b"e"), "p")],
+    )
+    me.checkpoints.write(
+        "t",
+        "1",
+        [Write("b", -1, "error", ("bytes", b"f"), "p"), Write("a", 0, "y", ("bytes", b"a"), "p")],
+    )
     assert me.checkpoints.get("t").writes == [
         Write("b", 0, "x", ("bytes", b"0")),
         Write("b", 1, "x", ("bytes", b"1")),
@@ -107,7 +133,11 @@ def test_whose_it_is(memory: Memory, me: Scope) -> None:
     everyone, bob = memory.scope("acme"), memory.scope("acme", "bob")
     for scope, said in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
         scope.checkpoints.add("t", "1", ("bytes", said), metadata={"run_id": "r"})
-    assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [b"ada", b"all", b"bob"]
+    assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [
+        b"ada",
+        b"all",
+        b"bob",
+    ]
     assert [len(scope.checkpoints.list()) for scope in (me, everyone, bob)] == [1, 1, 1]
     assert bob.checkpoints.remove_runs(["r"]) == 1
     bob.checkpoints.add("t", "2", ("null", b""))
@@ -121,7 +151,9 @@ def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
     """A thread goes whole; of a run its steps, their writes, and values that no other step has."""
     steps(me, "t", 4)
     me.checkpoints.write("t", "00001", [Write("task", 0, "n", ("bytes", b"1"))])
-    me.checkpoints.add("t", "00009", ("null", b""), metadata={"run_id": "late"}, versions={"big": "1", "n": "4"})
+    me.checkpoints.add(
+        "t", "00009", ("null", b""), metadata={"run_id": "late"}, versions={"big": "1", "n": "4"}
+    )
     assert me.checkpoints.remove_runs(["r", "nothing"]) == 4
     assert ids(me, "t") == ["00009"]
     assert me.checkpoints.get("t").values == {"big": ("bytes", BINARY * 40), "n": ("bytes", b"3")}
@@ -152,7 +184,11 @@ def test_pruning_keeps_what_the_newest_step_is_made_from(memory: Memory, me: Sco
             versions={"log": f"v{n}"},
             values=seed,
         )
-        me.checkpoints.write("d", str(n), [Write("task", 0, "log", ("bytes", b"%d" % n)), Write("t", 1, "x", ("null", b""))])
+        me.checkpoints.write(
+            "d",
+            str(n),
+            [Write("task", 0, "log", ("bytes", b"%d" % n)), Write("t", 1, "x", ("null", b""))],
+        )
     before = me.checkpoints.trace("d", "5", ["log", "other"])
     assert before["log"].seed == ("bytes", b"two")
     assert [write.value[1] for write in before["log"].writes] == [b"2", b"3", b"4"]
@@ -169,8 +205,12 @@ def test_a_copy_is_another_thread(me: Scope) -> None:
     steps(me, "t", 1, ns="inner:1")
     me.checkpoints.write("t", "00002", [Write("task", 0, "n", ("bytes", b"w"), "p")])
     assert [me.checkpoints.duplicate("t", "u") for _ in range(2)] == [4, 4]
-    mine, copied = ({(step.ns, step.id): step for step in me.checkpoints.list(thread)} for thread in ("t", "u"))
-    assert {at: replace(step, thread="t", created_at=mine[at].created_at) for at, step in copied.items()} == mine
+    mine, copied = (
+        {(step.ns, step.id): step for step in me.checkpoints.list(thread)} for thread in ("t", "u")
+    )
+    assert {
+        at: replace(step, thread="t", created_at=mine[at].created_at) for at, step in copied.items()
+    } == mine
     me.checkpoints.remove("t")
     assert len(ids(me, "u")) == 4
     assert me.checkpoints.duplicate("t", "u") == 0
@@ -199,11 +239,15 @@ def meanwhile(memory: Memory, statement: str, do: Callable[[], object]) -> Itera
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_removing_runs_takes_nothing_that_is_added_meanwhile(memory: Memory, me: Scope, left: bool) -> None:
+def test_removing_runs_takes_nothing_that_is_added_meanwhile(
+    memory: Memory, me: Scope, left: bool
+) -> None:
     """The values of a step that another writer adds stay, and so does the step where it is the only one then."""
     steps(me, "t", 1, run="old")
     if left:
-        me.checkpoints.add("t", "00001", ("json", b"1"), versions={"n": "2"}, values={("n", "2"): ("bytes", b"1")})
+        me.checkpoints.add(
+            "t", "00001", ("json", b"1"), versions={"n": "2"}, values={("n", "2"): ("bytes", b"1")}
+        )
     new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
     gone = "delete from threads where tenant = :tenant and line = :line"
     before = checkpoints._STORED if left else gone
@@ -217,7 +261,11 @@ def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
     """Whatever is added while a thread is copied."""
     steps(me, "t", 2)
     new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
-    with meanwhile(memory, checkpoints._COPY_WRITES, lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new)):
+    with meanwhile(
+        memory,
+        checkpoints._COPY_WRITES,
+        lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new),
+    ):
         me.checkpoints.duplicate("t", "u")
     for step in me.checkpoints.list("u"):
         assert step.values.keys() == step.versions.keys()
@@ -272,16 +320,31 @@ class Looking(Counting):
 def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
     """The thread that `steps` would make, in one write."""
     steps(me, thread, 1)
-    line, nothing = checkpoint.digest("ada", thread, ""), {"type": "null", "data": "", "metadata": "{}", "run": None}
-    versions = [{"line": line, "channel": "n", "version": str(n + 1), **nothing} for n in range(1, count)]
+    line, nothing = (
+        checkpoint.digest("ada", thread, ""),
+        {"type": "null", "data": "", "metadata": "{}", "run": None},
+    )
+    versions = [
+        {"line": line, "channel": "n", "version": str(n + 1), **nothing} for n in range(1, count)
+    ]
     made = [
-        {"line": line, "id": f"{n:05}", "parent": f"{n - 1:05}", "versions": f'{{"big":"1","n":"{n + 1}"}}', **nothing}
+        {
+            "line": line,
+            "id": f"{n:05}",
+            "parent": f"{n - 1:05}",
+            "versions": f'{{"big":"1","n":"{n + 1}"}}',
+            **nothing,
+        }
         for n in range(1, count)
     ]
 
     def work(tx: Transaction) -> None:
         tx.many(
-            checkpoints._KEEP, [{name: one[name] for name in one if name not in ("metadata", "run")} for one in versions]
+            checkpoints._KEEP,
+            [
+                {name: one[name] for name in one if name not in ("metadata", "run")}
+                for one in versions
+            ],
         )
         tx.many(checkpoints._ADD, made)
 
@@ -310,14 +373,19 @@ def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope)
             getattr(looking, verb)(thread, **named)
             cost[length].append(counting.looked_at)
     assert all(cost[10])
-    assert all(long <= 1.3 * short + 5 for short, long in zip(cost[10], cost[1000], strict=True)), cost
+    assert all(long <= 1.3 * short + 5 for short, long in zip(cost[10], cost[1000], strict=True)), (
+        cost
+    )
 
 
 def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
     """A channel of 10 kB that no step touches is one row, whatever the number of steps."""
     me.together(lambda inner: steps(inner, "t", 40))
     sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
-    found = {channel: (count, size) for channel, count, size in memory.database.read("acme", lambda tx: tx.all(sizes))}
+    found = {
+        channel: (count, size)
+        for channel, count, size in memory.database.read("acme", lambda tx: tx.all(sizes))
+    }
     assert found["big"] == (1, 10_240)
     assert found["n"][0] == 40
     assert found["n"][1] < 200
@@ -348,7 +416,9 @@ def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> 
     """A line that was moved by hand would be found by nobody, or by somebody else."""
     steps(me, "t", 1)
     assert all(finding.ok for finding in memory.verify())
-    memory.database.write("acme", lambda tx: tx.run("update threads set thread = 'u' where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update threads set thread = 'u' where tenant = :tenant")
+    )
     assert [finding.problem for finding in memory.verify() if not finding.ok] == ["acme: thread u "]
 
 

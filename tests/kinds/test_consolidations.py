@@ -27,7 +27,9 @@ def opened(url: str, now: Now) -> Any:
 
     def open_it(model: Model | None = None) -> Memory:
         settings = replace(SETTINGS, database=url)
-        memories.append(Memory.open(url, settings=settings, clock=now, models=Models(settings, main=model)))
+        memories.append(
+            Memory.open(url, settings=settings, clock=now, models=Models(settings, main=model))
+        )
         return memories[-1]
 
     yield open_it
@@ -53,7 +55,9 @@ def write(me: Scope, now: Now, *contents: str) -> list[str]:
 
 
 def saying(*memories: tuple[Any, Any]) -> str:
-    return json.dumps({"memories": [{"content": content, "sources": sources} for content, sources in memories]})
+    return json.dumps(
+        {"memories": [{"content": content, "sources": sources} for content, sources in memories]}
+    )
 
 
 def exported(memory: Memory, **which: Any) -> bytes:
@@ -83,7 +87,11 @@ def test_a_model_proposes_and_says_from_what(opened: Open, now: Now) -> None:
     journal = write(me, now)
     before = me.entries.export()
     (made,) = me.consolidations.propose()
-    assert (made.agent, made.status, made.content) == ("scout", "proposed", "The ferry to Porto costs 80 euros.")
+    assert (made.agent, made.status, made.content) == (
+        "scout",
+        "proposed",
+        "The ferry to Porto costs 80 euros.",
+    )
     assert (made.model, made.user, made.entry_id, made.decided_at) == ("m", "ada", None, None)
     assert list(made.sources) == [journal[1], journal[0]]
     assert me.consolidations.get(made.id) == made
@@ -126,14 +134,22 @@ def test_only_entries_of_the_right_age(opened: Open, now: Now) -> None:
     model = ScriptedModel(saying())
     me = scout(opened(model))
     day = clock.DAY
-    edges = {"too old": 14 * day, "oldest": 14 * day - 1, "youngest": 5 * day, "too young": 5 * day - 1}
+    edges = {
+        "too old": 14 * day,
+        "oldest": 14 * day - 1,
+        "youngest": 5 * day,
+        "too young": 5 * day - 1,
+    }
     for content, age in edges.items():
         now.micros = START - age
         me.entries.add(content)
         me.entries.add("core", kind="core")
     now.micros = START
     me.consolidations.propose(days=5)
-    assert [line.split("] ")[1] for line in model.asked[0].prompt.splitlines()] == ["oldest", "youngest"]
+    assert [line.split("] ")[1] for line in model.asked[0].prompt.splitlines()] == [
+        "oldest",
+        "youngest",
+    ]
     assert me.entries.counts() == {"core": 4, "journal": 4}
 
 
@@ -164,7 +180,11 @@ def test_many_entries_take_several_calls(opened: Open, now: Now) -> None:
     model = ScriptedModel(lambda asked: saying((f"kept {len(asked.prompt.splitlines())}", [1])))
     me = scout(opened(model))
     write(me, now, *[f"thing {n}" for n in range(95)])
-    assert sorted(one.content for one in me.consolidations.propose()) == ["kept 15", "kept 40", "kept 40"]
+    assert sorted(one.content for one in me.consolidations.propose()) == [
+        "kept 15",
+        "kept 40",
+        "kept 40",
+    ]
     large = ScriptedModel(saying())
     you = scout(opened(large))
     write(you, now, *["語" * 9_000 for _ in range(3)])
@@ -248,7 +268,9 @@ def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
 
 def test_a_bad_answer_does_not_cost_the_good_ones(opened: Open, now: Now) -> None:
     """J7: what is paid for is kept at once; only the part with the bad answer is asked about again, in smaller parts."""
-    model = ScriptedModel(saying(("kept", [1])), "nonsense", lambda asked: saying((asked.prompt.splitlines()[0], [1])))
+    model = ScriptedModel(
+        saying(("kept", [1])), "nonsense", lambda asked: saying((asked.prompt.splitlines()[0], [1]))
+    )
     memory = opened(model)
     me = scout(memory)
     journal = write(me, now, *[f"thing {n}" for n in range(60)])
@@ -273,7 +295,9 @@ def test_a_bad_answer_in_the_beginning_does_not_end_it(opened: Open, now: Now) -
     journal = write(me, now, *[f"thing {n}" for n in range(60)])
     with pytest.raises(PartlyAnswered):
         me.consolidations.propose()
-    assert [list(one.sources) for one in me.consolidations.list(status="proposed")] == [[journal[40]]]
+    assert [list(one.sources) for one in me.consolidations.list(status="proposed")] == [
+        [journal[40]]
+    ]
 
 
 def test_an_entry_costs_at_most_three_bad_answers(opened: Open, now: Now) -> None:
@@ -300,7 +324,9 @@ def test_an_entry_costs_at_most_three_bad_answers(opened: Open, now: Now) -> Non
     assert len(model.asked) == 14
 
 
-def test_what_was_passed_over_together_is_not_paid_again_for_one_of_them(opened: Open, now: Now) -> None:
+def test_what_was_passed_over_together_is_not_paid_again_for_one_of_them(
+    opened: Open, now: Now
+) -> None:
     """J7: an edited entry is looked at again, and one that is removed is gone; the others were looked at."""
     model = ScriptedModel(saying())
     memory = opened(model)
@@ -311,7 +337,9 @@ def test_what_was_passed_over_together_is_not_paid_again_for_one_of_them(opened:
     me.entries.remove(journal[1])
     me.consolidations.propose()
     assert [asked.prompt for asked in model.asked[1:]] == ["1. [2025-10-09] other words"]
-    assert sorted(list(one.sources) for one in me.consolidations.list()) == sorted([[journal[2]], [journal[0]]])
+    assert sorted(list(one.sources) for one in me.consolidations.list()) == sorted(
+        [[journal[2]], [journal[0]]]
+    )
     assert problems(memory) == []
 
 
@@ -343,7 +371,13 @@ def test_what_changes_while_a_model_thinks_is_not_overwritten(opened: Open, now:
     made = scout(opened(ScriptedModel(think))).consolidations.propose()
     assert [one.content for one in made] == ["from four"]
     assert [list(one.sources) for one in me.consolidations.list(status="passed")] == [[journal[4]]]
-    assert {entry.content for entry in me.entries.list()} == {"one, corrected", "two", "four", "five", "added meanwhile"}
+    assert {entry.content for entry in me.entries.list()} == {
+        "one, corrected",
+        "two",
+        "four",
+        "five",
+        "added meanwhile",
+    }
     assert b"from three" not in exported(memory)
     assert problems(memory) == []
 
@@ -390,7 +424,10 @@ def test_without_a_model_what_comes_up_again_is_kept(opened: Open, now: Now) -> 
         "波尔图旅行的预算增加了。",
     )
     made = me.consolidations.propose()
-    assert {tuple(one.sources) for one in made} == {(journal[0], journal[2]), (journal[3], journal[5])}
+    assert {tuple(one.sources) for one in made} == {
+        (journal[0], journal[2]),
+        (journal[3], journal[5]),
+    }
     ferry = next(one for one in made if journal[0] in one.sources)
     assert (ferry.content, ferry.model) == (
         "Ada compared ferry prices to Porto. The ferry to Porto costs 80 euros.", "extractive",
@@ -444,7 +481,12 @@ def test_accepting_makes_a_core_entry_once(opened: Open, now: Now, proposed: Any
     now.micros += 1
     accepted = me.consolidations.accept(id)
     entry = me.entries.get(accepted.entry_id)
-    assert (entry.kind, entry.content, entry.agent, entry.user) == ("core", "The ferry costs 80 euros.", "scout", "ada")
+    assert (entry.kind, entry.content, entry.agent, entry.user) == (
+        "core",
+        "The ferry costs 80 euros.",
+        "scout",
+        "ada",
+    )
     assert accepted.status == "accepted"
     assert accepted.decided_at == entry.created_at
     now.micros += 1
@@ -489,7 +531,15 @@ def test_a_core_entry_is_trusted_as_the_least_of_its_sources(
 def test_of_16_that_accept_one_makes_the_entry(proposed: Any) -> None:
     me, id = proposed
     with ThreadPoolExecutor(16) as threads:
-        assert len({one.entry_id for one in threads.map(lambda _: me.consolidations.accept(id), range(16))}) == 1
+        assert (
+            len(
+                {
+                    one.entry_id
+                    for one in threads.map(lambda _: me.consolidations.accept(id), range(16))
+                }
+            )
+            == 1
+        )
     assert me.entries.counts() == {"core": 1, "journal": 3}
 
 
@@ -502,7 +552,11 @@ def test_undoing_takes_back_the_core_entry_and_nothing_else(opened: Open, propos
     assert str(error.value) == f"consolidation {id!r} is proposed, not accepted."
     me.consolidations.accept(id)
     undone = me.consolidations.undo(id)
-    assert (undone.status, undone.entry_id, undone.content) == ("undone", None, "The ferry costs 80 euros.")
+    assert (undone.status, undone.entry_id, undone.content) == (
+        "undone",
+        None,
+        "The ferry costs 80 euros.",
+    )
     assert me.entries.export() == before
     assert me.consolidations.undo(id) == undone
     assert me.consolidations.propose() == []
@@ -517,7 +571,10 @@ def test_an_edited_core_entry_is_not_taken_back(proposed: Any) -> None:
     me.entries.edit(made, "The ferry costs 85 euros.")
     with pytest.raises(Conflict) as error:
         me.consolidations.undo(id)
-    assert str(error.value) == f"the core entry {made!r} was edited since: remove it, if that is meant."
+    assert (
+        str(error.value)
+        == f"the core entry {made!r} was edited since: remove it, if that is meant."
+    )
     assert me.entries.get(made).content == "The ferry costs 85 euros."
 
 
@@ -537,7 +594,9 @@ def test_refusing_leaves_the_journal_to_fade(proposed: Any) -> None:
 
 @pytest.mark.parametrize("status", ["proposed", "refused", "undone"])
 @pytest.mark.parametrize("change", ["edit", "remove"])
-def test_a_proposal_goes_with_what_it_was_made_of(opened: Open, now: Now, proposed: Any, status: str, change: str) -> None:
+def test_a_proposal_goes_with_what_it_was_made_of(
+    opened: Open, now: Now, proposed: Any, status: str, change: str
+) -> None:
     """P13: text derived from an entry that was removed or corrected does not wait anywhere."""
     me, id = proposed
     source = me.consolidations.get(id).sources[1]
@@ -580,7 +639,9 @@ def test_removing_the_core_entry_removes_its_words(opened: Open, proposed: Any) 
     assert problems(memory) == []
 
 
-def test_verify_finds_an_accepted_one_without_its_entry(opened: Open, url: str, proposed: Any) -> None:
+def test_verify_finds_an_accepted_one_without_its_entry(
+    opened: Open, url: str, proposed: Any
+) -> None:
     """P17."""
     from tests.storage.behind import raw
 
@@ -588,7 +649,9 @@ def test_verify_finds_an_accepted_one_without_its_entry(opened: Open, url: str, 
     made = me.consolidations.accept(id).entry_id
     with raw(url) as database:
         database.all(f"delete from entries where id = '{made}'")
-    assert problems(opened(None)) == [f"acme: entry {made}", f"acme: {id}"], "and the index still has it"
+    assert problems(opened(None)) == [f"acme: entry {made}", f"acme: {id}"], (
+        "and the index still has it"
+    )
 
 
 # -- whose ------------------------------------------------------------------------------------------------------------
@@ -637,9 +700,14 @@ def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
         assert len(page) == 4
     assert {one.sources[0] for one in seen} == set(journal)
     assert len(seen) == 15
-    assert [(one.created_at, one.id) for one in seen] == sorted(((one.created_at, one.id) for one in seen), reverse=True)
+    assert [(one.created_at, one.id) for one in seen] == sorted(
+        ((one.created_at, one.id) for one in seen), reverse=True
+    )
     for wrong, message in (
-        ({"status": "new"}, "status: must be one of proposed, accepted, refused, undone, passed, not 'new'."),
+        (
+            {"status": "new"},
+            "status: must be one of proposed, accepted, refused, undone, passed, not 'new'.",
+        ),
         ({"limit": 0}, "limit: must be from 1 to 1000, not 0."),
         ({"after": "x"}, "after: is not a cursor from the page before."),
     ):
@@ -664,7 +732,11 @@ def test_deciding_editing_and_removing_at_once_leaves_nothing_half(opened: Open,
 
     def disturb(n: int) -> None:
         one = made[n % 12]
-        for step in ("accept", "undo", "source", "entry") if n % 2 else ("accept", "entry", "undo", "accept", "edit"):
+        for step in (
+            ("accept", "undo", "source", "entry")
+            if n % 2
+            else ("accept", "entry", "undo", "accept", "edit")
+        ):
             try:
                 if step == "source":
                     me.entries.remove(one.sources[0])
@@ -680,7 +752,9 @@ def test_deciding_editing_and_removing_at_once_leaves_nothing_half(opened: Open,
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(disturb, range(48)))
     accepted = list(me.consolidations.list(status="accepted"))
-    assert {one.entry_id for one in accepted} == {entry.id for entry in me.entries.list(kind="core")}
+    assert {one.entry_id for one in accepted} == {
+        entry.id for entry in me.entries.list(kind="core")
+    }
     assert problems(memory) == []
 
 

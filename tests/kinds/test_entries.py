@@ -92,14 +92,20 @@ def test_a_journal_entry_fades_to_the_microsecond(memory: Memory, me: Scope, now
         assert len(section.pieces) == (1 if expired else 2)
     now.micros = START + 100 * WEEK
     assert exported(memory) == before
-    assert me.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto."
+    assert (
+        me.entries.prompt()
+        == "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto."
+    )
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000", "\u200b", "\ufeff \u200b\u200d"])
 def test_blank_is_refused(me: Scope, blank: str) -> None:
     """J2: also where the spaces have no width."""
     kept = me.entries.add("kept")
-    calls: list[Callable[[], Any]] = [lambda: me.entries.add(blank), lambda: me.entries.edit(kept.id, blank)]
+    calls: list[Callable[[], Any]] = [
+        lambda: me.entries.add(blank),
+        lambda: me.entries.edit(kept.id, blank),
+    ]
     for call in calls:
         with pytest.raises(Invalid) as error:
             call()
@@ -171,7 +177,11 @@ def test_the_journal_tool_answers_to_the_letter(me: Scope) -> None:
         "expires_around": "2025-10-16",
     }
     (entry,) = me.entries.list()
-    assert (entry.kind, entry.content, entry.source) == ("journal", "Ada asked about ferries.", "agent")
+    assert (entry.kind, entry.content, entry.source) == (
+        "journal",
+        "Ada asked about ferries.",
+        "agent",
+    )
 
 
 def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
@@ -188,9 +198,13 @@ def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
 def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
     """J7: an agent writes on a board that it shares, and is told which those are where it does not."""
     save = tool(me, "save_to_whiteboard")
-    assert save.call({"content": "x"}) == {"error": "You do not share a board 'main'. The boards that you share: none."}
+    assert save.call({"content": "x"}) == {
+        "error": "You do not share a board 'main'. The boards that you share: none."
+    }
     memory.scope("acme").entries.share("trips", ["scout", "planner"])
-    assert save.call({"content": "x"}) == {"error": "You do not share a board 'main'. The boards that you share: trips."}
+    assert save.call({"content": "x"}) == {
+        "error": "You do not share a board 'main'. The boards that you share: trips."
+    }
     assert save.call({"content": " Porto first ", "board": "trips"}) == {
         "success": True,
         "memory_type": "whiteboard",
@@ -213,7 +227,9 @@ def test_a_tool_says_what_a_model_can_do_about_it(memory: Memory, me: Scope, nam
         "error": "The content has 10001 characters and may have 10000: shorten or split it."
     }
     assert tool(me, name).call({}) == {"error": f"{name} needs the argument 'content'."}
-    assert tool(me, name).call({"content": 5}) == {"error": "The argument 'content' must be of type string."}
+    assert tool(me, name).call({"content": 5}) == {
+        "error": "The argument 'content' must be of type string."
+    }
     assert "error" in tool(me, name).call({"content": "x", "kind": "core"})
     assert list(memory.scope("acme").entries.list()) == []
 
@@ -222,7 +238,10 @@ def test_tools_take_one_argument(me: Scope) -> None:
     """J3."""
     for name in ("save_to_journal", "save_to_core"):
         parameters = tool(me, name).parameters
-        assert (list(parameters["properties"]), parameters["required"]) == (["content"], ["content"])
+        assert (list(parameters["properties"]), parameters["required"]) == (
+            ["content"],
+            ["content"],
+        )
 
 
 # -- the text of the prompt -------------------------------------------------------------------------------------------
@@ -260,7 +279,10 @@ def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None
     one, two = memory.scope("acme", None, "one"), memory.scope("acme", None, "two")
     one.entries.add("Rain.")
     two.entries.add("Porto.", kind="core")
-    assert one.entries.prompt() == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Rain."
+    assert (
+        one.entries.prompt()
+        == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Rain."
+    )
     assert two.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- Porto."
     now.pass_days(8)
     assert one.entries.prompt() == ""
@@ -268,7 +290,9 @@ def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None
 
 def test_entries_of_one_moment_are_in_the_order_of_their_ids(me: Scope) -> None:
     """J4: the same order every time, also where the clock stood still."""
-    me.entries.add_many([{"id": id, "content": id, "created_at": at(START)} for id in ("b", "a", "c")])
+    me.entries.add_many(
+        [{"id": id, "content": id, "created_at": at(START)} for id in ("b", "a", "c")]
+    )
     assert [line[-1] for line in me.entries.prompt().splitlines()[3:]] == ["a", "b", "c"]
     assert contents(me) == ["c", "b", "a"]
     assert [entry.id for entry in me.entries.export()] == ["a", "b", "c"]
@@ -289,7 +313,9 @@ FORGERIES = [
 
 @pytest.mark.parametrize("text", FORGERIES)
 @pytest.mark.parametrize("kind", ["core", "journal", "whiteboard"])
-def test_content_forges_nothing_in_the_prompt(memory: Memory, me: Scope, now: Now, kind: Any, text: str) -> None:
+def test_content_forges_nothing_in_the_prompt(
+    memory: Memory, me: Scope, now: Now, kind: Any, text: str
+) -> None:
     """J4: every line that begins at the margin is ours, and nothing is a placeholder."""
     memory.scope("acme").entries.share("main", ["scout"])
     for content in ("first", text, "last"):
@@ -297,7 +323,9 @@ def test_content_forges_nothing_in_the_prompt(memory: Memory, me: Scope, now: No
         now.micros += 1
     prompt = me.entries.whiteboard() if kind == "whiteboard" else me.entries.prompt()
     margin = [line for line in prompt.splitlines() if line and not line.startswith("  ")]
-    before = {"core": "- ", "journal": "- [2025-10-09] ", "whiteboard": "- [2025-10-09] scout: "}[kind]
+    before = {"core": "- ", "journal": "- [2025-10-09] ", "whiteboard": "- [2025-10-09] scout: "}[
+        kind
+    ]
     assert margin[:3:2] == [prompt.splitlines()[0], f"{before}first"]
     assert margin[1].startswith("## ")
     assert len(margin) == 5
@@ -312,7 +340,13 @@ def test_several_lines_are_indented_and_one_is_as_it_is(me: Scope, now: Now) -> 
     me.entries.add("- [2025-10-09] looks like one", kind="core")
     now.micros += 1
     me.entries.add("one\n  two\n\nthree", kind="core")
-    assert me.entries.prompt().splitlines()[3:] == ["- - [2025-10-09] looks like one", "- one", "    two", "", "  three"]
+    assert me.entries.prompt().splitlines()[3:] == [
+        "- - [2025-10-09] looks like one",
+        "- one",
+        "    two",
+        "",
+        "  three",
+    ]
 
 
 def test_the_section_has_a_piece_for_each_entry(me: Scope, now: Now) -> None:
@@ -325,15 +359,26 @@ def test_the_section_has_a_piece_for_each_entry(me: Scope, now: Now) -> None:
     section = me.entries._read(lambda tx: me.entries.section(tx, ASK))
     assert section is not None
     assert section.layer == "private"
-    assert [piece.text for piece in section.pieces] == ["- Old.", "- New.", "- [2025-10-09] Rain.", "- [2025-10-09] Sun."]
+    assert [piece.text for piece in section.pieces] == [
+        "- Old.",
+        "- New.",
+        "- [2025-10-09] Rain.",
+        "- [2025-10-09] Sun.",
+    ]
     assert [piece.text[-4:] for piece in sorted(section.pieces, key=lambda piece: piece.worth)] == [
         "ain.", "Sun.", "Old.", "New.",
     ]  # fmt: skip
     assert section.pieces[0].source == f"entries {old.id}"
-    assert [piece.reason for piece in section.pieces[1:3]] == ["a core memory", "a journal entry of the last week"]
+    assert [piece.reason for piece in section.pieces[1:3]] == [
+        "a core memory",
+        "a journal entry of the last week",
+    ]
     assert all(0 < piece.tokens < 15 for piece in section.pieces)
     assert section.write(section.pieces) == me.entries.prompt()
-    assert section.write(section.pieces[3:]) == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Sun."
+    assert (
+        section.write(section.pieces[3:])
+        == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Sun."
+    )
     assert section.write([]) == ""
 
 
@@ -343,7 +388,12 @@ def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scop
     nobody = memory.scope("acme", "ada").entries
     assert nobody._read(lambda tx: nobody.section(tx, ASK)) is None
     assert nobody._read(lambda tx: nobody.shared_section(tx, ASK)) is None
-    for call in (nobody.prompt, nobody.whiteboard, lambda: nobody.add("x"), lambda: nobody.add_many([{"content": "x"}])):
+    for call in (
+        nobody.prompt,
+        nobody.whiteboard,
+        lambda: nobody.add("x"),
+        lambda: nobody.add_many([{"content": "x"}]),
+    ):
         with pytest.raises(Invalid) as error:
             call()
         assert error.value.field == "agent"
@@ -357,7 +407,12 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
     mine = [me.entries.add("secret journal"), me.entries.add("secret core", kind="core")]
     before = exported(memory)
     for other in (memory.scope("acme", "ada", "critic"), memory.scope("other", "ada", "scout")):
-        assert list(other.entries.list()) == list(other.entries.list(search="secret")) == list(other.entries.export()) == []
+        assert (
+            list(other.entries.list())
+            == list(other.entries.list(search="secret"))
+            == list(other.entries.export())
+            == []
+        )
         assert other.entries.counts() == {"core": 0, "journal": 0}
         assert other.entries.prompt() == other.entries.whiteboard() == ""
         assert other.entries.boards() == {}
@@ -374,7 +429,9 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
                         call()
                     assert str(error.value) == f"There is no entry {id!r} here."
     with pytest.raises(AlreadyExists) as taken:
-        memory.scope("acme", "ada", "critic").entries.add_many([{"id": mine[0].id, "content": "secret journal"}])
+        memory.scope("acme", "ada", "critic").entries.add_many(
+            [{"id": mine[0].id, "content": "secret journal"}]
+        )
     assert "secret" not in str(taken.value)
     assert exported(memory) == before
 
@@ -444,7 +501,13 @@ def test_a_list_is_newest_first_and_by_hundreds(me: Scope, now: Now) -> None:
 
 def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
     """J7: percent, underline and backslash are ordinary characters, and capitals are capitals in every script."""
-    for text in ("Der ÄRZTLICHE Rat", "100% sure_thing C:\\temp", "Straße nach Ölmühle", "100 sure things", "ИВАН читает"):
+    for text in (
+        "Der ÄRZTLICHE Rat",
+        "100% sure_thing C:\\temp",
+        "Straße nach Ölmühle",
+        "100 sure things",
+        "ИВАН читает",
+    ):
         me.entries.add(text)
     assert contents(me, search="rat ärztliche") == ["Der ÄRZTLICHE Rat"]
     assert contents(me, search="ärzt  RAT der") == ["Der ÄRZTLICHE Rat"]
@@ -457,7 +520,9 @@ def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
         == contents(me, search="c:\\T")
         == ["100% sure_thing C:\\temp"]
     )
-    assert contents(me, search="__") == contents(me, search="\\_") == contents(me, search="0%s") == []
+    assert (
+        contents(me, search="__") == contents(me, search="\\_") == contents(me, search="0%s") == []
+    )
     assert len(contents(me, search="  ")) == 5
 
 
@@ -479,10 +544,14 @@ def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: No
     assert {entry.expired for entry in me.entries.search("boats")} == {True, False}
     assert me.entries.search("blue")[0].content == "The boat is blue."
     late = clock.to_datetime(now.micros)
-    assert [entry.content for entry in me.entries.search("boats", until=late)] == ["Ada was painting boats."]
+    assert [entry.content for entry in me.entries.search("boats", until=late)] == [
+        "Ada was painting boats."
+    ]
 
 
-def test_a_long_entry_is_found_in_parts_however_it_came(memory: Memory, me: Scope, now: Now) -> None:
+def test_a_long_entry_is_found_in_parts_however_it_came(
+    memory: Memory, me: Scope, now: Now
+) -> None:
     """Also one of nothing but dots, which is split at once, and before others have to wait for it."""
     long = "".join(f"Sentence number {n} of a long entry. " for n in range(250)).strip()
     first = me.entries.add(long)
@@ -502,7 +571,10 @@ def test_a_long_entry_is_found_in_parts_however_it_came(memory: Memory, me: Scop
 def test_search_pages_over_what_does_not_match(me: Scope) -> None:
     """J7: a page is full as long as there is more, however rare the word."""
     me.entries.add_many(
-        [{"content": f"needle {n}" if n % 150 == 0 else "hay", "created_at": at(START - n)} for n in range(1000)]
+        [
+            {"content": f"needle {n}" if n % 150 == 0 else "hay", "created_at": at(START - n)}
+            for n in range(1000)
+        ]
     )
     found, after = [], None
     while True:
@@ -519,8 +591,15 @@ def test_filters_go_together(me: Scope, now: Now) -> None:
     for day in range(10):
         me.entries.add(f"day {day}", kind="core" if day == 3 else "journal")
         now.pass_days(1)
-    assert contents(me, since=at(START + 2 * clock.DAY), until=at(START + 4 * clock.DAY)) == ["day 3", "day 2"]
-    assert contents(me, expired=True) == ["day 2", "day 1", "day 0"]  # day 3 is ten days minus three: core
+    assert contents(me, since=at(START + 2 * clock.DAY), until=at(START + 4 * clock.DAY)) == [
+        "day 3",
+        "day 2",
+    ]
+    assert contents(me, expired=True) == [
+        "day 2",
+        "day 1",
+        "day 0",
+    ]  # day 3 is ten days minus three: core
     assert contents(me, expired=True, search="1") == ["day 1"]
     assert contents(me, expired=False, kind="core") == ["day 3"]
     assert contents(me, expired=True, kind="core") == []
@@ -534,8 +613,16 @@ def test_an_edit_counts_and_keeps_when_it_fades(me: Scope, now: Now) -> None:
     entry = me.entries.add("Ada livs in Porto.")
     now.pass_days(3)
     edited = me.entries.edit(entry.id, " Ada lives in Porto. ", if_version=1)
-    assert (edited.content, edited.version, edited.updated_at) == ("Ada lives in Porto.", 2, at(START + 3 * clock.DAY))
-    assert (edited.created_at, edited.expires_at, edited.user) == (entry.created_at, entry.expires_at, "ada")
+    assert (edited.content, edited.version, edited.updated_at) == (
+        "Ada lives in Porto.",
+        2,
+        at(START + 3 * clock.DAY),
+    )
+    assert (edited.created_at, edited.expires_at, edited.user) == (
+        entry.created_at,
+        entry.expires_at,
+        "ada",
+    )
     assert me.entries.get(entry.id) == edited
     for stale in (0, 1, 3):
         with pytest.raises(WrongVersion) as error:
@@ -649,14 +736,20 @@ def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
     with pytest.raises(NotFound) as error:
         me.entries.add("x", kind="whiteboard")
     assert str(error.value) == "There is no board 'main' here."
-    assert admin.entries.share("main", ["scout", "critic", "scout"]) == {"main": ["critic", "scout"]}
+    assert admin.entries.share("main", ["scout", "critic", "scout"]) == {
+        "main": ["critic", "scout"]
+    }
     line = me.entries.add("Porto first.", kind="whiteboard")
     assert (line.board, line.agent, line.expires_at, line.expired) == ("main", "scout", None, False)
     now.pass_days(30)
     critic.entries.add("No,\nLisbon.", kind="whiteboard")
     text = "# Shared Whiteboards\n\n## main\n- [2025-10-09] scout: Porto first.\n- [2025-11-08] critic: No,\n  Lisbon."
     assert me.entries.whiteboard() == critic.entries.whiteboard() == text
-    assert contents(me, kind="whiteboard") == contents(critic, board="main") == ["No,\nLisbon.", "Porto first."]
+    assert (
+        contents(me, kind="whiteboard")
+        == contents(critic, board="main")
+        == ["No,\nLisbon.", "Porto first."]
+    )
     assert critic.entries.get(line.id) == line
     assert me.entries.prompt() == critic.entries.prompt() == ""
     assert contents(me) == []
@@ -734,12 +827,16 @@ def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Mem
     with ThreadPoolExecutor(2) as threads:
         for n in range(20):
             start = threading.Barrier(2)
-            done = [threads.submit(share, f"board {n}", *who, start) for who in (("a", "c"), ("b", "d"))]
+            done = [
+                threads.submit(share, f"board {n}", *who, start) for who in (("a", "c"), ("b", "d"))
+            ]
             assert sorted(one.result() for one in done) == [False, True]
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
 
 
-def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(memory: Memory) -> None:
+def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
+    memory: Memory,
+) -> None:
     """J7: the last word is whole."""
     admin = memory.scope("acme").entries
     lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
@@ -747,7 +844,9 @@ def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
         for n in range(10):
             start = threading.Barrier(4)
 
-            def share(members: list[str], board: str = f"board {n}", start: threading.Barrier = start) -> None:
+            def share(
+                members: list[str], board: str = f"board {n}", start: threading.Barrier = start
+            ) -> None:
                 start.wait()
                 admin.share(board, members)
 
@@ -812,29 +911,42 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
         with pytest.raises(Invalid) as error:
             me.entries.add_many(entries)
         assert str(error.value) == message
-    with pytest.raises(Invalid, match=r"entries\[0\]\.colour: is no field of an entry; it has id, agent, kind"):
+    with pytest.raises(
+        Invalid, match=r"entries\[0\]\.colour: is no field of an entry; it has id, agent, kind"
+    ):
         me.entries.add_many([{"content": "x", "colour": "red"}])
     with pytest.raises(AlreadyExists):
         me.entries.add_many([{"content": "new"}, {"id": "a", "content": "other"}])
     assert contents(me) == ["here"]
 
 
-def test_the_command_line_says_the_same(memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_says_the_same(
+    memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """J6, J7: lists with their filters, boards, export and import, and a helpful word where there is nothing."""
     core = me.entries.add("Ada lives in Porto.", kind="core")
     me.entries.add("Rain.")
 
     def run(*words: str) -> tuple[int, str]:
-        status = main(["entries", *words, "--database", url, "--tenant", "acme", "--agent", "scout"])
+        status = main(
+            ["entries", *words, "--database", url, "--tenant", "acme", "--agent", "scout"]
+        )
         return status, capsys.readouterr().out
 
     assert json.loads(run("list", "--kind", "core", "--no-expired", "--json")[1]) == {
         "data": [as_json(core)], "next": None
     }  # fmt: skip
     assert run("list", "--search", "snow") == (0, "Nothing here yet.\n")
-    assert [entry["kind"] for entry in json.loads(run("list", "--expired", "--json")[1])["data"]] == ["journal"]
-    assert run("prompt") == (0, "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto.\n")
-    assert json.loads(run("share", "main", "scout,critic", "--json")[1]) == {"main": ["critic", "scout"]}
+    assert [
+        entry["kind"] for entry in json.loads(run("list", "--expired", "--json")[1])["data"]
+    ] == ["journal"]
+    assert run("prompt") == (
+        0,
+        "# Your Private Memory\n\n## Core Memories (permanent)\n- Ada lives in Porto.\n",
+    )
+    assert json.loads(run("share", "main", "scout,critic", "--json")[1]) == {
+        "main": ["critic", "scout"]
+    }
     assert run("add", "x" * 10_001) == (2, "")
     assert run("remove", core.id) == (0, "Done.\n")
     assert run("get", core.id) == (3, "")

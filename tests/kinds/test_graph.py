@@ -21,7 +21,9 @@ def test_what_is_there_is_not_made_again(me: Scope) -> None:
     for new in ([ADA, Entity("Bob", "person", [])], []):
         assert me.graph.add([ADA, Entity("Bob", "person")]) == new
     for texts in (["plays chess"], []):
-        assert me.graph.observe([Observations("Ada", ["likes maps", "plays chess"])]) == [Observations("Ada", texts)]
+        assert me.graph.observe([Observations("Ada", ["likes maps", "plays chess"])]) == [
+            Observations("Ada", texts)
+        ]
     for related in ([Relation("Bob", "Ada", "knows")], []):
         assert me.graph.relate([Relation("Bob", "Ada", "knows")]) == related
     whole = me.graph.read()
@@ -29,7 +31,10 @@ def test_what_is_there_is_not_made_again(me: Scope) -> None:
     assert whole.entities[0].observations == ["likes maps", "lives in London", "plays chess"]
     assert me.graph.open(["Bob", "nobody"]) == Graph([Entity("Bob", "person", [])], whole.relations)
     assert me.graph.search("CHESS") == Graph(whole.entities[:1], whole.relations)
-    assert me.graph.forget([Observations("Ada", ["plays chess", "no"]), Observations("nobody", ["x"])]) == 1
+    assert (
+        me.graph.forget([Observations("Ada", ["plays chess", "no"]), Observations("nobody", ["x"])])
+        == 1
+    )
     assert me.graph.unrelate([Relation("Bob", "Ada", "knows"), Relation("no", "no", "no")]) == 1
     assert (me.graph.remove_many(["Ada", "nobody"]), me.graph.remove_many(["Bob"])) == (1, 1)
     assert me.graph.read() == Graph([], [])
@@ -54,7 +59,11 @@ def test_a_text_is_no_list_of_texts(me: Scope, texts: Any) -> None:
 
 def test_whose_it_is(memory: Memory) -> None:
     """A user's graph is that user's alone; the tenant's is apart from all of them, and goes with nobody."""
-    ada, bob, all_of_them = memory.scope("acme", "ada"), memory.scope("acme", "bob"), memory.scope("acme")
+    ada, bob, all_of_them = (
+        memory.scope("acme", "ada"),
+        memory.scope("acme", "bob"),
+        memory.scope("acme"),
+    )
     ada.graph.add([ADA])
     all_of_them.graph.add([Entity("Acme", "company", ["makes anvils"])])
     assert bob.graph.read() == Graph([], [])
@@ -109,7 +118,9 @@ def test_two_at_once_make_one(memory: Memory) -> None:
         thread.join()
     found = memory.scope("acme", "ada").graph.read().entities
     assert [one.name for one in found] == [f"e{n}" for n in range(10)]
-    assert all(sorted(one.observations) == ["of 0", "of 1", "of 2", "of 3", "the same"] for one in found)
+    assert all(
+        sorted(one.observations) == ["of 0", "of 1", "of 2", "of 3", "the same"] for one in found
+    )
 
 
 @one_engine
@@ -141,7 +152,9 @@ def test_secrets(open_memory: Callable[..., Memory]) -> None:
 def test_what_an_import_says_is_told_apart(memory: Memory) -> None:
     """Words that may be anybody's are labelled where a model reads them."""
     memory.scope("acme", "ada", "scout").graph.add([ADA])
-    memory.scope("acme", "ada", "scout", source="import").graph.observe([Observations("Ada", ["collects globes"])])
+    memory.scope("acme", "ada", "scout", source="import").graph.observe(
+        [Observations("Ada", ["collects globes"])]
+    )
     (search,) = memory.scope("acme", "ada", "scout").tools(["search_memory"])
     (first, *_) = search.call({"query": "globes"})["results"]
     assert (first["title"], first["source"]) == ("Ada", "import")

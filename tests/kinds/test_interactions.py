@@ -41,7 +41,14 @@ def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]
         session="s1",
     )
     assert sent.parameters == {"temperature": 0.5, "stop": ["␀", "é"]}
-    assert (sent.route, sent.model, sent.latency_ms, sent.tokens_in, sent.tokens_out, sent.cost) == (
+    assert (
+        sent.route,
+        sent.model,
+        sent.latency_ms,
+        sent.tokens_in,
+        sent.tokens_out,
+        sent.cost,
+    ) == (
         "/api/chat",
         "gpt-x",
         12.75,
@@ -57,7 +64,13 @@ def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]
 def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
     """T1: of the whole tenant, where the scope names nobody; an unknown cost is not a cost of nothing."""
     sent = memory.scope("acme").interactions.add("r", "m", latency_ms=0)
-    assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (0, 0, None, {}, "")
+    assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (
+        0,
+        0,
+        None,
+        {},
+        "",
+    )
     assert (sent.user, sent.agent, sent.session) == (None, None, None)
     assert memory.scope("acme").interactions.list().items == [sent]
     (total,) = memory.scope("acme").interactions.totals("model")
@@ -108,7 +121,9 @@ def computed(calls: list[Interaction], by: By, split: Split | None = None) -> li
             costing(group),
             *(percentile([call.latency_ms for call in group], percent) for percent in (50, 95, 99)),
         )
-        for names, group in sorted(groups.items(), key=lambda pair: [name.encode() for name in pair[0]])
+        for names, group in sorted(
+            groups.items(), key=lambda pair: [name.encode() for name in pair[0]]
+        )
     ]
 
 
@@ -121,7 +136,9 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     made = []
     for _ in range(260):
         now[0] = START + chance.randrange(9 * DAY)
-        scope = memory.scope("acme", chance.choice(["ada", "bob", None]), chance.choice(["scout", "cook", None]))
+        scope = memory.scope(
+            "acme", chance.choice(["ada", "bob", None]), chance.choice(["scout", "cook", None])
+        )
         made.append(
             scope.interactions.add(
                 chance.choice(["/chat", "/run", "é", "Z"]),
@@ -187,7 +204,9 @@ def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Inte
                 assert scope.interactions.list(limit=1000, **choice).items == newest
 
 
-@pytest.mark.parametrize(("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])])
+@pytest.mark.parametrize(
+    ("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])]
+)
 def test_what_nothing_can_be_split_by(me: Scope, by: Any, split: Any) -> None:
     with pytest.raises(Invalid, match="split: must be one of (model, )?route, agent, not "):
         me.interactions.totals(by, split=split)
@@ -229,7 +248,9 @@ def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
     for latency in random.Random(amount).sample(latencies, amount):
         me.interactions.add("r", "m", latency_ms=latency)
     (total,) = me.interactions.totals("route")
-    assert (total.p50, total.p95, total.p99) == tuple(percentile(latencies, p) for p in (50, 95, 99))
+    assert (total.p50, total.p95, total.p99) == tuple(
+        percentile(latencies, p) for p in (50, 95, 99)
+    )
 
 
 @pytest.fixture
@@ -264,7 +285,10 @@ def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: 
     me.interactions.add("r", "m", latency_ms=2)
     now[0] = midnight + DAY - 1
     me.interactions.add("r", "m", latency_ms=3)
-    assert [(total.name, total.calls) for total in me.interactions.totals("day")] == [("2026-03-28", 1), ("2026-03-29", 2)]
+    assert [(total.name, total.calls) for total in me.interactions.totals("day")] == [
+        ("2026-03-28", 1),
+        ("2026-03-29", 2),
+    ]
     local = at(midnight).astimezone()
     assert [call.latency_ms for call in me.interactions.list(since=local)] == [3, 2]
     assert [call.latency_ms for call in me.interactions.list(until=local)] == [1]
@@ -276,7 +300,10 @@ def test_a_naive_moment_is_refused(me: Scope) -> None:
     naive = datetime(2026, 1, 1)
     for field in ("since", "until"):
         moment: dict[str, Any] = {field: naive}
-        for call in (lambda m=moment: me.interactions.list(**m), lambda m=moment: me.interactions.totals(**m)):
+        for call in (
+            lambda m=moment: me.interactions.list(**m),
+            lambda m=moment: me.interactions.totals(**m),
+        ):
             with pytest.raises(Invalid) as error:
                 call()
             assert error.value.field == field

@@ -74,7 +74,11 @@ def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> N
     assert again.updated_at - put.updated_at == timedelta(seconds=1)
     assert me.read([(("memories",), "k"), (("memories", "ada"), "k")]) == [None, again]
     me.remove(("memories", "ada"), "k")
-    for place, key in ((("memories", "ada"), "k"), (("memories",), "k"), (("memories", "ada"), "no")):
+    for place, key in (
+        (("memories", "ada"), "k"),
+        (("memories",), "k"),
+        (("memories", "ada"), "no"),
+    ):
         with pytest.raises(NotFound):
             me.get(place, key)
         with pytest.raises(NotFound):
@@ -84,7 +88,12 @@ def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> N
 
 def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
     """S8: the same place and key of two users, of the tenant and of another tenant are four documents."""
-    scopes = [memory.scope("acme", "ada"), memory.scope("acme", "bob"), memory.scope("acme"), memory.scope("other", "ada")]
+    scopes = [
+        memory.scope("acme", "ada"),
+        memory.scope("acme", "bob"),
+        memory.scope("acme"),
+        memory.scope("other", "ada"),
+    ]
     for n, scope in enumerate(scopes):
         scope.items.put(("p",), "k", {"n": n, "text": "harbour"})
     for n, scope in enumerate(scopes):
@@ -92,7 +101,9 @@ def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
         assert [item.value["n"] for item in scope.items.list()] == [n]
         assert [item.value["n"] for item, _ in scope.items.search("harbour")] == [n]
         assert scope.items.places().items == [("p",)]
-    assert [len(scope.search("harbour")) for scope in scopes] == [1, 1, 3, 1], "who has no user finds every user's"
+    assert [len(scope.search("harbour")) for scope in scopes] == [1, 1, 3, 1], (
+        "who has no user finds every user's"
+    )
     memory.erase("ada", tenant="acme")
     assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
     assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
@@ -139,7 +150,11 @@ def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
         (Invalid, "where", lambda: me.search("x", where={"n": {"$gt": 1, "$regex": "."}})),
         (Invalid, "where", lambda: me.list(where=JsonText("[]"))),  # type: ignore[arg-type]
         (Invalid, "after", lambda: me.list(after="nonsense")),
-        (Invalid, "after", lambda: me.list(newest=True, after=me.places(limit=1).next or "WyJhIl0")),
+        (
+            Invalid,
+            "after",
+            lambda: me.list(newest=True, after=me.places(limit=1).next or "WyJhIl0"),
+        ),
         (Invalid, "depth", lambda: me.places(depth=0)),
         (Invalid, "changes", lambda: me.write([{"place": ["p"]}])),  # type: ignore[list-item]
     ]
@@ -154,7 +169,9 @@ def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
     """An owner, a place and a key of as many bytes as there may be, and quotes, which take two in an id."""
     longest = memory.scope("t" * 512, "u" * 512).items
     place = ("é" * 250, '"' * 200, "\\" * 5, "x" * 200)
-    room = MOST_BYTES - len(f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode())
+    room = MOST_BYTES - len(
+        f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode()
+    )
     longest.put(place, "k" * room, {"text": "harbour"})
     with pytest.raises(TooLarge):
         longest.put(place, "k" * (room + 1), {})
@@ -178,7 +195,10 @@ def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> N
     assert me.read([(("p",), "soon")]) == [None]
     assert where(me.list()) == [(("p",), "ever"), (("p", "q"), "later")]
     assert {item.key for item, _ in me.search("harbour")} == {"ever", "later"}
-    assert me.put(("p",), "soon", {"n": 2}, if_version=0, ttl=5).created_at == me.get(("p",), "soon").updated_at
+    assert (
+        me.put(("p",), "soon", {"n": 2}, if_version=0, ttl=5).created_at
+        == me.get(("p",), "soon").updated_at
+    )
     now.micros += 10 * SECOND
     assert me.places().items == [("p",)]
     with pytest.raises(NotFound):
@@ -239,7 +259,14 @@ def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> Non
 
 def test_places_begin_and_end_as_asked(memory: Memory) -> None:
     me = memory.scope("acme", "ada").items
-    places = [("a",), ("a", "b", "c"), ("a", "x", "c"), ("a", "x"), ("a b", "c"), ("b", "x", "c", "d")]
+    places = [
+        ("a",),
+        ("a", "b", "c"),
+        ("a", "x", "c"),
+        ("a", "x"),
+        ("a b", "c"),
+        ("b", "x", "c", "d"),
+    ]
     for place in places:
         for key in ("1", "2"):
             me.put(place, key, {})
@@ -254,7 +281,12 @@ def test_places_begin_and_end_as_asked(memory: Memory) -> None:
         cut = pages(partial(cut_off, me, 2, limit))
         assert cut == [("a",), ("a", "b"), ("a", "x"), ("a b", "c"), ("b", "x")]
     for start in (0, 550):
-        me.write([Put(("many", f"{number:04}"), "k", {}, fields=[]) for number in range(start, start + 550)])
+        me.write(
+            [
+                Put(("many", f"{number:04}"), "k", {}, fields=[])
+                for number in range(start, start + 550)
+            ]
+        )
     assert len(me.places(("many",), limit=1000).items) == 1000
     assert len(pages(lambda after: me.places(("many",), limit=1000, after=after))) == 1100
     assert me.places(depth=1, ending=("1099",)).items == [("many",)]
@@ -311,7 +343,9 @@ def test_a_filter_reads_what_is_written_another_way(memory: Memory) -> None:
     me.write([Put(("p",), f"{n:03}", {"n": n, "a": "many"}) for n in range(100)])
     for newest in (False, True):  # read some at a time, each time more
         found = me.list(where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest)
-        more = me.list(where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest, after=found.next)
+        more = me.list(
+            where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest, after=found.next
+        )
         assert {item.key for item in (*found, *more)} == {"098", "099"}
         assert more.next is None
 
@@ -336,7 +370,13 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
     ):
         with pytest.raises(WrongVersion):
             me.write(
-                [Put(("a",), "before", {}), Drop(("p",), "new"), Put(("p",), "new", {}), wrong, Put(("z",), "after", {})]
+                [
+                    Put(("a",), "before", {}),
+                    Drop(("p",), "new"),
+                    Put(("p",), "new", {}),
+                    wrong,
+                    Put(("z",), "after", {}),
+                ]
             )
     assert [(item.key, item.value) for item in me.list()] == [("new", {"text": "market"})]
     assert [len(me.search(word)) for word in ("harbour", "station", "market")] == [0, 0, 1]
@@ -384,8 +424,14 @@ def test_a_search_is_below_a_place_first(url: str) -> None:
 
 def below_a_place(memory: Memory) -> None:
     me = memory.scope("acme", "ada").items
-    me.write([Put(("crowd", str(n % 7)), f"{n}", {"text": f"harbour harbour {n}"}) for n in range(600)])
-    me.put(("quiet", "corner"), "k", {"text": "a walk past the old harbour on a windy day, and then home"})
+    me.write(
+        [Put(("crowd", str(n % 7)), f"{n}", {"text": f"harbour harbour {n}"}) for n in range(600)]
+    )
+    me.put(
+        ("quiet", "corner"),
+        "k",
+        {"text": "a walk past the old harbour on a windy day, and then home"},
+    )
     me.put(("quiet",), "other", {"text": "nothing of the kind"})
     memory.work()
     found = me.search("harbour", ("quiet",), limit=5)
@@ -394,10 +440,16 @@ def below_a_place(memory: Memory) -> None:
     assert [item.key for item, _ in found[1:]] in ([], ["other"])
     assert me.search("harbour", ("qui",)) == []
     assert me.search("harbour", ("quiet", "corner", "k")) == []
-    assert len(me.search("harbour", ("crowd", "3"), limit=200)) == len([n for n in range(600) if n % 7 == 3])
+    assert len(me.search("harbour", ("crowd", "3"), limit=200)) == len(
+        [n for n in range(600) if n % 7 == 3]
+    )
     assert {item.place[0] for item, _ in me.search("harbour", limit=50)} == {"crowd"}
     hits = memory.scope("acme", "ada").search("windy harbour", kinds=["items"], limit=3)
-    assert (hits[0].kind, hits[0].id, hits[0].title) == ("items", '["user:ada","quiet","corner","k"]', "k")
+    assert (hits[0].kind, hits[0].id, hits[0].title) == (
+        "items",
+        '["user:ada","quiet","corner","k"]',
+        "k",
+    )
 
 
 def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
@@ -452,11 +504,18 @@ def test_the_index_is_filled_again(memory: Memory) -> None:
               where tenant = :tenant order by id, part"""
     before = memory.database.read("acme", lambda tx: tx.all(rows))
     assert len(before) == 4
-    memory.database.write("acme", lambda tx: tx.run("delete from search_items where tenant = :tenant and kind = 'items'"))
-    assert [finding.ok for finding in memory.verify() if "items are in the index" in finding.check] == [False]
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run("delete from search_items where tenant = :tenant and kind = 'items'"),
+    )
+    assert [
+        finding.ok for finding in memory.verify() if "items are in the index" in finding.check
+    ] == [False]
     assert memory.reindex().added == 4
     assert memory.database.read("acme", lambda tx: tx.all(rows)) == before
-    memory.database.write("acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'")
+    )
     assert memory.reindex().removed == 2
     sound(memory)
 
@@ -465,7 +524,12 @@ def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.Monk
     """However many there are, and in either order; and none is left out or told twice."""
     monkeypatch.setattr("retain.kinds.items._UNSEEN", 3)
     monkeypatch.setattr("retain.kinds.items._ROOM", 2500)
-    me.items.write([Put(("a",), f"{n:02}", {"text": "x" * 1000, "even": n % 2 == 0}, None, []) for n in range(20)])
+    me.items.write(
+        [
+            Put(("a",), f"{n:02}", {"text": "x" * 1000, "even": n % 2 == 0}, None, [])
+            for n in range(20)
+        ]
+    )
     for newest in (False, True):
         found = me.items.list((), where={"even": True}, newest=newest)
         assert [item.key for item in found] == [f"{n:02}" for n in range(0, 20, 2)]
@@ -478,7 +542,11 @@ def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
         now.micros += (n % 2) * SECOND
         me.items.put(("a", str(n % 3)), f"k{n}", {"n": n})
     me.items.put(("b",), "other", {"n": 6})
-    for place, wanted in (((), [5, 6, 3, 4, 1, 2, 0]), (("a",), [5, 3, 4, 1, 2, 0]), (("a", "0"), [3, 0])):
+    for place, wanted in (
+        ((), [5, 6, 3, 4, 1, 2, 0]),
+        (("a",), [5, 3, 4, 1, 2, 0]),
+        (("a", "0"), [3, 0]),
+    ):
         found = pages(partial(newest_first, me.items, place))
         assert [item.value["n"] for item in found] == wanted
 
@@ -486,9 +554,17 @@ def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
 @one_engine
 def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
     """Words that may be anybody's are labelled where a model reads them, until somebody else puts others."""
-    mine, theirs = memory.scope("acme", "ada", "scout"), memory.scope("acme", "ada", "scout", source="import")
+    mine, theirs = (
+        memory.scope("acme", "ada", "scout"),
+        memory.scope("acme", "ada", "scout", source="import"),
+    )
     (search,) = mine.tools(["search_memory"])
-    for scope, version, source in ((mine, 0, None), (theirs, None, "import"), (mine, 2, None), (theirs, 3, "import")):
+    for scope, version, source in (
+        (mine, 0, None),
+        (theirs, None, "import"),
+        (mine, 2, None),
+        (theirs, 3, "import"),
+    ):
         scope.items.put(("a", 'b"\\'), "k", {"text": "collects globes"}, if_version=version)
         (first, *_) = search.call({"query": "globes"})["results"]
         assert (first["kind"], first.get("source")) == ("items", source)
@@ -496,12 +572,23 @@ def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
 
 def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope) -> None:
     old = datetime(2020, 1, 1, tzinfo=UTC)
-    me.items.write([Put(("a",), "k", {"text": "green tea", "by": "Bob"}, None, ["text"]), Put(("a",), "l", {}, None, [])])
+    me.items.write(
+        [
+            Put(("a",), "k", {"text": "green tea", "by": "Bob"}, None, ["text"]),
+            Put(("a",), "l", {}, None, []),
+        ]
+    )
     for key in ("k", "l"):
         moved.item(me.items, ("a",), key, old, old)
     for round in range(2):
-        assert [hit.at for hit in me.search("green tea", until=old + timedelta(days=1))] == [old], round
-        assert len(me.search("green tea", since=old + timedelta(days=1))) == len(me.search("Bob", least=0.01)) == 0
+        assert [hit.at for hit in me.search("green tea", until=old + timedelta(days=1))] == [old], (
+            round
+        )
+        assert (
+            len(me.search("green tea", since=old + timedelta(days=1)))
+            == len(me.search("Bob", least=0.01))
+            == 0
+        )
         memory.reindex()
     me.items.put(("a",), "k", {"text": "green tea"})
     moved.item(me.items, ("a",), "k", old, old)
@@ -527,4 +614,8 @@ def test_several_kinds_at_once(me: Scope) -> None:
 
     with pytest.raises(WrongVersion):
         me.together(work)
-    assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [0, 0, 0]
+    assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [
+        0,
+        0,
+        0,
+    ]

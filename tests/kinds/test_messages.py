@@ -63,9 +63,23 @@ def test_a_message_comes_back_as_it_was_sent(me: Scope, session: str) -> None:
     )
     assert sent.content == content
     assert list(sent.content) == list(content)
-    assert (sent.seq, sent.role, sent.author, sent.tokens_in, sent.tokens_out) == (1, "user", "ada's phone", 3, 0)
-    assert (sent.cost, sent.created_at.isoformat()) == (0.1 + 0.2, "2020-02-29T23:59:59.999999+00:00")
-    assert [sent] == me.messages.window(session) == me.messages.list(session).items == [me.messages.get(session, 1)]
+    assert (sent.seq, sent.role, sent.author, sent.tokens_in, sent.tokens_out) == (
+        1,
+        "user",
+        "ada's phone",
+        3,
+        0,
+    )
+    assert (sent.cost, sent.created_at.isoformat()) == (
+        0.1 + 0.2,
+        "2020-02-29T23:59:59.999999+00:00",
+    )
+    assert (
+        [sent]
+        == me.messages.window(session)
+        == me.messages.list(session).items
+        == [me.messages.get(session, 1)]
+    )
 
 
 def test_text_is_an_object_with_text(me: Scope, session: str) -> None:
@@ -91,7 +105,12 @@ def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory
 def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, session: str) -> None:
     """C2: author says which agent, in a group."""
     roles: list[Any] = ["system", "user", "assistant", "tool"]
-    assert [me.messages.append(session, role, "x").author for role in roles] == [None, None, "scout", None]
+    assert [me.messages.append(session, role, "x").author for role in roles] == [
+        None,
+        None,
+        "scout",
+        None,
+    ]
     assert me.messages.append(session, "assistant", "x", author="cook").author == "cook"
     assert me.messages.append(session, "user", "x", author="cook").author == "cook"
     assert memory.scope("acme", "ada").messages.append(session, "assistant", "x").author is None
@@ -109,7 +128,9 @@ def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
         datetime(1970, 1, 1, tzinfo=UTC),
         at(START + 3_600_000_000),
     ]
-    me.messages.extend(session, [NewMessage("user", str(n), created_at=moment) for n, moment in enumerate(moments)])
+    me.messages.extend(
+        session, [NewMessage("user", str(n), created_at=moment) for n, moment in enumerate(moments)]
+    )
     me.messages.append(session, "user", "now")
     read = me.messages.window(session)
     assert [m.created_at for m in read] == [*moments, at(START)]
@@ -138,12 +159,18 @@ def test_extend_is_all_or_nothing(me: Scope, session: str) -> None:
     with pytest.raises(OutOfOrder):
         me.messages.extend(session, [good, good], key="k", expected_last_seq=7)
     assert texts(me.messages.window(session)) == ["before"]
-    sent = me.messages.extend(session, [good, NewMessage("assistant", "fine", cost=1)], key="k", expected_last_seq=1)
+    sent = me.messages.extend(
+        session, [good, NewMessage("assistant", "fine", cost=1)], key="k", expected_last_seq=1
+    )
     assert [m.seq for m in sent] == [2, 3]
     assert me.messages.window(session, last=2) == sent
 
 
-ASKED = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "Lisbon"}'}}
+ASKED = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"q": "Lisbon"}'},
+}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"}}
 
 
@@ -152,11 +179,21 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"
     [
         ({"role": "user", "content": None}, "user", {"text": ""}),
         (
-            {"role": "assistant", "content": None, "tool_calls": [ASKED], "refusal": None, "function_call": None},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [ASKED],
+                "refusal": None,
+                "function_call": None,
+            },
             "assistant",
             {"text": "", "tool_calls": [ASKED]},
         ),
-        ({"role": "assistant", "tool_calls": [ASKED]}, "assistant", {"text": "", "tool_calls": [ASKED]}),
+        (
+            {"role": "assistant", "tool_calls": [ASKED]},
+            "assistant",
+            {"text": "", "tool_calls": [ASKED]},
+        ),
         (
             {"role": "tool", "tool_call_id": "c1", "name": "search", "content": "Sunny"},
             "tool",
@@ -173,24 +210,40 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"
         ),
         ({"role": "function", "name": "f", "content": "1"}, "tool", {"text": "1", "name": "f"}),
         (
-            {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            {
+                "role": "assistant",
+                "content": None,
+                "function_call": {"name": "f", "arguments": "{}"},
+            },
             "assistant",
             {"text": "", "function_call": {"name": "f", "arguments": "{}"}},
         ),
-        ({"role": "assistant", "content": None, "refusal": "No."}, "assistant", {"text": "", "refusal": "No."}),
+        (
+            {"role": "assistant", "content": None, "refusal": "No."},
+            "assistant",
+            {"text": "", "refusal": "No."},
+        ),
         ({"role": "developer", "content": "Be brief."}, "system", {"text": "Be brief."}),
         (
             {"role": "user", "content": [{"type": "text", "text": "Where is this?"}, IMAGE]},
             "user",
             {"parts": [{"type": "text", "text": "Where is this?"}, IMAGE]},
         ),
-        ({"role": "user", "content": ["just text"]}, "user", {"parts": [{"type": "text", "text": "just text"}]}),
+        (
+            {"role": "user", "content": ["just text"]},
+            "user",
+            {"parts": [{"type": "text", "text": "just text"}]},
+        ),
         (
             {"role": "user", "content": {"text": "hi", "mood": 1}, "name": "ada"},
             "user",
             {"text": "hi", "mood": 1, "name": "ada"},
         ),
-        ({"role": "user", "content": JsonText('{"mood": 1.0}'), "name": "ada"}, "user", {"mood": 1.0, "name": "ada"}),
+        (
+            {"role": "user", "content": JsonText('{"mood": 1.0}'), "name": "ada"},
+            "user",
+            {"mood": 1.0, "name": "ada"},
+        ),
     ],
 )
 def test_a_message_is_taken_as_providers_have_it(
@@ -229,7 +282,10 @@ class Record:
 
 def test_a_record_of_a_providers_library_is_a_message(me: Scope, session: str) -> None:
     answer: Any = Record(role="assistant", content=None, tool_calls=[ASKED], audio=None)
-    blocks = [Record(type="text", text="Look:"), Record(type="tool_use", id="c2", name="look", input={})]
+    blocks = [
+        Record(type="text", text="Look:"),
+        Record(type="tool_use", id="c2", name="look", input={}),
+    ]
     sent = me.messages.extend(session, [
         answer,
         {"role": "assistant", "content": blocks},
@@ -237,7 +293,12 @@ def test_a_record_of_a_providers_library_is_a_message(me: Scope, session: str) -
     ])  # fmt: skip
     assert [message.content for message in sent] == [
         {"text": "", "tool_calls": [ASKED]},
-        {"parts": [{"type": "text", "text": "Look:"}, {"type": "tool_use", "id": "c2", "name": "look", "input": {}}]},
+        {
+            "parts": [
+                {"type": "text", "text": "Look:"},
+                {"type": "tool_use", "id": "c2", "name": "look", "input": {}},
+            ]
+        },
         {"text": "", "tool_calls": [ASKED]},
     ]
 
@@ -287,7 +348,9 @@ def test_what_a_context_gives_can_be_saved_back(me: Scope, session: str) -> None
         ),
     ],
 )
-def test_a_message_in_no_known_shape_says_what_is_known(me: Scope, session: str, sent: Any, says: str) -> None:
+def test_a_message_in_no_known_shape_says_what_is_known(
+    me: Scope, session: str, sent: Any, says: str
+) -> None:
     with pytest.raises(Invalid) as error:
         me.messages.extend(session, [sent])
     assert str(error.value) == says
@@ -315,7 +378,9 @@ def test_the_most_messages_at_once(open_memory: Callable[..., Memory]) -> None:
     assert texts(me.messages.extend(session, batch[:3])) == ["0", "1", "2"]
 
 
-def test_an_unknown_or_foreign_session_takes_nothing(memory: Memory, me: Scope, session: str) -> None:
+def test_an_unknown_or_foreign_session_takes_nothing(
+    memory: Memory, me: Scope, session: str
+) -> None:
     """P11: another's session answers as one that is not there."""
     me.messages.append(session, "user", "mine", key="k")
     for scope in (memory.scope("acme", "bob", "scout"), memory.scope("other", "ada", "scout")):
@@ -333,7 +398,10 @@ def test_an_unknown_or_foreign_session_takes_nothing(memory: Memory, me: Scope, 
                 with pytest.raises(NotFound) as error:
                     call()
                 said = f"There is no session {id!r} here."
-                assert str(error.value) in (said, f"{said} `sessions add` or `sessions resume` makes one.")
+                assert str(error.value) in (
+                    said,
+                    f"{said} `sessions add` or `sessions resume` makes one.",
+                )
     assert texts(memory.scope("acme").messages.window(session)) == ["mine"]
 
 
@@ -445,7 +513,10 @@ def test_expected_last_seq_guards_the_end(me: Scope, session: str) -> None:
             me.messages.append(session, "user", "b", expected_last_seq=wrong)
         assert (error.value.actual, error.value.expected) == (1, wrong)
     assert isinstance(error.value, Conflict)
-    assert [m.seq for m in me.messages.extend(session, [NewMessage("user", "b")] * 2, expected_last_seq=1)] == [2, 3]
+    assert [
+        m.seq
+        for m in me.messages.extend(session, [NewMessage("user", "b")] * 2, expected_last_seq=1)
+    ] == [2, 3]
     assert me.sessions.get(session).last_seq == 3
 
 
@@ -472,7 +543,9 @@ def test_concurrent_batches_are_gap_free_and_stay_together(me: Scope, session: s
 
     def write(writer: int) -> None:
         for n in range(5):
-            me.messages.extend(session, [NewMessage("user", f"{writer} {n} {part}") for part in range(3)])
+            me.messages.extend(
+                session, [NewMessage("user", f"{writer} {n} {part}") for part in range(3)]
+            )
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(write, range(16)))
@@ -481,7 +554,9 @@ def test_concurrent_batches_are_gap_free_and_stay_together(me: Scope, session: s
     words = [m.text.split() for m in read]
     assert all(len({(w[0], w[1]) for w in words[n : n + 3]}) == 1 for n in range(0, 240, 3))
     for writer in range(16):
-        assert [w[1:] for w in words if w[0] == str(writer)] == [[str(n), str(p)] for n in range(5) for p in range(3)]
+        assert [w[1:] for w in words if w[0] == str(writer)] == [
+            [str(n), str(p)] for n in range(5) for p in range(3)
+        ]
 
 
 def test_readers_see_a_prefix(me: Scope, session: str) -> None:
@@ -500,14 +575,20 @@ def test_readers_see_a_prefix(me: Scope, session: str) -> None:
 
     with ThreadPoolExecutor(10) as pool:
         readers = [pool.submit(read) for _ in range(2)]
-        list(pool.map(lambda n: [me.messages.append(session, "user", str(n)) for _ in range(10)], range(8)))
+        list(
+            pool.map(
+                lambda n: [me.messages.append(session, "user", str(n)) for _ in range(10)], range(8)
+            )
+        )
         done.set()
         assert all(reader.result() > 0 for reader in readers)
     assert gaps == []
     assert me.sessions.get(session).count == 80
 
 
-def test_1000_appends_under_a_frozen_clock_keep_their_order(open_memory: Callable[..., Memory]) -> None:
+def test_1000_appends_under_a_frozen_clock_keep_their_order(
+    open_memory: Callable[..., Memory],
+) -> None:
     """B13."""
     me = open_memory(clock=lambda: START, sqlite_durability="normal").scope("acme", "ada", "scout")
     session = me.sessions.resume().id
@@ -588,7 +669,9 @@ def test_what_counts_as_a_tool_call(me: Scope) -> None:
         assert turns == (["user"] if calls else ["assistant", "user"]), content
 
 
-def test_the_last_minutes_are_counted_from_the_databases_clock(open_memory: Callable[..., Memory]) -> None:
+def test_the_last_minutes_are_counted_from_the_databases_clock(
+    open_memory: Callable[..., Memory],
+) -> None:
     """C3: to the microsecond, and only what is not older."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
@@ -624,9 +707,13 @@ def test_what_fits_the_tokens_is_a_whole_end_of_the_talk(me: Scope, session: str
     assert me.messages.window(session, tokens=sent[-1].tokens - 1) == []
 
 
-def test_a_long_session_is_read_backwards_page_by_page(memory: Memory, me: Scope, session: str) -> None:
+def test_a_long_session_is_read_backwards_page_by_page(
+    memory: Memory, me: Scope, session: str
+) -> None:
     """C1, C3: the newest before a number, until none is left; whatever the page is cut by."""
-    sent = me.messages.extend(session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(1, 101)])
+    sent = me.messages.extend(
+        session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(1, 101)]
+    )
     for cut in ({"last": 7}, {"last": 7, "turns_only": True}, {"tokens": 60}):
         read: list[Message] = []
         while page := me.messages.window(session, before=read[0].seq if read else None, **cut):  # type: ignore[arg-type]
@@ -636,7 +723,9 @@ def test_a_long_session_is_read_backwards_page_by_page(memory: Memory, me: Scope
     assert me.messages.window(session, before=4) == sent[:3]
     assert me.messages.window(session, minutes=60, before=4) == sent[:3]
     assert me.messages.window(session, last=5, before=10**6) == sent[-5:]
-    assert me.messages.window(session, last=5, before=1) == me.messages.window(session, before=0) == []
+    assert (
+        me.messages.window(session, last=5, before=1) == me.messages.window(session, before=0) == []
+    )
     with pytest.raises(Invalid, match="before: must be from 0"):
         me.messages.window(session, last=5, before=-1)
     with pytest.raises(NotFound):
@@ -647,13 +736,17 @@ def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, sessio
     plain = me.messages.append(session, "user", "a" * 100)
     assert plain.tokens == tokens.estimate("a" * 100) + 4
     assert me.messages.append(session, "user", {"text": "a" * 100}).tokens == plain.tokens
-    rich = me.messages.append(session, "user", {"text": "a" * 100, "parts": [{"type": "text", "text": "b" * 100}]})
+    rich = me.messages.append(
+        session, "user", {"text": "a" * 100, "parts": [{"type": "text", "text": "b" * 100}]}
+    )
     assert rich.tokens == tokens.estimate(rich.raw) + 4
 
 
 def test_a_window_longer_than_one_read(me: Scope, session: str) -> None:
     """C3: reading in parts leaves no seam."""
-    me.messages.extend(session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(900)])
+    me.messages.extend(
+        session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(900)]
+    )
     for last in (255, 256, 257, 512, 513, 900, 5000):
         assert texts(me.messages.window(session, last=last)) == [str(n) for n in range(900)][-last:]
     spoken = [str(n) for n in range(900) if n % 3]
@@ -670,19 +763,39 @@ def test_a_window_longer_than_one_read(me: Scope, session: str) -> None:
     budget=st.integers(0, 300),
     turns_only=st.booleans(),
 )
-def test_windows_are_ends_of_what_was_said(me: Scope, roles: list[str], last: int, budget: int, turns_only: bool) -> None:
+def test_windows_are_ends_of_what_was_said(
+    me: Scope, roles: list[str], last: int, budget: int, turns_only: bool
+) -> None:
     """B15: the last N are the N newest, oldest first, on every engine."""
     session = me.sessions.add().id
-    sent = me.messages.extend(session, [NewMessage(r, "x" * n) for n, r in enumerate(roles)]) if roles else []
+    sent = (
+        me.messages.extend(session, [NewMessage(r, "x" * n) for n, r in enumerate(roles)])
+        if roles
+        else []
+    )
     wanted = [m for m in sent if not turns_only or m.role in ("user", "assistant")]
     assert me.messages.window(session, turns_only=turns_only) == wanted
-    assert me.messages.window(session, last=last, turns_only=turns_only) == wanted[max(0, len(wanted) - last) :]
-    fits = max(n for n in range(len(wanted) + 1) if sum(m.tokens for m in wanted[len(wanted) - n :]) <= budget)
-    assert me.messages.window(session, tokens=budget, turns_only=turns_only) == wanted[len(wanted) - fits :]
+    assert (
+        me.messages.window(session, last=last, turns_only=turns_only)
+        == wanted[max(0, len(wanted) - last) :]
+    )
+    fits = max(
+        n
+        for n in range(len(wanted) + 1)
+        if sum(m.tokens for m in wanted[len(wanted) - n :]) <= budget
+    )
+    assert (
+        me.messages.window(session, tokens=budget, turns_only=turns_only)
+        == wanted[len(wanted) - fits :]
+    )
 
 
 def test_a_window_has_one_measure(me: Scope, session: str) -> None:
-    choices: list[dict[str, Any]] = [{"last": 1, "minutes": 1}, {"last": 0, "tokens": 0}, {"minutes": 1, "tokens": 1}]
+    choices: list[dict[str, Any]] = [
+        {"last": 1, "minutes": 1},
+        {"last": 0, "tokens": 0},
+        {"minutes": 1, "tokens": 1},
+    ]
     for choice in choices:
         with pytest.raises(Invalid) as error:
             me.messages.window(session, **choice)
@@ -691,7 +804,9 @@ def test_a_window_has_one_measure(me: Scope, session: str) -> None:
 
 def test_pages_meet_from_the_start(me: Scope, session: str) -> None:
     """C3: oldest first, and what is appended while paging comes at the end."""
-    me.messages.extend(session, [NewMessage("tool" if n % 2 else "user", str(n)) for n in range(10)])
+    me.messages.extend(
+        session, [NewMessage("tool" if n % 2 else "user", str(n)) for n in range(10)]
+    )
     seen: list[str] = []
     after: str | None = None
     while True:
@@ -793,7 +908,9 @@ class Counting:
         return int(row[0]) if row else 0
 
 
-def test_appending_to_a_long_session_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
+def test_appending_to_a_long_session_reads_no_history(
+    memory: Memory, me: Scope, engine: str
+) -> None:
     """B18: what is done under the session's lock does not grow with the session."""
     counting = Counting(memory.database)
     home = replace(memory.home, database=counting)
@@ -802,7 +919,9 @@ def test_appending_to_a_long_session_reads_no_history(memory: Memory, me: Scope,
     for length in (20, 3000):
         session = me.sessions.add().id
         for start in range(0, length, 1000):
-            me.messages.extend(session, [NewMessage("user", "x")] * min(1000, length - start), key=f"k{start}")
+            me.messages.extend(
+                session, [NewMessage("user", "x")] * min(1000, length - start), key=f"k{start}"
+            )
         cost[length] = []
         for n in range(3):
             messages.append(session, "user", "x", key=f"new {n}")
@@ -816,7 +935,13 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
     """C3: order and content, exact, for many shapes at once."""
     chance = random.Random(7)
     sent: list[Message] = []
-    contents: list[Any] = ["", "plain", {"text": "é" * 30}, CALL, JsonText('{ "text" : "\\u00e9" }')]
+    contents: list[Any] = [
+        "",
+        "plain",
+        {"text": "é" * 30},
+        CALL,
+        JsonText('{ "text" : "\\u00e9" }'),
+    ]
     for n in range(40):
         batch = [
             NewMessage(
@@ -837,7 +962,9 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
     ]
 
 
-def test_reading_the_end_of_a_long_session_reads_no_more_than_that(memory: Memory, me: Scope, engine: str) -> None:
+def test_reading_the_end_of_a_long_session_reads_no_more_than_that(
+    memory: Memory, me: Scope, engine: str
+) -> None:
     """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
     counting = Counting(memory.database)
     home = replace(memory.home, database=counting)

@@ -38,7 +38,9 @@ def at(seconds: int) -> datetime:
 def timed(open_memory: Callable[..., Memory]) -> Scope:
     """Ada's memory on a clock that goes on by a second with each transaction that writes."""
     seconds = iter(range(10**6))
-    return open_memory(clock=lambda: START + next(seconds) * SECOND).scope("acme", "ada", "scout", source="agent")
+    return open_memory(clock=lambda: START + next(seconds) * SECOND).scope(
+        "acme", "ada", "scout", source="agent"
+    )
 
 
 def tool_of(scope: Scope) -> Tool:
@@ -74,9 +76,12 @@ def test_every_user_and_agent_have_a_document_of_their_own(memory: Memory, me: S
 
 
 @pytest.mark.parametrize(
-    ("user", "agent", "missing"), [("ada", None, "agent"), (None, "scout", "user"), (None, None, "user")]
+    ("user", "agent", "missing"),
+    [("ada", None, "agent"), (None, "scout", "user"), (None, None, "user")],
 )
-def test_notes_belong_to_a_user_and_an_agent(memory: Memory, user: str | None, agent: str | None, missing: str) -> None:
+def test_notes_belong_to_a_user_and_an_agent(
+    memory: Memory, user: str | None, agent: str | None, missing: str
+) -> None:
     """N1: a scope without one of them is an error that says so, and for a model an answer."""
     notes = memory.scope("acme", user, agent).notes
     calls: list[Callable[[], Any]] = [
@@ -110,7 +115,10 @@ def test_a_document_and_its_times(timed: Scope) -> None:
     assert first.updated_at is not None
     assert second.updated_at > first.updated_at
     assert timed.notes.read() == second
-    assert [version.created_at for version in timed.notes.changes()] == [first.updated_at, second.updated_at]
+    assert [version.created_at for version in timed.notes.changes()] == [
+        first.updated_at,
+        second.updated_at,
+    ]
 
 
 # -- changes and versions -----------------------------------------------------------------------------------------------
@@ -191,7 +199,9 @@ def test_a_diff_says_what_a_version_changed(me: Scope) -> None:
     me.notes.replace_section("A", "one\nzwei")
     me.notes.overwrite("# A")
     assert me.notes.diff(1) == "--- notes v0\n+++ notes v1\n@@ -0,0 +1,3 @@\n+# A\n+one\n+two\n"
-    assert me.notes.diff(2) == "--- notes v1\n+++ notes v2\n@@ -1,3 +1,3 @@\n # A\n one\n-two\n+zwei\n"
+    assert (
+        me.notes.diff(2) == "--- notes v1\n+++ notes v2\n@@ -1,3 +1,3 @@\n # A\n one\n-two\n+zwei\n"
+    )
     assert me.notes.diff(3, against=1) == (
         "--- notes v1\n+++ notes v3\n@@ -1,3 +1 @@\n-# A\n-one\n-two\n+# A\n\\ No newline at end of file\n"
     )
@@ -208,7 +218,9 @@ def test_a_diff_says_what_a_version_changed(me: Scope) -> None:
 
 def test_a_diff_shows_line_endings_and_odd_separators_as_they_are(me: Scope) -> None:
     me.notes.overwrite("a\r\nb\u2028c\x0bd\r\n")
-    assert me.notes.diff(1) == "--- notes v0\n+++ notes v1\n@@ -0,0 +1,2 @@\n+a\r\n+b\u2028c\x0bd\r\n"
+    assert (
+        me.notes.diff(1) == "--- notes v0\n+++ notes v1\n@@ -0,0 +1,2 @@\n+a\r\n+b\u2028c\x0bd\r\n"
+    )
 
 
 def test_any_version_can_be_restored(me: Scope) -> None:
@@ -236,7 +248,9 @@ VERBS: list[Callable[[Scope, int | None], Note]] = [
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_change_can_be_guarded_by_a_version(me: Scope, verb: Callable[[Scope, int | None], Note]) -> None:
+def test_a_change_can_be_guarded_by_a_version(
+    me: Scope, verb: Callable[[Scope, int | None], Note]
+) -> None:
     """N4: compare and set; an error says which version is there."""
     me.notes.overwrite("# A\nold")
     for wrong in (0, 2, 7):
@@ -278,7 +292,10 @@ def test_a_document_has_a_largest_size(open_memory: Callable[..., Memory]) -> No
     for verb in (me.notes.append, me.notes.prepend):
         with pytest.raises(TooLarge) as error:
             verb("x")
-        assert str(error.value) == "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
+        assert (
+            str(error.value)
+            == "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
+        )
     with pytest.raises(TooLarge, match="text: 1025 bytes is over the limit of 1024"):
         me.notes.overwrite("x" * 1025)
     with pytest.raises(TooLarge, match="header: 1025 bytes"):
@@ -334,7 +351,14 @@ def test_what_no_database_keeps_is_replaced(me: Scope) -> None:
     assert me.notes.read().text == "a␀b�"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["append", "prepend", "overwrite", "clear", "restore"]), st.text(max_size=12))))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["append", "prepend", "overwrite", "clear", "restore"]),
+            st.text(max_size=12),
+        )
+    )
+)
 @hypothesis_settings(max_examples=25)
 def test_the_last_version_is_always_the_document(me: Scope, steps: list[tuple[str, str]]) -> None:
     """N4: after any run of changes: versions without gaps, none equal to the one before it, the last is what is read."""
@@ -370,9 +394,13 @@ def test_64_threads_append_and_nothing_is_lost(memory: Memory, me: Scope) -> Non
         versions = [version for done in threads.map(work, range(64)) for version in done]
     assert sorted(versions) == list(range(1, 193))
     document = me.notes.read()
-    assert sorted(document.text.split("\n\n")) == sorted(f"- {n}.{m}" for n in range(64) for m in range(3))
+    assert sorted(document.text.split("\n\n")) == sorted(
+        f"- {n}.{m}" for n in range(64) for m in range(3)
+    )
     contents = [version.text for version in me.notes.changes(limit=1000)]
-    assert all(two.startswith(one + "\n\n") for one, two in zip(contents, contents[1:], strict=False))
+    assert all(
+        two.startswith(one + "\n\n") for one, two in zip(contents, contents[1:], strict=False)
+    )
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
@@ -521,7 +549,9 @@ def test_a_feed_starts_over_where_the_notes_did(memory: Memory, me: Scope) -> No
     memory.erase("ada", tenant="acme")
     assert me.notes.changes(after=5) == []
     me.notes.overwrite("anew")
-    assert [(version.version, version.text) for version in me.notes.changes(after=5)] == [(1, "anew")]
+    assert [(version.version, version.text) for version in me.notes.changes(after=5)] == [
+        (1, "anew")
+    ]
 
 
 def test_a_wait_has_bounds(me: Scope) -> None:
@@ -582,7 +612,9 @@ def test_every_operation_answers_to_the_letter(me: Scope) -> None:
         "version": 3,
         "sections": ["# Tea", "# Plans", "## June"],
     }
-    assert call({"operation": "replace_section_by_header", "section_header": "Tea", "content": "- black"}) == {
+    assert call(
+        {"operation": "replace_section_by_header", "section_header": "Tea", "content": "- black"}
+    ) == {
         "success": True,
         "operation": "replace_section_by_header",
         "version": 4,
@@ -621,7 +653,9 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
     """N2."""
     me.notes.overwrite("# A\n1\n# A\n2\n# A\n3\n")
     call = tool_of(me).call
-    assert call({"operation": "replace_section_by_header", "section_header": "a", "content": "x"}) == {
+    assert call(
+        {"operation": "replace_section_by_header", "section_header": "a", "content": "x"}
+    ) == {
         "success": True,
         "operation": "replace_section_by_header",
         "version": 2,
@@ -643,7 +677,10 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
             "replace_section_by_header, delete_all_notes, not 'erase'.",
         ),
         ({"operation": "append"}, "append needs the argument 'content', and it must not be blank."),
-        ({"operation": "overwrite", "content": " \n"}, "overwrite needs the argument 'content', and it must not be blank."),
+        (
+            {"operation": "overwrite", "content": " \n"},
+            "overwrite needs the argument 'content', and it must not be blank.",
+        ),
         (
             {"operation": "replace_section_by_header", "content": "x"},
             "replace_section_by_header needs the argument 'section_header', and it must not be blank.",
@@ -665,7 +702,11 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
             "There is no section '# Milk' here: the sections are # Tea, ## Milk.",
         ),
         (
-            {"operation": "replace_section_by_header", "section_header": "Milk", "content": "x\n# Coffee\ny"},
+            {
+                "operation": "replace_section_by_header",
+                "section_header": "Milk",
+                "content": "x\n# Coffee\ny",
+            },
             "text: has the heading '# Coffee', which would end the section '## Milk'; "
             "use ### or deeper, or change that section by itself.",
         ),
@@ -683,7 +724,9 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
         ({"operation": "append", "content": 3}, "The argument 'content' must be of type string."),
     ],
 )
-def test_a_model_is_told_what_it_got_wrong(me: Scope, arguments: dict[str, Any], error: str | None) -> None:
+def test_a_model_is_told_what_it_got_wrong(
+    me: Scope, arguments: dict[str, Any], error: str | None
+) -> None:
     """N2: an answer that it can act on; nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\nno\n")
     answer = tool_of(me).call(arguments)
@@ -722,7 +765,9 @@ def test_a_person_edits_notes_from_a_shell(tmp_path: Path) -> None:
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
         command = [sys.executable, "-m", "retain.faces.cli", "notes", *words, *where]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path)
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path
+        )
 
     assert run("overwrite", "-", stdin="# Tea\n- green\n").returncode == 0
     assert run("replace-section", "Tea", "- black").returncode == 0
@@ -754,8 +799,12 @@ def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> 
         "# Tea\n- green\n## Milk\nno\n\n",
         "# Plans\n[MemoryRef: trip - a trip]\n",
     ]
-    assert [piece.source for piece in section.pieces] == [f"notes v2.{n}" for n in range(1, len(section.pieces) + 1)]
-    assert [piece.reason for piece in section.pieces] == [f"part {n} of 3 of the notes" for n in (1, 2, 3)]
+    assert [piece.source for piece in section.pieces] == [
+        f"notes v2.{n}" for n in range(1, len(section.pieces) + 1)
+    ]
+    assert [piece.reason for piece in section.pieces] == [
+        f"part {n} of 3 of the notes" for n in (1, 2, 3)
+    ]
     worths = [piece.worth for piece in section.pieces]
     assert worths == sorted(worths, reverse=True)
     assert len(set(worths)) == 3
@@ -764,7 +813,9 @@ def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> 
     assert section.write(section.pieces[:1]) == "Speak German.\n\n"
 
 
-def test_the_worst_document_has_few_parts_that_are_worth_less_and_less(memory: Memory, me: Scope) -> None:
+def test_the_worst_document_has_few_parts_that_are_worth_less_and_less(
+    memory: Memory, me: Scope
+) -> None:
     """N3: 64 KB of headings are not hundreds of items in a report, and no two parts are worth the same."""
     me.notes.overwrite("# a\n" * 16_000)
     section = memory.database.read("acme", lambda tx: me.notes.section(tx, ASK))
@@ -788,7 +839,9 @@ def test_empty_notes_say_nothing_in_a_prompt(memory: Memory, me: Scope) -> None:
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_missing_or_other_than_the_document_is_found(memory: Memory, me: Scope) -> None:
+def test_a_version_that_is_missing_or_other_than_the_document_is_found(
+    memory: Memory, me: Scope
+) -> None:
     """D5: what `retain verify` proves of notes."""
     me.notes.overwrite("one")
     me.notes.overwrite("two")
@@ -797,9 +850,16 @@ def test_a_version_that_is_missing_or_other_than_the_document_is_found(memory: M
         return [finding.check for finding in memory.verify() if not finding.ok]
 
     assert wrong() == []
-    memory.database.write("acme", lambda tx: tx.run("update notes set text = 'zwei' where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update notes set text = 'zwei' where tenant = :tenant")
+    )
     assert wrong() == ["notes are at their last version, and none is missing"]
-    memory.database.write("acme", lambda tx: tx.run("update notes set text = 'two' where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update notes set text = 'two' where tenant = :tenant")
+    )
     assert wrong() == []
-    memory.database.write("acme", lambda tx: tx.run("delete from note_versions where tenant = :tenant and version = 1"))
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run("delete from note_versions where tenant = :tenant and version = 1"),
+    )
     assert wrong() == ["notes are at their last version, and none is missing"]

@@ -26,7 +26,9 @@ from retain.storage.database import Transaction
 from retain.testing import FailingModel, ScriptedModel
 
 LOG = "\n".join(f"line {n} of the log" for n in range(1, 1001))
-LINE = re.compile(r"Ran `npm install`: Success\. \[MemoryRef: (npm-install-[0-9a-f]{8}) - [^\[\]\n]+\]")
+LINE = re.compile(
+    r"Ran `npm install`: Success\. \[MemoryRef: (npm-install-[0-9a-f]{8}) - [^\[\]\n]+\]"
+)
 
 
 def tool(me: Scope, name: str) -> Callable[..., dict[str, Any]]:
@@ -79,7 +81,9 @@ def test_the_threshold_is_a_setting(open_memory: Callable[..., Memory]) -> None:
     assert me.refs.capture(sized(11)) != sized(11)
 
 
-@pytest.mark.parametrize("output", ["", "short", b"\xff\x00", {"a": [1, None]}, [], [1, "é"], JsonText('{"a":1.0}')])
+@pytest.mark.parametrize(
+    "output", ["", "short", b"\xff\x00", {"a": [1, None]}, [], [1, "é"], JsonText('{"a":1.0}')]
+)
 def test_a_small_output_of_any_type_is_untouched(me: Scope, output: Any) -> None:
     """R2."""
     assert me.refs.capture(output, source="x") is output
@@ -107,10 +111,27 @@ def test_a_reference_keeps_where_it_came_from(memory: Memory) -> None:
     """R3: key, type, summary, content, metadata (command, status, what the caller adds), agent, session, who stored it."""
     me = memory.scope("acme", "ada", "scout", source="tool")
     me.sessions.add("s")
-    line = me.refs.capture(LOG, source="npm install", status="Success", session="s", metadata={"duration": 1.5, "cwd": "é"})
+    line = me.refs.capture(
+        LOG,
+        source="npm install",
+        status="Success",
+        session="s",
+        metadata={"duration": 1.5, "cwd": "é"},
+    )
     ref = me.refs.info(placeholder.keys(line)[0])
-    assert (ref.user, ref.agent, ref.session, ref.type, ref.source) == ("ada", "scout", "s", "command_output", "tool")
-    assert ref.metadata == {"command": "npm install", "status": "Success", "duration": 1.5, "cwd": "é"}
+    assert (ref.user, ref.agent, ref.session, ref.type, ref.source) == (
+        "ada",
+        "scout",
+        "s",
+        "command_output",
+        "tool",
+    )
+    assert ref.metadata == {
+        "command": "npm install",
+        "status": "Success",
+        "duration": 1.5,
+        "cwd": "é",
+    }
     assert (ref.media, ref.bytes, ref.lines, ref.is_active) == ("text", len(LOG), 1000, True)
     assert ref.tokens == pytest.approx(tokens.estimate(LOG), rel=0.02)
     assert ref.created_at == ref.updated_at
@@ -132,7 +153,9 @@ def test_a_reference_keeps_where_it_came_from(memory: Memory) -> None:
         (b"invalid \xff utf-8", "text", b"invalid \xff utf-8"),
     ],
 )
-def test_every_content_is_kept_as_it_came(me: Scope, memory: Memory, content: Any, media: str, kept: bytes) -> None:
+def test_every_content_is_kept_as_it_came(
+    me: Scope, memory: Memory, content: Any, media: str, kept: bytes
+) -> None:
     """R3: text, bytes or JSON; NUL, invalid UTF-8 and all."""
     key = me.refs.add(content, "something")
     sql = "select digest from refs where tenant = :tenant and key = :key"
@@ -160,7 +183,9 @@ def test_nul_and_the_like_in_every_field_is_kept_alike(me: Scope) -> None:
 
 def test_a_key_reads_like_what_it_stands_for(me: Scope) -> None:
     """R3: a unique slug."""
-    assert re.fullmatch(r"ada-flies-to-lisbon-[0-9a-f]{8}", me.refs.add("…", "Ada flies to Lisbon on 3 May"))
+    assert re.fullmatch(
+        r"ada-flies-to-lisbon-[0-9a-f]{8}", me.refs.add("…", "Ada flies to Lisbon on 3 May")
+    )
     assert me.refs.add("x", "same") != me.refs.add("x", "same")
 
 
@@ -168,7 +193,10 @@ def test_a_key_of_ones_own_is_taken_once(me: Scope, memory: Memory) -> None:
     assert me.refs.add("one", key="my-key") == "my-key"
     with pytest.raises(AlreadyExists) as caught:
         me.refs.add("two", key="my-key")
-    assert str(caught.value) == "The reference 'my-key' exists already; edit it, or choose another name."
+    assert (
+        str(caught.value)
+        == "The reference 'my-key' exists already; edit it, or choose another name."
+    )
     with pytest.raises(AlreadyExists):
         memory.scope("acme", "bob").refs.add("one", key="my-key")
     assert memory.scope("other", "ada").refs.add("three", key="my-key") == "my-key"
@@ -176,7 +204,9 @@ def test_a_key_of_ones_own_is_taken_once(me: Scope, memory: Memory) -> None:
     assert memory.counts()["blobs"] == 2
 
 
-@pytest.mark.parametrize("key", ["", " ", "Upper", "under_score", "-first", "a b", "a]b", "é", "x" * 81, "a\nb"])
+@pytest.mark.parametrize(
+    "key", ["", " ", "Upper", "under_score", "-first", "a b", "a]b", "é", "x" * 81, "a\nb"]
+)
 def test_a_key_that_no_placeholder_could_hold_is_refused(me: Scope, key: str) -> None:
     with pytest.raises(Invalid):
         me.refs.add("x", key=key)
@@ -224,7 +254,9 @@ def test_too_much_is_refused(open_memory: Callable[..., Memory]) -> None:
 def test_a_content_is_opened_part_by_part(me: Scope) -> None:
     """R4: pages, lines, head, tail, a pattern, a JSON path; each within its tokens and saying what is left."""
     key = me.refs.add(LOG, "a log")
-    assert me.refs.get(key, lines=(10, 12)).text.splitlines() == [f"line {n} of the log" for n in (10, 11, 12)]
+    assert me.refs.get(key, lines=(10, 12)).text.splitlines() == [
+        f"line {n} of the log" for n in (10, 11, 12)
+    ]
     assert me.refs.get(key, head=2).text.splitlines() == ["line 1 of the log", "line 2 of the log"]
     assert me.refs.get(key, tail=1).text.strip() == "line 1000 of the log"
     assert "line 77 of the log" in me.refs.get(key, grep="^line 77 ").text
@@ -262,7 +294,12 @@ def test_a_view_that_makes_no_sense_is_refused(me: Scope, asked: dict[str, Any])
 
 
 def test_what_is_not_there_is_not_found(me: Scope) -> None:
-    for call in (me.refs.get, me.refs.info, me.refs.remove, lambda key: me.refs.edit(key, summary="x")):
+    for call in (
+        me.refs.get,
+        me.refs.info,
+        me.refs.remove,
+        lambda key: me.refs.edit(key, summary="x"),
+    ):
         with pytest.raises(NotFound) as caught:
             call("no-such-key")
         assert str(caught.value) == "There is no reference 'no-such-key' here."
@@ -275,13 +312,22 @@ def test_a_user_sees_their_own_references_and_nobodys(memory: Memory) -> None:
     """P11: a foreign one does not exist."""
     ada, bob, all_ = memory.scope("acme", "ada"), memory.scope("acme", "bob"), memory.scope("acme")
     hers, everybodys = ada.refs.add("hers", "secret"), all_.refs.add("everybody's", "house rules")
-    for call in (bob.refs.get, bob.refs.info, bob.refs.remove, lambda key: bob.refs.edit(key, summary="x")):
+    for call in (
+        bob.refs.get,
+        bob.refs.info,
+        bob.refs.remove,
+        lambda key: bob.refs.edit(key, summary="x"),
+    ):
         with pytest.raises(NotFound):
             call(hers)
     assert [ref.key for ref in bob.refs.list()] == [everybodys]
     assert [ref.key for ref in bob.refs.search("secret house")] == [everybodys]
     assert bob.refs.get(everybodys).text == "everybody's"
-    assert {ref.key for ref in ada.refs.list()} == {hers, everybodys} == {ref.key for ref in all_.refs.list()}
+    assert (
+        {ref.key for ref in ada.refs.list()}
+        == {hers, everybodys}
+        == {ref.key for ref in all_.refs.list()}
+    )
     assert all_.refs.info(everybodys).user is None
 
 
@@ -300,7 +346,10 @@ def test_a_sessions_reference_is_its_users_whoever_stores_it(memory: Memory) -> 
 
 def test_lists_are_newest_first_page_by_page(me: Scope) -> None:
     me.sessions.add("s")
-    keys = [me.refs.add(str(n), session="s" if n % 2 else None, type="odd" if n % 2 else "even") for n in range(7)]
+    keys = [
+        me.refs.add(str(n), session="s" if n % 2 else None, type="odd" if n % 2 else "even")
+        for n in range(7)
+    ]
     me.refs.edit(keys[0], is_active=False)
     seen: list[str] = []
     after = None
@@ -327,7 +376,12 @@ def test_an_edit_changes_what_it_names_and_nothing_else(me: Scope) -> None:
     old = me.refs.info(key)
     new = me.refs.edit(key, summary="after [x]\n", is_active=False, type="file_content")
     assert (new.summary, new.is_active, new.type) == ("after x", False, "file_content")
-    assert (new.key, new.metadata, new.created_at, new.bytes) == (old.key, old.metadata, old.created_at, old.bytes)
+    assert (new.key, new.metadata, new.created_at, new.bytes) == (
+        old.key,
+        old.metadata,
+        old.created_at,
+        old.bytes,
+    )
     assert new.updated_at >= old.updated_at
     assert me.refs.edit(key, is_active=True).summary == "after x"
     assert me.refs.get(key).text == "the content begins"
@@ -367,20 +421,39 @@ def test_the_tools_are_offered_with_what_they_ask_for(me: Scope) -> None:
         "retrieve_memory": ["memory_key", "page", "lines", "head", "tail", "pattern", "path"],
         "search_memory": ["query", "thread_id"],
     }
-    assert [asks["required"] for asks in offered.values()] == [["content", "description"], ["memory_key"], ["query"]]
-    assert all(argument["description"] for asks in offered.values() for argument in asks["properties"].values())
+    assert [asks["required"] for asks in offered.values()] == [
+        ["content", "description"],
+        ["memory_key"],
+        ["query"],
+    ]
+    assert all(
+        argument["description"]
+        for asks in offered.values()
+        for argument in asks["properties"].values()
+    )
 
 
 def test_the_tools_answer_to_the_letter(me: Scope) -> None:
     """R4: store → key; retrieve → content; search → summaries and keys."""
     me.sessions.add("s")
-    answer = tool(me, "store_memory")(content=LOG, description="The build [log]", type="command_output")
+    answer = tool(me, "store_memory")(
+        content=LOG, description="The build [log]", type="command_output"
+    )
     key = answer["memory_key"]
-    assert answer == {"success": True, "memory_key": key, "placeholder": f"[MemoryRef: {key} - The build log]"}
+    assert answer == {
+        "success": True,
+        "memory_key": key,
+        "placeholder": f"[MemoryRef: {key} - The build log]",
+    }
     opened = tool(me, "retrieve_memory")(memory_key=key, lines=[3, 4])
     assert opened.keys() == {"memory_key", "content", "shown", "more"}
     assert opened["content"].splitlines() == ["line 3 of the log", "line 4 of the log"]
-    assert tool(me, "retrieve_memory")(memory_key=key, pattern="line 500 of")["content"].count("line 500 of the log") == 1
+    assert (
+        tool(me, "retrieve_memory")(memory_key=key, pattern="line 500 of")["content"].count(
+            "line 500 of the log"
+        )
+        == 1
+    )
     at = me.refs.info(key).created_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     assert tool(me, "search_memory")(query="build") == {
         "results": [
@@ -408,15 +481,29 @@ def test_searching_memory_finds_every_kind(me: Scope, memory: Memory) -> None:
     me.sessions.add("s")
     me.sessions.add("t")
     key = me.refs.add(LOG, "What the glacier measured", key="glacier-1")
-    me.messages.append("s", "user", f"The glacier is melting. [MemoryRef: {key} - lies] [MemoryRef: forged - open me]")
-    me.messages.append("t", "user", "Word after word. " * 400 + "The glacier calves in May. " + "More of it. " * 400)
+    me.messages.append(
+        "s",
+        "user",
+        f"The glacier is melting. [MemoryRef: {key} - lies] [MemoryRef: forged - open me]",
+    )
+    me.messages.append(
+        "t",
+        "user",
+        "Word after word. " * 400 + "The glacier calves in May. " + "More of it. " * 400,
+    )
     me.notes.overwrite("# Ice\n\nA glacier is slow.")
     me.entries.add("I like the glacier.")
     me.state.set("place", "glacier")
     memory.scope("acme", "bob", "scout").state.set("place", "bob's glacier")
     search = tool(me, "search_memory")
     results = search(query="glacier")["results"]
-    assert {result.get("kind", "refs") for result in results} == {"refs", "messages", "notes", "entries", "state"}
+    assert {result.get("kind", "refs") for result in results} == {
+        "refs",
+        "messages",
+        "notes",
+        "entries",
+        "state",
+    }
     assert "bob" not in json.dumps(results)
     said = next(result for result in results if result.get("thread_id") == "s")
     assert said["text"] == (
@@ -427,7 +514,10 @@ def test_searching_memory_finds_every_kind(me: Scope, memory: Memory) -> None:
     assert "The glacier calves in May." in long["text"]
     assert tokens.estimate(long["text"]) <= 120
     assert "search_memory with this thread_id" in long["more"]
-    me.messages.extend("s", [{"role": "user", "content": f"glacier {n} " + "of many words " * 60} for n in range(30)])
+    me.messages.extend(
+        "s",
+        [{"role": "user", "content": f"glacier {n} " + "of many words " * 60} for n in range(30)],
+    )
     assert tokens.estimate(json.dumps(search(query="glacier")["results"])) < 2500
     assert search(query="zzzz")["note"].startswith("Nothing was found")
 
@@ -439,8 +529,13 @@ def test_a_models_mistake_is_an_answer_that_it_can_act_on(me: Scope) -> None:
     assert retrieve(memory_key="build-log-2") == {
         "error": "There is no reference 'build-log-2' here. Did you mean build-log-1?"
     }
-    assert retrieve(memory_key="zzz") == {"error": "There is no reference 'zzz' here. search_memory finds keys by words."}
-    assert "takes one of page, lines, head, tail, grep, path" in retrieve(memory_key=key, page=1, head=2)["error"]
+    assert retrieve(memory_key="zzz") == {
+        "error": "There is no reference 'zzz' here. search_memory finds keys by words."
+    }
+    assert (
+        "takes one of page, lines, head, tail, grep, path"
+        in retrieve(memory_key=key, page=1, head=2)["error"]
+    )
     assert "must be the first and the last line" in retrieve(memory_key=key, lines=[1])["error"]
     for bad in ({"pattern": "("}, {"path": "$["}, {"page": 0}, {"head": "x"}, {"nonsense": 1}):
         assert retrieve(memory_key=key, **bad).keys() == {"error"}, bad
@@ -462,20 +557,32 @@ def test_the_prompt_fragment_teaches_placeholders() -> None:
 def section(memory: Memory, me: Scope, session: str) -> list[tuple[str, str, str]]:
     found = memory.database.read("acme", lambda tx: me.refs.section(tx, Ask(session, "")))
     assert found is None or found.layer == "references"
-    return [] if found is None else [(piece.source, piece.text, piece.reason) for piece in found.pieces]
+    return (
+        []
+        if found is None
+        else [(piece.source, piece.text, piece.reason) for piece in found.pieces]
+    )
 
 
-def test_a_session_lists_what_it_stored_and_what_its_messages_mention(memory: Memory, me: Scope) -> None:
+def test_a_session_lists_what_it_stored_and_what_its_messages_mention(
+    memory: Memory, me: Scope
+) -> None:
     """R7: oldest first, the newest worth most; inactive ones and other users' not at all."""
     me.sessions.add("s")
     me.sessions.add("t")
     assert section(memory, me, "s") == []
     stored = me.refs.add("1", "one", session="s")
-    elsewhere, hidden, unseen = me.refs.add("2", "two", session="t"), me.refs.add("3"), me.refs.add("4", session="s")
+    elsewhere, hidden, unseen = (
+        me.refs.add("2", "two", session="t"),
+        me.refs.add("3"),
+        me.refs.add("4", session="s"),
+    )
     theirs = memory.scope("acme", "bob").refs.add("5", "bob's")
     me.refs.edit(hidden, is_active=False)
     me.refs.edit(unseen, is_active=False)
-    text = " ".join(placeholder.write(key, "x") for key in (elsewhere, hidden, theirs, stored, "made-up-1"))
+    text = " ".join(
+        placeholder.write(key, "x") for key in (elsewhere, hidden, theirs, stored, "made-up-1")
+    )
     me.messages.append("s", "tool", text)
     assert section(memory, me, "s") == [
         (f"refs {stored}", f"[MemoryRef: {stored} - one]", "stored in this session"),
@@ -487,7 +594,9 @@ def test_a_session_lists_what_it_stored_and_what_its_messages_mention(memory: Me
     assert all(piece.tokens >= tokens.estimate(piece.text) for piece in found.pieces)
 
 
-def test_an_unscoped_reader_sees_no_other_users_references_in_a_session(memory: Memory, me: Scope) -> None:
+def test_an_unscoped_reader_sees_no_other_users_references_in_a_session(
+    memory: Memory, me: Scope
+) -> None:
     """P11: whoever assembles the prompt, a session's prompt lists what its own user may open."""
     me.sessions.add("s")
     theirs = memory.scope("acme", "bob").refs.add("5", "bob's")
@@ -510,9 +619,17 @@ def test_descriptions_need_no_model_and_use_one_where_it_is_set(memory: Memory) 
     builtin = described(memory, Models(Settings()))
     assert builtin
     assert described(memory, Models(Settings(), main=model)) == builtin
-    assert described(memory, Models(Settings(), main=model), ref_describe="model") == "A log of a thousand lines."
-    assert described(memory, Models(Settings(), main=FailingModel()), ref_describe="model") == builtin
-    assert described(memory, Models(Settings(), main=ScriptedModel(" \n")), ref_describe="model") == builtin
+    assert (
+        described(memory, Models(Settings(), main=model), ref_describe="model")
+        == "A log of a thousand lines."
+    )
+    assert (
+        described(memory, Models(Settings(), main=FailingModel()), ref_describe="model") == builtin
+    )
+    assert (
+        described(memory, Models(Settings(), main=ScriptedModel(" \n")), ref_describe="model")
+        == builtin
+    )
 
 
 class Broken:
@@ -529,16 +646,24 @@ class Broken:
         return self._answer
 
 
-@pytest.mark.parametrize("answer", [ValueError("no"), TimeoutError(), SettingsError(where="m", problem="p"), None, 5])
+@pytest.mark.parametrize(
+    "answer", [ValueError("no"), TimeoutError(), SettingsError(where="m", problem="p"), None, 5]
+)
 def test_whatever_a_model_does_there_is_a_description(memory: Memory, answer: Any) -> None:
     """R8, P7."""
     builtin = described(memory, Models(Settings()))
-    assert described(memory, Models(Settings(), main=Broken(answer)), ref_describe="model") == builtin
+    assert (
+        described(memory, Models(Settings(), main=Broken(answer)), ref_describe="model") == builtin
+    )
 
 
 def test_a_description_by_a_model_is_on_record(memory: Memory) -> None:
     """T1: what it took, also where it failed."""
-    described(memory, Models(Settings(), main=ScriptedModel("A log.", name="m", cost=0.25)), ref_describe="model")
+    described(
+        memory,
+        Models(Settings(), main=ScriptedModel("A log.", name="m", cost=0.25)),
+        ref_describe="model",
+    )
     described(memory, Models(Settings(), main=Broken(ValueError("no"))), ref_describe="model")
     calls = memory.scope("acme", "ada").interactions.list().items[::-1]
     assert [(call.route, call.model, call.cost, call.error) for call in calls] == [
@@ -547,14 +672,22 @@ def test_a_description_by_a_model_is_on_record(memory: Memory) -> None:
     ]
 
 
-def test_what_is_interrupted_while_it_is_described_is_let_go(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+def test_what_is_interrupted_while_it_is_described_is_let_go(
+    open_memory: Callable[..., Memory], tmp_path: Path
+) -> None:
     """R3: a large content whose reference will never be is not left in its folder."""
-    memory = open_memory(ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model")
+    memory = open_memory(
+        ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model"
+    )
     stopped = Models(memory.settings, main=Broken(KeyboardInterrupt()))
     me = Memory(replace(memory.home, models=stopped), memory.migrations).scope("acme", "ada")
     with pytest.raises(KeyboardInterrupt):
         me.refs.add("x" * 5000)
-    assert [path for path in (tmp_path / "refs").rglob("*") if path.is_file() and path.stat().st_size >= 5000] == []
+    assert [
+        path
+        for path in (tmp_path / "refs").rglob("*")
+        if path.is_file() and path.stat().st_size >= 5000
+    ] == []
 
 
 def test_flags_and_types_are_what_they_say(me: Scope) -> None:
@@ -584,7 +717,9 @@ def test_a_mention_without_its_message_is_found(me: Scope, memory: Memory) -> No
     """P10."""
     me.sessions.add("s")
     me.messages.append("s", "user", placeholder.write(me.refs.add("x", "an x"), "an x"))
-    memory.database.write("acme", lambda tx: tx.run("update mentions set seq = 7 where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update mentions set seq = 7 where tenant = :tenant")
+    )
     (wrong,) = [finding for finding in memory.verify() if finding.problem]
     assert wrong.check == "what mentions a reference is a message"
     assert "message 7 of session s" in wrong.problem
@@ -631,10 +766,14 @@ def test_a_line_has_one_placeholder_whatever_was_run(source: str, status: str) -
 
 
 @pytest.mark.parametrize("size", [10, 300_000])
-def test_a_reference_and_what_mentions_it_happen_together_or_not_at_all(memory: Memory, me: Scope, size: int) -> None:
+def test_a_reference_and_what_mentions_it_happen_together_or_not_at_all(
+    memory: Memory, me: Scope, size: int
+) -> None:
     """P3: prepared outside, added inside; a transaction that fails leaves neither a reference nor a content."""
     me.sessions.add("s")
-    prepared = me.refs.prepare("x" * size, source="make", status="ok", session="s", type="command_output")
+    prepared = me.refs.prepare(
+        "x" * size, source="make", status="ok", session="s", type="command_output"
+    )
     assert prepared.line == f"Ran `make`: ok. {prepared.placeholder}"
 
     def fail(tx: Transaction) -> None:
@@ -688,7 +827,10 @@ def test_a_whole_content_byte_for_byte(me: Scope) -> None:
     """R4: what was stored comes back, be it text, JSON or bytes, and however large."""
     data = bytes(range(256)) * 20_000
     assert me.refs.content(me.refs.add(data)) == data
-    assert me.refs.content(me.refs.add("[MemoryRef: a - b] é\r\n")) == "[MemoryRef: a - b] é\r\n".encode()
+    assert (
+        me.refs.content(me.refs.add("[MemoryRef: a - b] é\r\n"))
+        == "[MemoryRef: a - b] é\r\n".encode()
+    )
     key = me.refs.add({"a": 1.0})
     with me.refs.opening(key) as file:
         assert file.read() == me.refs.content(key)
@@ -706,7 +848,10 @@ def test_a_key_may_come_in_its_placeholder_and_nearly_right(me: Scope) -> None:
     for ask in (me.refs.get, me.refs.info, me.refs.content):
         with pytest.raises(NotFound) as error:
             ask("a-greeting-12345679")
-        assert str(error.value) == "There is no reference 'a-greeting-12345679' here. Did you mean a-greeting-12345678?"
+        assert (
+            str(error.value)
+            == "There is no reference 'a-greeting-12345679' here. Did you mean a-greeting-12345678?"
+        )
     with pytest.raises(NotFound) as error:
         me.refs.get("zzz")
     assert str(error.value) == "There is no reference 'zzz' here."
@@ -720,7 +865,10 @@ def test_lines_and_tokens_say_what_they_can_be(me: Scope) -> None:
     for wrong in ((5, 1), "5-1", "1", "a-b", (1, 2, 3), (1, "x"), (0, 2), 7, (True, 2)):
         with pytest.raises(Invalid) as error:
             me.refs.get(key, lines=wrong)
-        assert str(error.value) == f"lines: must be the first and the last line, such as 1 and 40, not {str(wrong)!r}."
+        assert (
+            str(error.value)
+            == f"lines: must be the first and the last line, such as 1 and 40, not {str(wrong)!r}."
+        )
     with pytest.raises(Invalid) as error:
         me.refs.get(key, tokens=0)
     assert str(error.value) == "tokens: must be from 50 to 100000, not 0."

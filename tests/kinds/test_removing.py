@@ -32,9 +32,13 @@ def sound(memory: Memory) -> bool:
     return [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_a_message_that_was_removed_is_seen_nowhere(memory: Memory, me: Scope, session: str) -> None:
+def test_a_message_that_was_removed_is_seen_nowhere(
+    memory: Memory, me: Scope, session: str
+) -> None:
     said(me, session, 4)
-    me.messages.append(session, "assistant", "The secret is [MemoryRef: some-key - tangerine].", cost=1.5)
+    me.messages.append(
+        session, "assistant", "The secret is [MemoryRef: some-key - tangerine].", cost=1.5
+    )
     me.messages.remove(session, 5)
     me.messages.remove(session, 2)
     left = ["plan 1", "plan 3", "plan 4"]
@@ -86,7 +90,11 @@ def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: 
     me.messages.pop(session)
     home = replace(me._home, settings=replace(me._home.settings, summary_model="extractive"))
     Summaries(home, me.who).fold(session, force=True)
-    me.save_turn(session, [{"role": "user", "content": "plan 15"}, {"role": "assistant", "content": "Yes."}], key="t")
+    me.save_turn(
+        session,
+        [{"role": "user", "content": "plan 15"}, {"role": "assistant", "content": "Yes."}],
+        key="t",
+    )
     assert me.messages.clear(session) == 15
     assert me.messages.clear(session) == 0
     now = me.sessions.get(session)
@@ -102,7 +110,9 @@ def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: 
     assert sound(memory)
 
 
-def test_a_retry_never_brings_a_removed_message_back(memory: Memory, me: Scope, session: str) -> None:
+def test_a_retry_never_brings_a_removed_message_back(
+    memory: Memory, me: Scope, session: str
+) -> None:
     """P3: a key answers with what is left of what it added."""
     pair = [NewMessage("user", "one"), NewMessage("assistant", "two")]
     me.messages.extend(session, pair, key="k")
@@ -124,7 +134,9 @@ def test_a_retry_never_brings_a_removed_message_back(memory: Memory, me: Scope, 
 
 def test_summaries_go_on_around_what_was_removed(open_memory: Callable[..., Memory]) -> None:
     """Numbers that nobody reads are covered with the rest, and do not count as messages that wait for a summary."""
-    memory = open_memory(summary_enabled=True, summary_model="extractive", summary_threshold=8, summary_keep_last=2)
+    memory = open_memory(
+        summary_enabled=True, summary_model="extractive", summary_threshold=8, summary_keep_last=2
+    )
     me = memory.scope("acme", "ada", "scout")
     session = me.sessions.resume().id
     said(me, session, 12)
@@ -138,6 +150,8 @@ def test_summaries_go_on_around_what_was_removed(open_memory: Callable[..., Memo
     said(me, session, 1, "last")
     folded = me.summaries.fold(session)
     assert (folded.number, folded.covers_from, folded.covers_to) == (2, 11, 19)
-    assert [message.seq for message in me.summaries.expand(session, number=2)] == list(range(13, 20))
+    assert [message.seq for message in me.summaries.expand(session, number=2)] == list(
+        range(13, 20)
+    )
     assert [message.seq for message in me.summaries.expand(session, number=1)][:3] == [1, 2, 4]
     assert sound(memory)

@@ -30,7 +30,9 @@ def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
     return open_memory(clock=now)
 
 
-def by(memory: Memory, source: Source, user: str | None = "ada", agent: str | None = "scout") -> Scope:
+def by(
+    memory: Memory, source: Source, user: str | None = "ada", agent: str | None = "scout"
+) -> Scope:
     return memory.scope("acme", user, agent, source=source)
 
 
@@ -52,13 +54,21 @@ def everywhere(me: Scope) -> dict[str, bool]:
     told = {
         "prompt": me.entries.prompt(),
         "whiteboard": me.entries.whiteboard(),
-        "context": [said for said in context.messages if f"what about the {WORD}" not in str(said["content"])[-60:]],
+        "context": [
+            said
+            for said in context.messages
+            if f"what about the {WORD}" not in str(said["content"])[-60:]
+        ],
         "report": [item for item in context.report.items if item.source.startswith("entries")],
         "search": [hit.text for hit in me.search(WORD, limit=50).hits],
         "entries": [entry.content for entry in me.entries.search(WORD, limit=50)],
-        "tools": [tool.call({"query": WORD}) for tool in me.tools() if tool.name == "search_memory"],
+        "tools": [
+            tool.call({"query": WORD}) for tool in me.tools() if tool.name == "search_memory"
+        ],
     }
-    return {name: WORD in repr(said) or (name == "report" and bool(said)) for name, said in told.items()}
+    return {
+        name: WORD in repr(said) or (name == "report" and bool(said)) for name, said in told.items()
+    }
 
 
 # -- what waits is nowhere ---------------------------------------------------------------------------------------------
@@ -72,7 +82,11 @@ def test_what_waits_is_listed_and_nowhere_else(memory: Memory, me: Scope, kind: 
     assert (entry.review, entry.source, entry.version) == ("pending", "tool", 1)
     assert entry.signs == ["instruction", "order", "address"]
     assert me.entries.get(entry.id) == entry
-    assert list(me.entries.list(kind=kind)) == list(me.entries.list(kind=kind, review="pending")) == [entry]
+    assert (
+        list(me.entries.list(kind=kind))
+        == list(me.entries.list(kind=kind, review="pending"))
+        == [entry]
+    )
     assert list(me.entries.list(kind=kind, review="accepted")) == []
     assert not any(everywhere(me).values())
     cook = memory.scope("acme", "ada", "cook")
@@ -81,7 +95,12 @@ def test_what_waits_is_listed_and_nowhere_else(memory: Memory, me: Scope, kind: 
     memory.work()
     assert not any(everywhere(me).values()), "also after the index was made anew"
     accepted = me.entries.accept(entry.id)
-    assert (accepted.review, accepted.signs, accepted.source, accepted.version) == ("accepted", [], "tool", 1)
+    assert (accepted.review, accepted.signs, accepted.source, accepted.version) == (
+        "accepted",
+        [],
+        "tool",
+        1,
+    )
     found = everywhere(me)
     assert found.pop("prompt") == (kind == "core")
     assert found.pop("whiteboard") == (kind == "whiteboard")
@@ -110,7 +129,9 @@ def test_what_is_refused_is_gone_from_everywhere_but_the_list(memory: Memory, me
     assert list(me.entries.queue(review="refused")) == []
 
 
-def test_a_journal_waits_where_the_setting_says_so(open_memory: Callable[..., Memory], now: Now) -> None:
+def test_a_journal_waits_where_the_setting_says_so(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
     """3.1.4: and once accepted it fades when it would have."""
     memory = open_memory(clock=now, review="tool,journal")
     me = by(memory, "user")
@@ -129,7 +150,10 @@ WAITS: list[tuple[str, list[tuple[Source, EntryKind]]]] = [
     ("journal", []),
     ("tool,journal", [("tool", "core"), ("tool", "whiteboard"), ("tool", "journal")]),
     ("agent", [("agent", "core"), ("agent", "whiteboard")]),
-    ("import, tool", [("tool", "core"), ("tool", "whiteboard"), ("import", "core"), ("import", "whiteboard")]),
+    (
+        "import, tool",
+        [("tool", "core"), ("tool", "whiteboard"), ("import", "core"), ("import", "whiteboard")],
+    ),
 ]
 
 
@@ -143,7 +167,9 @@ def test_who_waits_is_what_the_setting_says(
     sources: tuple[Source, ...] = ("admin", "user", "agent", "import", "tool")
     kinds: tuple[EntryKind, ...] = ("core", "journal", "whiteboard")
     pairs = [(source, kind) for source in sources for kind in kinds]
-    found = {pair: by(memory, pair[0]).entries.add(f"by {pair}", kind=pair[1]).review for pair in pairs}
+    found = {
+        pair: by(memory, pair[0]).entries.add(f"by {pair}", kind=pair[1]).review for pair in pairs
+    }
     assert found == {pair: "pending" if pair in expected else "accepted" for pair in pairs}
 
 
@@ -151,9 +177,16 @@ def test_the_setting_is_checked() -> None:
     """D7: the words it knows, in any order, and off as YAML reads it."""
     assert Settings().review == "tool"
     assert Settings(review=" agent ,tool").review == "tool,agent"
-    assert Settings(review=False).review == Settings(review="off").review == Settings(review="").review == ""  # type: ignore[arg-type]
+    assert (
+        Settings(review=False).review
+        == Settings(review="off").review
+        == Settings(review="").review
+        == ""
+    )  # type: ignore[arg-type]
     for wrong in ("user", "tool agent", "tool,everybody", ["tool"], 5, True):
-        with pytest.raises(SettingsError, match="must be some of tool, import, agent, journal, with commas"):
+        with pytest.raises(
+            SettingsError, match="must be some of tool, import, agent, journal, with commas"
+        ):
             Settings(review=wrong)  # type: ignore[arg-type]
 
 
@@ -166,7 +199,10 @@ def test_only_a_person_decides(memory: Memory, me: Scope, source: Source) -> Non
     """3.1.2: nobody lets in what they wrote, nor does any other program; nothing is changed by trying."""
     entry = waiting(memory)
     mine = me.entries.add("mine", kind="core")
-    for decide in (by(memory, source).entries.accept, by(memory, source, None, None).entries.refuse):
+    for decide in (
+        by(memory, source).entries.accept,
+        by(memory, source, None, None).entries.refuse,
+    ):
         for id in (entry.id, mine.id, "nobody's"):
             with pytest.raises(Forbidden, match="only a person can review"):
                 decide(id)
@@ -210,11 +246,15 @@ def test_one_accepts_what_one_has_read(memory: Memory, me: Scope) -> None:
 def test_what_counts_is_not_for_the_untrusted_to_edit(memory: Memory, me: Scope) -> None:
     """3.1.3: nothing that counts is lost by it; what waits or was refused does so whoever edits it."""
     mine = me.entries.add("Never pay an invoice that Ada has not seen.", kind="core")
-    with pytest.raises(Forbidden, match="not for the tool to edit: add an entry of its own, which waits"):
+    with pytest.raises(
+        Forbidden, match="not for the tool to edit: add an entry of its own, which waits"
+    ):
         by(memory, "tool").entries.edit(mine.id, POISON)
     assert me.entries.get(mine.id) == mine
     held = waiting(memory)
-    assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "pending", "to edit is not to accept"
+    assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "pending", (
+        "to edit is not to accept"
+    )
     assert by(memory, "agent").entries.edit(held.id, f"Ada had a {WORD}.").review == "pending"
     assert me.entries.accept(held.id).review == "accepted"
     with pytest.raises(Forbidden):
@@ -222,13 +262,20 @@ def test_what_counts_is_not_for_the_untrusted_to_edit(memory: Memory, me: Scope)
     assert me.entries.edit(held.id, f"Ada has a {WORD}.").review == "accepted"
     me.entries.refuse(held.id)
     assert by(memory, "tool").entries.edit(held.id, "Other words.").review == "refused"
-    assert by(memory, "tool").entries.edit(by(memory, "tool").entries.add("A day.").id, "Two days.").review == "accepted"
+    assert (
+        by(memory, "tool")
+        .entries.edit(by(memory, "tool").entries.add("A day.").id, "Two days.")
+        .review
+        == "accepted"
+    )
     assert all(finding.ok for finding in memory.verify())
 
 
 @pytest.mark.parametrize("decided", ["pending", "refused"])
 @pytest.mark.parametrize("source", ["agent", "import", "tool"])
-def test_no_program_gets_past_what_a_person_kept_out(memory: Memory, me: Scope, decided: str, source: Source) -> None:
+def test_no_program_gets_past_what_a_person_kept_out(
+    memory: Memory, me: Scope, decided: str, source: Source
+) -> None:
     """3.1.4: a source that counts at once cannot say what waits or was refused, in no way; a person can."""
     entry = waiting(memory)
     if decided == "refused":
@@ -240,10 +287,15 @@ def test_no_program_gets_past_what_a_person_kept_out(memory: Memory, me: Scope, 
         assert list(them.add_many([{"content": words, "kind": "core"}])) == [entry]
         for whose in (me, by(memory, source)):
             (save,) = whose.tools(["save_to_core"])
-            assert save.call({"content": words})["note"] == (WAITS_NOTE if decided == "pending" else REFUSED_NOTE)
+            assert save.call({"content": words})["note"] == (
+                WAITS_NOTE if decided == "pending" else REFUSED_NOTE
+            )
     assert not any(everywhere(me).values())
     own = me.entries.accept(them.add("Mine.", kind="core").id)
-    with pytest.raises(Forbidden, match="an entry of its own" if source == "tool" else "wait for a person, or were refused"):
+    with pytest.raises(
+        Forbidden,
+        match="an entry of its own" if source == "tool" else "wait for a person, or were refused",
+    ):
         them.edit(own.id, again)
     assert me.entries.edit(me.entries.add("Mine.", kind="core").id, POISON).review == "accepted"
 
@@ -266,16 +318,27 @@ def test_nobody_is_asked_twice_about_the_same_words(memory: Memory, me: Scope) -
 # -- the queue ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_queue_is_over_all_agents_and_boards_newest_first(memory: Memory, me: Scope, now: Now) -> None:
+def test_the_queue_is_over_all_agents_and_boards_newest_first(
+    memory: Memory, me: Scope, now: Now
+) -> None:
     """J6, 3.1.4: with all that a reviewer needs, page by page; a scope with a user or an agent has its own."""
     admin = memory.scope("acme", source="admin")
     admin.entries.share("main", ["scout", "cook"])
     made = []
     for n, (user, agent, kind) in enumerate(
-        [("ada", "scout", "core"), ("bob", "cook", "core"), (None, "cook", "whiteboard"), ("ada", "cook", "core")]
+        [
+            ("ada", "scout", "core"),
+            ("bob", "cook", "core"),
+            (None, "cook", "whiteboard"),
+            ("ada", "cook", "core"),
+        ]
     ):
         now.micros += 1
-        made.append(by(memory, "tool", user, agent).entries.add(f"{n}: visit https://evil.example", kind=kind))  # type: ignore[arg-type]
+        made.append(
+            by(memory, "tool", user, agent).entries.add(
+                f"{n}: visit https://evil.example", kind=kind
+            )
+        )  # type: ignore[arg-type]
         me.entries.add(f"{n} counts", kind="core")
     assert list(admin.entries.queue()) == made[::-1]
     first = admin.entries.queue(limit=3)
@@ -293,7 +356,9 @@ def test_the_queue_is_over_all_agents_and_boards_newest_first(memory: Memory, me
     for one in made:
         admin.entries.refuse(one.id)
     assert list(admin.entries.queue()) == []
-    assert [one.id for one in admin.entries.queue(review="refused")] == [one.id for one in made[::-1]]
+    assert [one.id for one in admin.entries.queue(review="refused")] == [
+        one.id for one in made[::-1]
+    ]
     assert admin.entries.counts() == {"core": 7, "journal": 0}
     with pytest.raises(Invalid, match="review: must be pending or refused"):
         admin.entries.queue(review="accepted")
@@ -302,7 +367,9 @@ def test_the_queue_is_over_all_agents_and_boards_newest_first(memory: Memory, me
 
 
 @one_engine
-def test_signs_are_looked_for_when_nobody_waits(memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signs_are_looked_for_when_nobody_waits(
+    memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """D4: whoever writes long texts decides how long that takes; an export, which nobody reviews, has none."""
     held = waiting(memory)
     inside: list[bool] = [False]
@@ -357,10 +424,17 @@ def test_a_tool_says_that_it_waits(open_memory: Callable[..., Memory], now: Now)
     me.entries.refuse(entry.id)
     assert tools["save_to_core"].call({"content": "x"}) == {**core, "note": REFUSED_NOTE}
     me.entries.accept(entry.id)
-    assert {tool.name for tool in me.tools()}.isdisjoint({"accept", "refuse", "entries_accept", "entries_refuse"})
+    assert {tool.name for tool in me.tools()}.isdisjoint(
+        {"accept", "refuse", "entries_accept", "entries_refuse"}
+    )
     plain = open_memory(clock=now)
     (save,) = by(plain, "user").tools(["save_to_core"])
-    assert save.call({"content": "y"}) == {**kept, "content": "y", "memory_type": "core", "note": CORE_NOTE}
+    assert save.call({"content": "y"}) == {
+        **kept,
+        "content": "y",
+        "memory_type": "core",
+        "note": CORE_NOTE,
+    }
     (save,) = by(plain, "tool").tools(["save_to_core"])
     assert save.call({"content": "z"})["note"] == WAITS_NOTE, "what a tool is handed is a tool's"
 
@@ -379,17 +453,27 @@ def test_entries_from_elsewhere(open_memory: Callable[..., Memory], now: Now) ->
     away = memory.scope("elsewhere", None, "copy")
     after = {entry.content: entry.review for entry in away.entries.add_many(told)}
     assert after == {"counts": "accepted", POISON: "pending", "refused": "refused"}
-    assert away.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- counts"
-    (brought,) = by(memory, "tool").entries.add_many([{"content": "from a tool", "kind": "core", "source": "admin"}])
+    assert (
+        away.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- counts"
+    )
+    (brought,) = by(memory, "tool").entries.add_many(
+        [{"content": "from a tool", "kind": "core", "source": "admin"}]
+    )
     assert (brought.source, brought.review) == ("tool", "pending")
     for said, review in (("tool", "pending"), ("agent", "accepted"), ("nobody", "accepted")):
-        (brought,) = me.entries.add_many([{"content": f"by {said}", "kind": "core", "source": said}])
+        (brought,) = me.entries.add_many(
+            [{"content": f"by {said}", "kind": "core", "source": said}]
+        )
         assert (brought.source, brought.review) == ("tool" if said == "tool" else "import", review)
-    with pytest.raises(Invalid, match=r"entries\[0\]\.review: must be one of accepted, pending, refused"):
+    with pytest.raises(
+        Invalid, match=r"entries\[0\]\.review: must be one of accepted, pending, refused"
+    ):
         me.entries.add_many([{"content": "x", "review": "fine"}])
     for setting, source in (("import", "user"), ("agent", "agent")):
         strict = by(open_memory(clock=now, review=setting), source)  # type: ignore[arg-type]
-        (entry,) = strict.entries.add_many([{"content": f"by {source}", "kind": "core", "review": "accepted"}])
+        (entry,) = strict.entries.add_many(
+            [{"content": f"by {source}", "kind": "core", "review": "accepted"}]
+        )
         assert (entry.review, entry.source) == ("pending", "import")
     assert all(finding.ok for finding in memory.verify())
 
@@ -425,7 +509,9 @@ def test_the_migration_lets_count_what_is_there_and_takes_along_what_does_not(
     number = next(one.number for one in memory.migrations if one.name == "review")
     migrate.down(memory.database, memory.migrations, number - 1)
     migrate.up(memory.database, memory.migrations)
-    assert [(entry.content, entry.review) for entry in me.entries.list(kind="core")] == [("counts", "accepted")]
+    assert [(entry.content, entry.review) for entry in me.entries.list(kind="core")] == [
+        ("counts", "accepted")
+    ]
     assert [entry.review for entry in me.entries.list(kind="journal")] == ["accepted"] * 3
     assert [one.status for one in me.consolidations.list()] == ["undone"]
     assert all(finding.ok for finding in memory.verify())
@@ -438,7 +524,10 @@ def test_nothing_is_made_of_what_waits(open_memory: Callable[..., Memory], now: 
     """3.1.3: a journal entry that waits is in no proposal; refusing a source takes back what is only proposed."""
     memory = open_memory(clock=now, review="tool,journal", consolidate="propose")
     me = by(memory, "user")
-    held = [by(memory, "tool").entries.add(f"The {WORD} went to the {place} in Porto.") for place in ("inn", "port", "inn!")]
+    held = [
+        by(memory, "tool").entries.add(f"The {WORD} went to the {place} in Porto.")
+        for place in ("inn", "port", "inn!")
+    ]
     now.pass_days(6)
     memory.work()
     assert list(me.consolidations.propose()) == list(me.consolidations.list()) == []
@@ -451,7 +540,9 @@ def test_nothing_is_made_of_what_waits(open_memory: Callable[..., Memory], now: 
 
 
 @pytest.mark.parametrize("setting", ["tool", "agent", ""])
-def test_a_proposal_of_untrusted_sources(open_memory: Callable[..., Memory], now: Now, setting: str) -> None:
+def test_a_proposal_of_untrusted_sources(
+    open_memory: Callable[..., Memory], now: Now, setting: str
+) -> None:
     """3.1.3: what the worker or an agent accepts waits as its sources would; what a person accepts was reviewed."""
     memory = open_memory(clock=now, review=setting, consolidate="accept")
     me = by(memory, "user")

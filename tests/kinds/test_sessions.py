@@ -32,14 +32,18 @@ def test_a_stale_id_is_dropped_for_the_active_session(me: Scope) -> None:
 
 def test_two_agents_of_one_user_have_two_sessions(memory: Memory) -> None:
     """C5."""
-    scout, cook = (memory.scope("acme", "ada", agent).sessions.resume() for agent in ("scout", "cook"))
+    scout, cook = (
+        memory.scope("acme", "ada", agent).sessions.resume() for agent in ("scout", "cook")
+    )
     assert scout.id != cook.id
     assert memory.scope("acme", "ada", "scout").sessions.resume(cook.id).id == scout.id
 
 
 def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
     """C4."""
-    session = me.sessions.add("b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]})
+    session = me.sessions.add(
+        "b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]}
+    )
     assert (session.id, session.label, session.attributes) == (
         "b7e2c0de-0000-4000-8000-000000000001",
         "Trip",
@@ -196,7 +200,11 @@ def test_only_those_in_which_something_was_said(me: Scope) -> None:
 def test_one_that_is_held_is_changed_by_nobody_else(me: Scope) -> None:
     """What is written after it was read loses nothing that another wrote."""
     me.sessions.add("trip", attributes={"a": 1})
-    other = Thread(target=lambda: me.sessions.edit("trip", attributes={**me.sessions.get("trip").attributes, "c": 3}))
+    other = Thread(
+        target=lambda: me.sessions.edit(
+            "trip", attributes={**me.sessions.get("trip").attributes, "c": 3}
+        )
+    )
 
     def work(inner: Scope) -> None:
         before = held(inner.sessions, "trip").attributes

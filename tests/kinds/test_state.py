@@ -100,7 +100,11 @@ def test_set_replaces_and_counts(timed: Memory, now: Now) -> None:
 
 
 def test_a_key_that_is_not_there(me: Scope) -> None:
-    for call in (lambda: me.state.get("k"), lambda: me.state.remove("k"), lambda: me.state.remove("k", if_version=1)):
+    for call in (
+        lambda: me.state.get("k"),
+        lambda: me.state.remove("k"),
+        lambda: me.state.remove("k", if_version=1),
+    ):
         with pytest.raises(NotFound) as error:
             call()
         assert str(error.value) == "There is no state 'k' here."
@@ -307,7 +311,12 @@ def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
 def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
     """B21: an hour is an hour, over a change of clocks, a leap day and a new year."""
     me = timed.scope("acme", "ada", "scout")
-    for day in ("2024-02-29T23:59:59", "2026-03-29T00:59:59", "2026-10-25T00:59:59", "2026-12-31T23:59:59"):
+    for day in (
+        "2024-02-29T23:59:59",
+        "2026-03-29T00:59:59",
+        "2026-10-25T00:59:59",
+        "2026-12-31T23:59:59",
+    ):
         now.micros = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND
         me.state.set("k", 1, ttl=3600)
         now.micros += 3600 * SECOND - 1
@@ -322,7 +331,11 @@ def test_what_expired_is_as_if_it_had_never_been(timed: Memory, now: Now) -> Non
     me.state.set("k", "old", ttl=1)
     now.micros += SECOND
     new = me.state.set("k", "new", if_version=0, ttl=1)
-    assert (new.value, new.created_at, new.expires_at) == ("new", at(now.micros), at(now.micros + SECOND))
+    assert (new.value, new.created_at, new.expires_at) == (
+        "new",
+        at(now.micros),
+        at(now.micros + SECOND),
+    )
     now.micros += SECOND
     assert me.state.set("k", "newer").created_at == at(now.micros)
     with pytest.raises(WrongVersion):
@@ -359,7 +372,9 @@ def test_purge_removes_what_expired_and_counts_only_that(timed: Memory, now: Now
     assert (keys(me), keys(other, area="tenant")) == ([], [])
 
 
-def test_the_sweeper_never_takes_a_refreshed_value(open_memory: Callable[..., Memory], now: Now) -> None:
+def test_the_sweeper_never_takes_a_refreshed_value(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
     """P10: keys that expire again and again, refreshed by one side while the other sweeps."""
     memory = open_memory(clock=now)
     me = memory.scope("acme", "ada", "scout")
@@ -388,7 +403,9 @@ def test_the_sweeper_never_takes_a_refreshed_value(open_memory: Callable[..., Me
     assert keys(me) == ["a", "b"]
 
 
-def test_expired_state_is_not_in_the_receipt_of_an_erasure_of_others(timed: Memory, now: Now) -> None:
+def test_expired_state_is_not_in_the_receipt_of_an_erasure_of_others(
+    timed: Memory, now: Now
+) -> None:
     """P10: erasing one user leaves the others' live state, and removes expired rows of their own too."""
     ada, bob = timed.scope("acme", "ada", "scout"), timed.scope("acme", "bob", "scout")
     for scope in (ada, bob):
@@ -417,8 +434,25 @@ def test_a_prefix_is_plain_text(me: Scope) -> None:
     """K1: no wildcard, no pattern, no folding of case or accents."""
     for key in ODD:
         me.state.set(key, key)
-    for prefix in ("a", "a_", "%", "_", "é", "e", "😀", "\U0010fffe", "z" * 512, "a'", "a\\", "A", "*", "nothing"):
-        assert keys(me, prefix=prefix) == sorted((key for key in ODD if key.startswith(prefix)), key=str.encode)
+    for prefix in (
+        "a",
+        "a_",
+        "%",
+        "_",
+        "é",
+        "e",
+        "😀",
+        "\U0010fffe",
+        "z" * 512,
+        "a'",
+        "a\\",
+        "A",
+        "*",
+        "nothing",
+    ):
+        assert keys(me, prefix=prefix) == sorted(
+            (key for key in ODD if key.startswith(prefix)), key=str.encode
+        )
 
 
 def test_pages_meet(timed: Memory, now: Now) -> None:
@@ -442,8 +476,15 @@ def test_pages_meet(timed: Memory, now: Now) -> None:
 
 @hypothesis_settings(max_examples=25)
 @given(
-    st.sets(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=6), max_size=12),
-    st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=3),
+    st.sets(
+        st.text(
+            st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=6
+        ),
+        max_size=12,
+    ),
+    st.text(
+        st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=3
+    ),
 )
 def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], prefix: str) -> None:
     names = {name for name in names if "\U0010ffff" not in name and name not in (".", "..")}
@@ -456,7 +497,9 @@ def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], p
         me.state.set((prefix + name)[:100], 1)
     expected = {*names, *((prefix + name)[:100] for name in names)}
     assert keys(me) == sorted(expected, key=str.encode)
-    assert keys(me, prefix=prefix) == sorted((n for n in expected if n.startswith(prefix)), key=str.encode)
+    assert keys(me, prefix=prefix) == sorted(
+        (n for n in expected if n.startswith(prefix)), key=str.encode
+    )
 
 
 # -- in a prompt ------------------------------------------------------------------------------------------------------
@@ -487,8 +530,16 @@ def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
     assert found
     assert found.layer == "state"
     assert found.write(found.pieces) == 'here: {"page":"s"}\nname: ["Ada",null]\ntheme: "dark"'
-    assert [piece.source for piece in found.pieces] == ["state session here", "state user name", "state user theme"]
-    assert [piece.reason for piece in found.pieces] == ["set for this session", "set for this user", "set for this user"]
+    assert [piece.source for piece in found.pieces] == [
+        "state session here",
+        "state user name",
+        "state user theme",
+    ]
+    assert [piece.reason for piece in found.pieces] == [
+        "set for this session",
+        "set for this user",
+        "set for this user",
+    ]
     assert said(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
     assert said(memory.scope("acme")) == 'here: {"page":"s"}'
     assert said(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'

@@ -20,7 +20,9 @@ def ask(me: Scope, session: str, text: str = "?") -> int:
 
 
 def answer(me: Scope, session: str, *roles: str) -> Turn:
-    return me.save_turn(session, [{"role": role, "content": f"said by {role}"} for role in roles or ("assistant",)])
+    return me.save_turn(
+        session, [{"role": role, "content": f"said by {role}"} for role in roles or ("assistant",)]
+    )
 
 
 def of(me: Scope, session: str, seq: int) -> list[Turn]:
@@ -62,7 +64,9 @@ def test_what_is_no_question_has_no_turn_but_its_own(me: Scope, session: str) ->
     me.messages.append(session, "assistant", "Hello.")
     asked = ask(me, session)
     results = {"parts": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]}
-    me.messages.extend(session, [NewMessage("assistant", "Let me see."), NewMessage("user", results)])
+    me.messages.extend(
+        session, [NewMessage("assistant", "Let me see."), NewMessage("user", results)]
+    )
     turn = answer(me, session)
     assert [of(me, session, seq) for seq in (1, 3, 4)] == [[], [], []]
     assert of(me, session, asked) == [turn]

@@ -23,12 +23,24 @@ pytestmark = pytest.mark.timeout(900)  # a busy machine writes a token a second
 TALK: list[tuple[Literal["user", "assistant"], str]] = [
     ("user", "Hi, I am Ada. My sister Mary lives in Turin with her dog Bruno."),
     ("assistant", "Nice to meet you, Ada. How can I help you and Mary?"),
-    ("user", "I want to visit her in March. I am allergic to nuts, so I need to be careful with food."),
+    (
+        "user",
+        "I want to visit her in March. I am allergic to nuts, so I need to be careful with food.",
+    ),
     ("assistant", "Noted: a trip to Turin in March, and no nuts."),
     ("user", "I prefer the train to the plane. My budget is 400 euros."),
-    ("assistant", "I suggest the night train from Vienna to Milan, then a regional train to Turin: about 180 euros."),
-    ("user", "Good. Book a hotel near Porta Nuova for three nights, not more than 70 euros a night."),
-    ("assistant", "The Hotel Roma is at Porta Nuova and costs 65 euros a night. Shall I book it from 12 to 15 March?"),
+    (
+        "assistant",
+        "I suggest the night train from Vienna to Milan, then a regional train to Turin: about 180 euros.",
+    ),
+    (
+        "user",
+        "Good. Book a hotel near Porta Nuova for three nights, not more than 70 euros a night.",
+    ),
+    (
+        "assistant",
+        "The Hotel Roma is at Porta Nuova and costs 65 euros a night. Shall I book it from 12 to 15 March?",
+    ),
     ("user", "Yes, please book it."),
     ("assistant", "Done: Hotel Roma, 12 to 15 March, 195 euros in total."),
     ("user", "Remind me to buy a present for Bruno."),
@@ -62,7 +74,9 @@ def model(settings: Settings) -> Model:
 
 def test_it_answers(model: Model) -> None:
     """A3: by name and base URL, without a key."""
-    done = model.complete("Answer in one short sentence.", f"{TALK[0][1]} Where does Mary live?", max_tokens=60)
+    done = model.complete(
+        "Answer in one short sentence.", f"{TALK[0][1]} Where does Mary live?", max_tokens=60
+    )
     assert "Turin" in done.text
     assert (done.model, done.cost, done.cut) == ("qwen2.5-coder:1.5b", None, False)
     assert done.tokens_in > 20
@@ -76,7 +90,9 @@ def test_it_stops_where_it_is_told_to(model: Model) -> None:
 
 def test_it_is_cut_off_and_goes_on_working(model: Model, settings: Settings) -> None:
     """The service is left alone by a caller that waits no longer, and answers the next one."""
-    impatient = Models(Settings(model=settings.model, base_url=settings.base_url, model_seconds=0.3)).main
+    impatient = Models(
+        Settings(model=settings.model, base_url=settings.base_url, model_seconds=0.3)
+    ).main
     assert impatient
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.3 s"):
         impatient.complete("", "Tell me a story about a lighthouse.", max_tokens=60)
@@ -94,7 +110,9 @@ def test_it_folds_a_conversation(settings: Settings, tmp_path: Path) -> None:
         assert (summary.covers_from, summary.covers_to) == (1, 10)
         assert summary.model == "qwen2.5-coder:1.5b"
         facts = [
-            fact for fact in ("Ada", "Mary", "Turin", "March", "nuts", "train", "Hotel Roma", "400") if fact in summary.text
+            fact
+            for fact in ("Ada", "Mary", "Turin", "March", "nuts", "train", "Hotel Roma", "400")
+            if fact in summary.text
         ]
         assert len(facts) >= 3, summary.text
         assert len(me.messages.window(session.id, last=50)) == len(TALK)
@@ -105,11 +123,18 @@ def test_it_chats_with_memory(settings: Settings, tmp_path: Path) -> None:
     events: list[Event] = []
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
-        me.agents.add("scout", prompt="Answer in one short sentence, from what you remember.", tools=["none"])
+        me.agents.add(
+            "scout", prompt="Answer in one short sentence, from what you remember.", tools=["none"]
+        )
         me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
         session = me.sessions.add("trip")
-        done = turn.run(memory, me, session.id, "Where does Mary live?", key="k", emit=events.append)
+        done = turn.run(
+            memory, me, session.id, "Where does Mary live?", key="k", emit=events.append
+        )
         assert "Turin" in done.text
-        assert "".join(event.data["delta"] for event in events if event.what == "text").strip() == done.text
+        assert (
+            "".join(event.data["delta"] for event in events if event.what == "text").strip()
+            == done.text
+        )
         assert turn.run(memory, me, session.id, "Where does Mary live?", key="k").again
         assert [message.role for message in me.messages.list(session.id)] == ["user", "assistant"]

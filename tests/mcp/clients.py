@@ -18,7 +18,9 @@ MODES = {MODERN: MODERN, LEGACY: "legacy"}
 
 
 @asynccontextmanager
-async def over_http(address: str, revision: str = MODERN, key: str = "", **whose: str) -> AsyncIterator[Client]:
+async def over_http(
+    address: str, revision: str = MODERN, key: str = "", **whose: str
+) -> AsyncIterator[Client]:
     """A client that speaks one revision, with a key, for a user and an agent."""
     headers = {f"X-Retain-{name.title()}": value for name, value in whose.items()}
     if key:

@@ -29,10 +29,25 @@ SECONDS = 120
 
 def node(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a program of Node's; without it there is no proof, so nothing is skipped."""
-    assert NODE.exists(), "Node.js is not there: run `make test-tools`, or the tests with `make test`"
-    environment = {**os.environ, "HOME": str(folder), "MCP_CATALOG_PATH": str(folder / "catalog.json"), "NO_COLOR": "1"}
+    assert NODE.exists(), (
+        "Node.js is not there: run `make test-tools`, or the tests with `make test`"
+    )
+    environment = {
+        **os.environ,
+        "HOME": str(folder),
+        "MCP_CATALOG_PATH": str(folder / "catalog.json"),
+        "NO_COLOR": "1",
+    }
     words = [str(NODE), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, cwd=folder, check=False)
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment,
+        cwd=folder,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -52,7 +67,9 @@ def memory(database: str) -> Iterator[Memory]:
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) -> None:
     """Everything that a revision requires passes, but for what is named, with the reason, in expected.yaml."""
-    suite = PACKAGES / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    suite = (
+        PACKAGES / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    )
     expected = HERE / "expected.yaml"
     with serving(create_app(memory)) as address:
         done = node(
@@ -64,10 +81,14 @@ def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) ->
 
 
 @pytest.mark.parametrize("profile", ["agent", "all"])
-def test_the_inspector_finds_no_fault_in_the_schemas(database: str, memory: Memory, tmp_path: Path, profile: str) -> None:
+def test_the_inspector_finds_no_fault_in_the_schemas(
+    database: str, memory: Memory, tmp_path: Path, profile: str
+) -> None:
     inspector = PACKAGES / "node_modules" / ".bin" / "mcp-inspector"
     server = command(database, *WHOSE, "--profile", profile)
-    done = node(inspector, "--cli", "--method", "tools/list", "--strict", "--", *server, folder=tmp_path)
+    done = node(
+        inspector, "--cli", "--method", "tools/list", "--strict", "--", *server, folder=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["tools"]) >= len(NAMES)
     if profile == "agent":
@@ -76,11 +97,17 @@ def test_the_inspector_finds_no_fault_in_the_schemas(database: str, memory: Memo
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 @pytest.mark.parametrize("client", ["ai-sdk", "official"])
-def test_a_client_of_another_maker(database: str, memory: Memory, tmp_path: Path, client: str, transport: str) -> None:
+def test_a_client_of_another_maker(
+    database: str, memory: Memory, tmp_path: Path, client: str, transport: str
+) -> None:
     _, key = Keys(memory.database).create("default", "a client", PERMISSIONS)
     headers = {"Authorization": f"Bearer {key}", "X-Retain-User": "ada", "X-Retain-Agent": "scout"}
     with serving(create_app(memory)) as address:
-        where = [f"{address}/mcp", json.dumps(headers)] if transport == "http" else command(database, *WHOSE)
+        where = (
+            [f"{address}/mcp", json.dumps(headers)]
+            if transport == "http"
+            else command(database, *WHOSE)
+        )
         done = node(HERE / "clients.mjs", PACKAGES, client, transport, *where, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -31,7 +31,9 @@ from tests.mcp.clients import LEGACY, MODERN, command, over_http, over_stdio, te
 from tests.mcp.test_conformance import NODE, PACKAGES
 from tests.serving import serving
 
-OFFICIAL = PACKAGES / "node_modules" / "@modelcontextprotocol" / "server-memory" / "dist" / "index.js"
+OFFICIAL = (
+    PACKAGES / "node_modules" / "@modelcontextprotocol" / "server-memory" / "dist" / "index.js"
+)
 PROCESSES, WRITES = (8, 500) if FULL else (3, 20)
 EXAMPLES = 500 if os.environ.get("VENDORS") == "full" else 25
 WHOSE = ("--user", "ada")
@@ -40,14 +42,33 @@ ADA = {"name": "Ada", "entityType": "person", "observations": ["likes maps"]}
 KNOWS = {"from": "Ada", "to": "Bob", "relationType": "knows"}
 # What no random call makes: mistakes of every form, and what is left of one when a later part of a call fails.
 ODD = [
-    ("create_entities", {"entities": [{**ADA, "more": 1}, {"entityType": "twin", "observations": [], "name": "Ada"}]}),
+    (
+        "create_entities",
+        {
+            "entities": [
+                {**ADA, "more": 1},
+                {"entityType": "twin", "observations": [], "name": "Ada"},
+            ]
+        },
+    ),
     ("create_entities", {"entities": [{"name": 1, "observations": [1, None, True, {}, []]}, 5]}),
-    ("create_entities", {"entities": [{"name": 1.5, "entityType": "", "observations": "x"}, None, [], True]}),
+    (
+        "create_entities",
+        {"entities": [{"name": 1.5, "entityType": "", "observations": "x"}, None, [], True]},
+    ),
     ("create_entities", {"entities": "x"}),
     ("create_entities", {"entities": None}),
     ("create_entities", {}),
     ("create_entities", {"entities": [], "more": []}),
-    ("add_observations", {"observations": [{"entityName": "Ada", "contents": ["q"]}, {"entityName": "no", "contents": []}]}),
+    (
+        "add_observations",
+        {
+            "observations": [
+                {"entityName": "Ada", "contents": ["q"]},
+                {"entityName": "no", "contents": []},
+            ]
+        },
+    ),
     ("create_relations", {"relations": [{**KNOWS, "relationType": 2}]}),
     ("search_nodes", {"query": 3}),
     ("search_nodes", {"query": "MAPS"}),
@@ -63,7 +84,11 @@ def talking(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
     """A server of the older revision as a process, asked line by line; and what it says first."""
     numbers = count(1)
     with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **environment}
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -77,7 +102,12 @@ def talking(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
             answer = json.loads(process.stdout.readline())
             return answer.get("result", answer.get("error"))
 
-        hello = ask("initialize", protocolVersion=LEGACY, capabilities={}, clientInfo={"name": "x", "version": "1"})
+        hello = ask(
+            "initialize",
+            protocolVersion=LEGACY,
+            capabilities={},
+            clientInfo={"name": "x", "version": "1"},
+        )
         process.stdin.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         yield ask, hello
         process.stdin.close()
@@ -93,7 +123,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def official(file: Path) -> Iterator[Ask]:
     """The official server."""
-    assert OFFICIAL.exists(), "it is not there: run `make test-tools`, or the tests with `make test`"
+    assert OFFICIAL.exists(), (
+        "it is not there: run `make test-tools`, or the tests with `make test`"
+    )
     with talking([str(NODE), str(OFFICIAL)], MEMORY_FILE_PATH=str(file)) as (ask, _):
         yield ask
 
@@ -102,7 +134,11 @@ def bare(value: Any) -> Any:
     """A schema or a resource without what is said in somebody's own words."""
     if isinstance(value, list):
         return [bare(one) for one in value]
-    return {k: bare(v) for k, v in value.items() if k != "description"} if isinstance(value, dict) else value
+    return (
+        {k: bare(v) for k, v in value.items() if k != "description"}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def test_over_standard_streams(official: Ask, file: Path, tmp_path: Path) -> None:
@@ -112,37 +148,63 @@ def test_over_standard_streams(official: Ask, file: Path, tmp_path: Path) -> Non
     left.touch()
     words = command(f"sqlite:///{tmp_path}/a.db", "--profile", "graph")
     with talking(words, MEMORY_FILE_PATH=str(left)) as (ours, hello):
-        assert f"retain import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db" in hello["instructions"]
+        assert (
+            f"retain import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db"
+            in hello["instructions"]
+        )
         assert bare(ours("tools/list")["tools"]) == bare(official("tools/list")["tools"])
         assert bare(ours("resources/list")) == bare(official("resources/list"))
         assert ours("resources/templates/list") == official("resources/templates/list")
         for name, arguments in ODD:
             asked = {"name": name, "arguments": arguments}
-            assert ours("tools/call", **asked) == {"isError": False, **official("tools/call", **asked)}, name
+            assert ours("tools/call", **asked) == {
+                "isError": False,
+                **official("tools/call", **asked),
+            }, name
         there = {"uri": "memory://knowledge-graph"}
         assert ours("resources/read", **there) == official("resources/read", **there)
         assert ours("prompts/list")["code"] == official("prompts/list")["code"]
         assert ours("resources/read", uri="memory://x")["code"] in (-32002, -32602)
 
 
-NAMES = st.sampled_from(["Ada", "ada", "Bob", "", " ", "É\u2028🗺", 'a"\\\n\x01\x7f', "İSTANBUL", "ΣΑΣ"])
-TEXTS = st.sampled_from(["likes maps", "likes MAPS", "", "x", "Straße", "[MemoryRef: a - b]", "i̇", "σας"])
+NAMES = st.sampled_from(
+    ["Ada", "ada", "Bob", "", " ", "É\u2028🗺", 'a"\\\n\x01\x7f', "İSTANBUL", "ΣΑΣ"]
+)
+TEXTS = st.sampled_from(
+    ["likes maps", "likes MAPS", "", "x", "Straße", "[MemoryRef: a - b]", "i̇", "σας"]
+)
 LISTS = st.lists(TEXTS, max_size=3)
-ENTITIES = st.builds(lambda n, t, o: {"name": n, "entityType": t, "observations": o}, NAMES, TEXTS, LISTS)
+ENTITIES = st.builds(
+    lambda n, t, o: {"name": n, "entityType": t, "observations": o}, NAMES, TEXTS, LISTS
+)
 RELATIONS = st.builds(lambda a, b, t: {"from": a, "to": b, "relationType": t}, NAMES, NAMES, TEXTS)
 CALLS = st.one_of(
-    st.builds(lambda given: ("create_entities", {"entities": given}), st.lists(ENTITIES, max_size=4)),
-    st.builds(lambda given: ("create_relations", {"relations": given}), st.lists(RELATIONS, max_size=4)),
     st.builds(
-        lambda given: ("add_observations", {"observations": [{"entityName": n, "contents": t} for n, t in given]}),
+        lambda given: ("create_entities", {"entities": given}), st.lists(ENTITIES, max_size=4)
+    ),
+    st.builds(
+        lambda given: ("create_relations", {"relations": given}), st.lists(RELATIONS, max_size=4)
+    ),
+    st.builds(
+        lambda given: (
+            "add_observations",
+            {"observations": [{"entityName": n, "contents": t} for n, t in given]},
+        ),
         st.lists(st.tuples(NAMES, LISTS), max_size=2),
     ),
-    st.builds(lambda given: ("delete_entities", {"entityNames": given}), st.lists(NAMES, max_size=2)),
     st.builds(
-        lambda given: ("delete_observations", {"deletions": [{"entityName": n, "observations": t} for n, t in given]}),
+        lambda given: ("delete_entities", {"entityNames": given}), st.lists(NAMES, max_size=2)
+    ),
+    st.builds(
+        lambda given: (
+            "delete_observations",
+            {"deletions": [{"entityName": n, "observations": t} for n, t in given]},
+        ),
         st.lists(st.tuples(NAMES, LISTS), max_size=2),
     ),
-    st.builds(lambda given: ("delete_relations", {"relations": given}), st.lists(RELATIONS, max_size=2)),
+    st.builds(
+        lambda given: ("delete_relations", {"relations": given}), st.lists(RELATIONS, max_size=2)
+    ),
     st.builds(lambda given: ("search_nodes", {"query": given}), TEXTS),
     st.builds(lambda given: ("open_nodes", {"names": given}), st.lists(NAMES, max_size=3)),
 )
@@ -158,9 +220,13 @@ def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
         file.unlink(missing_ok=True)
         guest = Guest(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
         for name, arguments in [*calls, ("read_graph", {})]:
-            ours = nodes.result(guest, name, arguments).model_dump(mode="json", by_alias=True, exclude_none=True)
+            ours = nodes.result(guest, name, arguments).model_dump(
+                mode="json", by_alias=True, exclude_none=True
+            )
             theirs = official("tools/call", name=name, arguments=arguments)
-            assert {"isError": False, **theirs} == {k: v for k, v in ours.items() if k != "resultType"}, name
+            assert {"isError": False, **theirs} == {
+                k: v for k, v in ours.items() if k != "resultType"
+            }, name
 
     same()
     assert not [finding for finding in memory.verify() if finding.problem]
@@ -185,8 +251,12 @@ def test_many_processes_write_one_graph(tmp_path: Path) -> None:
     asyncio.run(crowd())
     with Memory.open(database, settings=SETTINGS) as memory:
         shared, *others = memory.scope(user="ada").graph.read().entities
-        wanted = {(f"{number}-{n}", n % 2 == 0) for number in range(PROCESSES) for n in range(WRITES)}
-        assert {(one.name, True) for one in others} | {(said, False) for said in shared.observations} == wanted
+        wanted = {
+            (f"{number}-{n}", n % 2 == 0) for number in range(PROCESSES) for n in range(WRITES)
+        }
+        assert {(one.name, True) for one in others} | {
+            (said, False) for said in shared.observations
+        } == wanted
         assert len(others) + len(shared.observations) == PROCESSES * WRITES
         assert not [finding for finding in memory.verify() if finding.problem]
 
@@ -194,7 +264,9 @@ def test_many_processes_write_one_graph(tmp_path: Path) -> None:
 def _write(mark: str, alone: bool) -> tuple[str, dict[str, Any]]:
     """A write of an entity, or of an observation of one that all of them observe."""
     if alone:
-        return "create_entities", {"entities": [{"name": mark, "entityType": "own", "observations": [mark]}]}
+        return "create_entities", {
+            "entities": [{"name": mark, "entityType": "own", "observations": [mark]}]
+        }
     return "add_observations", {"observations": [{"entityName": "all", "contents": [mark]}]}
 
 
@@ -209,14 +281,26 @@ def test_over_http(memory: Memory) -> None:
     async def use(address: str) -> None:
         address = f"{address}/mcp/graph"
         async with over_http(address, MODERN, key, user="ada") as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == [node.name for node in NODES]
+            assert [tool.name for tool in (await client.list_tools()).tools] == [
+                node.name for node in NODES
+            ]
             assert not (await client.call_tool("create_entities", {"entities": [ADA]})).is_error
-            assert "likes maps" in str((await client.read_resource("memory://knowledge-graph")).contents)
+            assert "likes maps" in str(
+                (await client.read_resource("memory://knowledge-graph")).contents
+            )
         async with over_http(address, MODERN, reader, user="ada") as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["read_graph", "search_nodes", "open_nodes"]
-            assert "may not delete" in text(await client.call_tool("delete_entities", {"entityNames": ["Ada"]}))
+            assert [tool.name for tool in (await client.list_tools()).tools] == [
+                "read_graph",
+                "search_nodes",
+                "open_nodes",
+            ]
+            assert "may not delete" in text(
+                await client.call_tool("delete_entities", {"entityNames": ["Ada"]})
+            )
         async with over_http(address, MODERN, bound) as client:
-            assert "whole tenant" in text(await client.call_tool("create_entities", {"entities": [ADA]}))
+            assert "whole tenant" in text(
+                await client.call_tool("create_entities", {"entities": [ADA]})
+            )
 
     with serving(create_app(memory)) as address:
         asyncio.run(use(address))
@@ -237,7 +321,10 @@ def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[P
     assert offered == {node.name for node in NODES if node.needs in allowed}
     for node in NODES:
         if node.needs not in allowed:
-            arguments = {name: "x" if one["type"] == "string" else [] for name, one in node.takes["properties"].items()}
+            arguments = {
+                name: "x" if one["type"] == "string" else []
+                for name, one in node.takes["properties"].items()
+            }
             assert Nodes().result(guest, node.name, arguments).is_error
 
 
@@ -248,7 +335,9 @@ def test_the_file_of_the_official_server_is_offered_once(memory: Memory, tmp_pat
     words = (None, "acme", "ada")
     assert unread(memory, str(file), *words) == ""
     file.write_text(json.dumps({"type": "entity", **ADA}))
-    assert unread(memory, str(file), *words).endswith(f"retain import {file} --from mcp-memory --tenant acme --user ada")
+    assert unread(memory, str(file), *words).endswith(
+        f"retain import {file} --from mcp-memory --tenant acme --user ada"
+    )
     assert graph.read().entities == []
     graph.add([Entity("Ada", "person")])
     assert unread(memory, str(file), *words) == ""

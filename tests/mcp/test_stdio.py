@@ -29,7 +29,10 @@ def scope(memory: Memory) -> Scope:
 
 
 def request(number: int, method: str, **params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+    return (
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+        + b"\n"
+    )
 
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
@@ -57,19 +60,27 @@ def test_a_round_trip(tmp_path: Path, revision: str) -> None:
     if revision == MODERN:
         asyncio.run(only_read())
     with Memory.open(database, settings=SETTINGS) as memory:
-        assert [entry.content for entry in scope(memory).entries.list()] == ["Ich mag Karten: 地図 🗺"]
+        assert [entry.content for entry in scope(memory).entries.list()] == [
+            "Ich mag Karten: 地図 🗺"
+        ]
 
 
 def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     """Every line is a message, whatever comes in; what else there is to say is on standard error, and the end is an end."""
-    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    hello = {
+        "protocolVersion": LEGACY,
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
     sent = [
         b"not json\n", b"\xff\xfe\n", b"\n", b"[]\n", request(1, "initialize", **hello),
         b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n', request(2, "tools/list"),
         request(3, "tools/call", name="save_to_core", arguments={"content": "x"}), request(4, "no/such/method"),
     ]  # fmt: skip
     words = command(f"sqlite:///{tmp_path}/a.db")
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"".join(sent))
@@ -91,13 +102,22 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
 
 def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
     """A process takes a while to start: who asked for the revisions and gave up may begin with an older one."""
-    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    hello = {
+        "protocolVersion": LEGACY,
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
     words = command(f"sqlite:///{tmp_path}/a.db", *WHOSE)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(request(1, "server/discover", _meta=meta) + request(2, "initialize", **hello))
+        process.stdin.write(
+            request(1, "server/discover", _meta=meta) + request(2, "initialize", **hello)
+        )
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.stdin.close()
@@ -108,7 +128,9 @@ def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
 
 def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     script = "import sys; sys.modules['anyio'] = None; from retain.faces.cli import main; sys.exit(main(['mcp']))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert (done.returncode, done.stdout) == (6, "")
     assert "install retain[mcp] from where you got retain" in done.stderr
 
@@ -138,6 +160,10 @@ def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
             page = scope(memory).state.list(limit=1000, after=page.next if page else None)
             seen |= {item.value for item in page}
         assert seen == wanted
-        noted = [line.removeprefix("- ") for line in scope(memory).notes.read().text.splitlines() if line]
-        assert sorted(noted) == sorted(name for name in wanted if int(name.partition("-")[2]) < NOTED)
+        noted = [
+            line.removeprefix("- ") for line in scope(memory).notes.read().text.splitlines() if line
+        ]
+        assert sorted(noted) == sorted(
+            name for name in wanted if int(name.partition("-")[2]) < NOTED
+        )
         assert not [finding for finding in memory.verify() if finding.problem]

@@ -36,7 +36,11 @@ def say_everything(http: TestClient, user: str = "ada", said: str = CANARY) -> N
         ("POST", "/api/refs", {"content": f"{said} " * 900, "description": said}),
         ("PUT", "/api/state/theme", {"value": said}),
         ("POST", "/api/knowledge", {"title": said, "text": f"{said} text"}),
-        ("POST", "/api/interactions", {"route": "r", "model": "m", "latency_ms": 1.0, "error": said}),
+        (
+            "POST",
+            "/api/interactions",
+            {"route": "r", "model": "m", "latency_ms": 1.0, "error": said},
+        ),
         ("POST", "/api/search", {"query": said}),
     ):
         headers = {**ADA, "X-Retain-User": user, "Idempotency-Key": f"{user} {path}"}
@@ -51,7 +55,13 @@ def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, callin
     found = http.get("/api/audit", params={"limit": 50})
     assert found.status_code == 200
     deeds = found.json()["data"]
-    assert {deed["what"] for deed in deeds} >= {"sessions_add", "notes_overwrite", "entries_add", "refs_add", "state_set"}
+    assert {deed["what"] for deed in deeds} >= {
+        "sessions_add",
+        "notes_overwrite",
+        "entries_add",
+        "refs_add",
+        "state_set",
+    }
     assert "messages_append" not in {deed["what"] for deed in deeds}
     assert CANARY not in found.text
     assert all(deed["who"].startswith("a test (") for deed in deeds)
@@ -59,7 +69,11 @@ def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, callin
     (last,) = http.get("/api/audit", params={"limit": 1}).json()["data"]
     assert last["request_id"] == answered.headers["X-Request-ID"] != ""
     for permissions, bound in ((["read", "write", "delete"], {}), (["admin"], {"user": "ada"})):
-        for method, path in (("GET", "/api/audit"), ("POST", "/api/users/ada/export"), ("POST", "/api/users/ada/erase")):
+        for method, path in (
+            ("GET", "/api/audit"),
+            ("POST", "/api/users/ada/export"),
+            ("POST", "/api/users/ada/erase"),
+        ):
             refused = calling("acme", permissions, **bound).request(method, path)
             assert refused.status_code == 403, path
     assert calling("acme", ["admin"]).post("/api/users/ada/erase").status_code == 403
@@ -70,7 +84,9 @@ def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, callin
 def test_a_request_with_a_key_is_answered_once(http: TestClient) -> None:
     """P2, over HTTP: the first status and body again, and 422 for other content."""
     headers = {**ADA, "Idempotency-Key": "once"}
-    first, again = (http.post("/api/entries", json={"content": "tea"}, headers=headers) for _ in range(2))
+    first, again = (
+        http.post("/api/entries", json={"content": "tea"}, headers=headers) for _ in range(2)
+    )
     assert (again.status_code, again.content) == (first.status_code, first.content)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert "Idempotent-Replayed" not in first.headers
@@ -97,7 +113,9 @@ def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: 
     assert (last.what, last.subject) == ("export", "users ada")
 
 
-def test_of_a_user_who_is_erased_nothing_is_left(http: TestClient, memory: Memory, engine: str, tmp_path: Path) -> None:
+def test_of_a_user_who_is_erased_nothing_is_left(
+    http: TestClient, memory: Memory, engine: str, tmp_path: Path
+) -> None:
     """S14, D6: no row, no index, no kept answer, and no byte of the file has what they said; the receipt says what went."""
     say_everything(http)
     say_everything(http, "bob", "somebody else's words")
@@ -105,7 +123,13 @@ def test_of_a_user_who_is_erased_nothing_is_left(http: TestClient, memory: Memor
     assert found.status_code == 200, found.text
     receipt = found.json()
     assert (receipt["tenant"], receipt["user"]) == ("acme", "ada")
-    assert min(receipt["removed"][name] for name in ("messages", "notes", "entries", "refs", "state", "answers")) > 0
+    assert (
+        min(
+            receipt["removed"][name]
+            for name in ("messages", "notes", "entries", "refs", "state", "answers")
+        )
+        > 0
+    )
     whole = io.BytesIO()
     memory.export(whole)
     assert CANARY.encode() not in whole.getvalue()
@@ -134,7 +158,9 @@ _EVERYTHING = {
 
 
 @one_engine
-def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(http: TestClient) -> None:
+def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(
+    http: TestClient,
+) -> None:
     erased = http.post("/api/users/nobody%2Fat%20all/erase")
     assert (erased.status_code, erased.json()["user"]) == (200, "nobody/at all")
     assert not any(count for name, count in erased.json()["removed"].items() if name != "answers")
@@ -154,21 +180,34 @@ def test_no_line_of_any_log_has_what_was_said_or_a_key(
     say_everything(http)
     http.post("/api/entries", json={"content": CANARY, "nonsense": CANARY}, headers=ADA)
     http.post("/api/messages/nowhere", json={"role": CANARY, "content": CANARY}, headers=ADA)
-    http.put("/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"})
+    http.put(
+        "/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"}
+    )
     http.get("/api/audit", headers={"Authorization": f"Bearer rtn_{CANARY}"})
     http.post("/api/users/ada/export")
     http.post("/api/users/ada/erase")
-    lines = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records if record.name != "httpx"]
+    lines = [
+        f"{record.getMessage()} {record.__dict__}"
+        for record in caplog.records
+        if record.name != "httpx"
+    ]
     key = http.headers["Authorization"].removeprefix("Bearer ")
-    assert not [line for line in lines if CANARY in line or key in line or key.rpartition("_")[2] in line]
+    assert not [
+        line for line in lines if CANARY in line or key in line or key.rpartition("_")[2] in line
+    ]
 
 
 def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
     """S14: at once, in the process that erased."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
-        texts = [Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1] for user in (None, "ada")]
+        texts = [
+            Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1]
+            for user in (None, "ada")
+        ]
         app = create_app(memory)
-        boss, ada = (TestClient(app, URL, headers={"X-API-Key": text}, client=HERE) for text in texts)
+        boss, ada = (
+            TestClient(app, URL, headers={"X-API-Key": text}, client=HERE) for text in texts
+        )
         assert ada.get("/api/me").json()["user"] == "ada"
         assert boss.post("/api/users/ada/erase").status_code == 200
         assert ada.get("/api/me").status_code == 401

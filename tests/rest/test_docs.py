@@ -26,7 +26,11 @@ def test_both_are_kept_and_known_by_their_mark(calling: Calling) -> None:
         assert first.content == second.content
         assert first.headers["cache-control"] == "private, no-cache"
         again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
-        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+        assert (again.status_code, again.content, again.headers["etag"]) == (
+            304,
+            b"",
+            first.headers["etag"],
+        )
         assert client.head(path).status_code == 200
 
 
@@ -37,13 +41,19 @@ def test_they_are_written_once_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
 
     def openapi() -> dict[str, Any]:
         writers.append(threading.get_ident())
-        return {"info": {"title": "a test", "version": "1", "description": "About."}, "paths": {}, "components": {}}
+        return {
+            "info": {"title": "a test", "version": "1", "description": "About."},
+            "paths": {},
+            "components": {},
+        }
 
     monkeypatch.setattr(app, "openapi", openapi)
     documents = Documents(app)
 
     async def many() -> set[bytes]:
-        return {body for body, _ in await asyncio.gather(*(documents.get("/docs") for _ in range(5)))}
+        return {
+            body for body, _ in await asyncio.gather(*(documents.get("/docs") for _ in range(5)))
+        }
 
     assert len(asyncio.run(many())) == 1
     assert len(writers) == 1

@@ -43,7 +43,9 @@ def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, u
 def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
     with Memory.open("memory:", settings=SETTINGS) as memory:
         here = TestClient(create_app(memory), URL, client=HERE)
-        text = here.post("/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}).json()["key"]
+        text = here.post(
+            "/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}
+        ).json()["key"]
         assert here.get("/api/me").status_code == 401
         assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
 
@@ -51,7 +53,10 @@ def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
 @one_engine
 def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
     http = calling("acme", ["admin", "read"])
-    assert http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code == 201
+    assert (
+        http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code
+        == 201
+    )
     found = http.post("/api/keys", json={"name": "x", "permissions": ["read", "delete"]})
     assert (found.status_code, "delete" in found.json()["detail"]) == (403, True)
     assert len(http.get("/api/keys").json()["data"]) == 2
@@ -62,7 +67,9 @@ def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
     for bound in ({"user": "ada"}, {"agent": "scout"}):
         http = calling("acme", **bound)
         assert http.get("/api/keys").status_code == 403
-        assert http.post("/api/keys", json={"name": "x", "permissions": ["read"]}).status_code == 403
+        assert (
+            http.post("/api/keys", json={"name": "x", "permissions": ["read"]}).status_code == 403
+        )
         assert http.delete("/api/keys/x").status_code == 403
 
 
@@ -72,7 +79,9 @@ def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -
     http = calling("acme")
     foreign, nobodys = (http.delete(f"/api/keys/{id}") for id in (theirs.id, "a" * 16))
     assert foreign.status_code == nobodys.status_code == 404
-    assert foreign.json()["detail"].replace(theirs.id, "") == nobodys.json()["detail"].replace("a" * 16, "")
+    assert foreign.json()["detail"].replace(theirs.id, "") == nobodys.json()["detail"].replace(
+        "a" * 16, ""
+    )
     assert "their name" not in http.get("/api/keys").text
     assert Keys(memory.database).check(text).principal.tenant == "theirs"
 
@@ -108,7 +117,9 @@ def test_a_key_makes_none_that_outlasts_it() -> None:
         assert datetime.fromisoformat(made["expires_at"]) == end
         earlier = (end - timedelta(minutes=1)).isoformat()
         assert http.post("/api/keys", json={**said, "expires_at": earlier}).status_code == 201
-        refused = http.post("/api/keys", json={**said, "expires_at": (end + timedelta(seconds=1)).isoformat()})
+        refused = http.post(
+            "/api/keys", json={**said, "expires_at": (end + timedelta(seconds=1)).isoformat()}
+        )
         assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
         assert http.post("/api/keys", json={**said, "name": "ä" * 100}).status_code == 201
         assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413
@@ -120,9 +131,16 @@ def test_keys_and_the_log_are_asked_for_by_the_rules_of_all_else() -> None:
         here = TestClient(create_app(memory), URL, client=HERE)
         for media in ("text/plain", None):
             headers = {"Content-Type": media} if media else {}
-            assert here.post("/api/keys", content=b'{"name":"x","permissions":["read"]}', headers=headers).status_code == 415
+            assert (
+                here.post(
+                    "/api/keys", content=b'{"name":"x","permissions":["read"]}', headers=headers
+                ).status_code
+                == 415
+            )
         for body in (b"{", b'{"name":NaN}', b'{"name":"\xff"}', b"[" * 100_000):
-            broken = here.post("/api/keys", content=body, headers={"Content-Type": "application/json"})
+            broken = here.post(
+                "/api/keys", content=body, headers={"Content-Type": "application/json"}
+            )
             assert broken.status_code == 400
             assert "body" in broken.json()["detail"]
             assert "error parsing" not in broken.json()["detail"]

@@ -53,13 +53,19 @@ def operations() -> list[tuple[str, str, str]]:
     """Every operation: its name, its method and its path."""
     with Memory.open("memory:") as memory:
         paths = create_app(memory).openapi()["paths"]
-    return [(told["operationId"], method.upper(), path) for path, item in paths.items() for method, told in item.items()]
+    return [
+        (told["operationId"], method.upper(), path)
+        for path, item in paths.items()
+        for method, told in item.items()
+    ]
 
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[FastAPI]:
     """An app over a memory that has something of everything; all tests of this module write into it."""
-    with Memory.open("memory:", settings=Settings(summary_model="extractive", rate_per_second=0)) as memory:
+    with Memory.open(
+        "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
+    ) as memory:
         me = memory.scope(None, "ada", "scout")
         populate(me)
         me.sessions.add("trip")
@@ -84,7 +90,9 @@ def schema(app: FastAPI) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "path"), [one for one in operations() if one[0] not in ENDLESS], ids=lambda part: str(part)
+    ("name", "method", "path"),
+    [one for one in operations() if one[0] not in ENDLESS],
+    ids=lambda part: str(part),
 )
 def test_an_operation_answers_as_the_document_says(
     client: TestClient, schema: Any, name: str, method: str, path: str
@@ -96,7 +104,11 @@ def test_an_operation_answers_as_the_document_says(
         sent = case.as_transport_kwargs(base_url=URL)
         for unused in ("cookies", "timeout", "verify", "allow_redirects"):
             sent.pop(unused, None)
-        for known in [name for name in sent["headers"] if name.lower() in ("authorization", "x-api-key", "user-agent")]:
+        for known in [
+            name
+            for name in sent["headers"]
+            if name.lower() in ("authorization", "x-api-key", "user-agent")
+        ]:
             del sent["headers"][known]  # or most of it would be a request without a key
         data = sent.pop("data", None)
         if isinstance(data, bytes | str):
@@ -106,7 +118,10 @@ def test_an_operation_answers_as_the_document_says(
         response = client.request(**sent)
         case.validate_response(response, checks=CHECKS)
 
-    can_be_wrong = [*operation.query, *operation.body]  # any text is right in an address: it would be looked for in vain
+    can_be_wrong = [
+        *operation.query,
+        *operation.body,
+    ]  # any text is right in an address: it would be looked for in vain
     for mode in (GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if can_be_wrong else [])):
         run = given(case=operation.as_strategy(generation_mode=mode))(check)
         quick = settings(
@@ -122,14 +137,20 @@ def test_an_operation_answers_as_the_document_says(
 
 def test_the_examples_work() -> None:
     """What the documentation shows can be tried: it does what it says, or there is nothing by that id."""
-    with Memory.open("memory:", settings=Settings(summary_model="extractive", rate_per_second=0)) as memory:
+    with Memory.open(
+        "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
+    ) as memory:
         app = create_app(memory)
         scope = memory.scope(None, "ada", "scout")
         scope.sessions.add("trip")
         scope.notes.overwrite("# Preferences\n- coffee")
         scope.refs.add("{}", key=EXAMPLES["refs.key"])
-        here = TestClient(app, URL, client=HERE, headers={"X-Retain-User": "ada", "X-Retain-Agent": "scout"})
-        for name, method, path in sorted(operations(), key=lambda one: (ORDER.index(one[1]), one[0] == "sessions_remove")):
+        here = TestClient(
+            app, URL, client=HERE, headers={"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+        )
+        for name, method, path in sorted(
+            operations(), key=lambda one: (ORDER.index(one[1]), one[0] == "sessions_remove")
+        ):
             told = app.openapi()["paths"][path][method.lower()]
             if name in ENDLESS or told["tags"][0] not in MEMORY:
                 continue
@@ -137,12 +158,26 @@ def test_the_examples_work() -> None:
             asked = path
             for one in told.get("parameters", ()):
                 shown = (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0]
-                asked = asked.replace(f"{{{one['name']}}}", quote(str(shown), safe="")) if one["in"] == "path" else asked
-                query |= {one["name"]: shown} if one["in"] == "query" and one.get("required") else {}
-            body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+                asked = (
+                    asked.replace(f"{{{one['name']}}}", quote(str(shown), safe=""))
+                    if one["in"] == "path"
+                    else asked
+                )
+                query |= (
+                    {one["name"]: shown} if one["in"] == "query" and one.get("required") else {}
+                )
+            body = (
+                told.get("requestBody", {})
+                .get("content", {})
+                .get("application/json", {})
+                .get("example")
+            )
             found = here.request(method, asked, params=query, json=body)
             absent = "/0199c0de" in asked or name in ABSENT
-            assert found.status_code < 400 or (absent and found.status_code in (404, 409)), (name, found.text)
+            assert found.status_code < 400 or (absent and found.status_code in (404, 409)), (
+                name,
+                found.text,
+            )
 
 
 def test_a_turn_by_another_name_has_an_example_that_says_something() -> None:

@@ -32,7 +32,9 @@ def http(calling: Calling) -> TestClient:
 def here() -> Any:
     """A client on this machine, of a memory that the tests of this module share: for what is refused."""
     with Memory.open("memory:") as memory:
-        client = TestClient(create_app(memory), URL, headers=ADA, client=HERE, raise_server_exceptions=False)
+        client = TestClient(
+            create_app(memory), URL, headers=ADA, client=HERE, raise_server_exceptions=False
+        )
         client.post("/api/sessions", json={"id": "trip"})
         yield client
 
@@ -79,10 +81,15 @@ def test_what_is_made_is_201_what_is_removed_204_and_gone_404(http: TestClient) 
 @one_engine
 def test_lists_are_pages(http: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"})
-    http.post("/api/messages/trip/batch", json={"messages": [{"role": "user", "content": f"{n}"} for n in range(5)]})
+    http.post(
+        "/api/messages/trip/batch",
+        json={"messages": [{"role": "user", "content": f"{n}"} for n in range(5)]},
+    )
     found, after = [], None
     while True:
-        page = http.get("/api/messages/trip", params={"limit": 2, **({"after": after} if after else {})}).json()
+        page = http.get(
+            "/api/messages/trip", params={"limit": 2, **({"after": after} if after else {})}
+        ).json()
         found += [message["content"]["text"] for message in page["data"]]
         after = page["next"]
         if after is None:
@@ -96,7 +103,12 @@ def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
     """The short way to write a message says what the long way would."""
     me = memory.scope("acme", "ada", "scout")
     me.sessions.add('a "quoted" é😀')
-    for content in ("plain", 'with "quotes"\n\u2028 é', {"text": "x", "parts": [{"n": 1.5}]}, "half \ud83d letter"):
+    for content in (
+        "plain",
+        'with "quotes"\n\u2028 é',
+        {"text": "x", "parts": [{"n": 1.5}]},
+        "half \ud83d letter",
+    ):
         me.messages.append('a "quoted" é😀', "user", content, author="Zoë", cost=0.25, tokens_in=3)
     from retain.faces.render import as_json
 
@@ -112,7 +124,10 @@ def test_an_id_with_slashes_is_one_part_of_the_address(http: TestClient) -> None
         http.post(f"/api/messages/{_quoted(id)}", json={"role": "user", "content": f"in {id}"})
     for id in ("a/b", "a/b/window", "a", "x/1", "ü?#&", "100%"):
         assert http.get(f"/api/sessions/{_quoted(id)}").json()["id"] == id
-        assert http.get(f"/api/messages/{_quoted(id)}").json()["data"][0]["content"]["text"] == f"in {id}"
+        assert (
+            http.get(f"/api/messages/{_quoted(id)}").json()["data"][0]["content"]["text"]
+            == f"in {id}"
+        )
         assert http.get(f"/api/messages/{_quoted(id)}/window").json()[0]["session"] == id
         assert http.get(f"/api/messages/{_quoted(id)}/1").json()["seq"] == 1
     assert http.get("/api/sessions/a/b").json()["id"] == "a/b", "and a person may leave it as it is"
@@ -130,20 +145,39 @@ def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
     """X3: with the report that explains it; all over HTTP."""
     http.post("/api/sessions", json={"id": "trip"})
     http.put("/api/notes", json={"text": "# Likes\n- tea"})
-    given = http.post("/api/context", json={"session": "trip", "message": "What do I like?", "text": True}).json()
+    given = http.post(
+        "/api/context", json={"session": "trip", "message": "What do I like?", "text": True}
+    ).json()
     assert "tea" in given["text"]
     assert given["messages"][-1] == {"role": "user", "content": "What do I like?"}
     assert any(layer == "notes" for layer, *_ in given["report"]["items"])
-    said = [{"role": "user", "content": "What do I like?"}, {"role": "assistant", "content": "Tea."}]
-    body = {"session": "trip", "messages": said, "usage": {"model": "m", "tokens_in": 9}, "report": given["report"]}
+    said = [
+        {"role": "user", "content": "What do I like?"},
+        {"role": "assistant", "content": "Tea."},
+    ]
+    body = {
+        "session": "trip",
+        "messages": said,
+        "usage": {"model": "m", "tokens_in": 9},
+        "report": given["report"],
+    }
     turn = http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"})
     assert turn.status_code == 201
     assert turn.json()["report"] == given["report"]
-    assert http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"}).json() == turn.json()
+    assert (
+        http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"}).json() == turn.json()
+    )
     assert http.get(f"/api/turns/{turn.json()['id']}").json() == turn.json()
     assert len(http.get("/api/messages/trip/window").json()) == 2
-    refused(http.post("/api/turns", json={**body, "report": {"budget": 1}}), 422, "report.tokens", "needed")
-    refused(http.post("/api/turns", json={**body, "usage": {"tokens_in": 1}}), 422, "usage", "model")
+    refused(
+        http.post("/api/turns", json={**body, "report": {"budget": 1}}),
+        422,
+        "report.tokens",
+        "needed",
+    )
+    refused(
+        http.post("/api/turns", json={**body, "usage": {"tokens_in": 1}}), 422, "usage", "model"
+    )
     refused(http.post("/api/context", json={"session": "nowhere"}), 404)
 
 
@@ -153,15 +187,29 @@ def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
 @one_engine
 def test_a_version_is_an_etag(http: TestClient) -> None:
     """K1: 412 where a header is not met, 409 where a parameter is not, 304 where there is nothing new."""
-    first = http.put("/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"})
+    first = http.put(
+        "/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"}
+    )
     assert (first.status_code, first.headers["etag"]) == (200, '"1"')
-    refused(http.put("/api/state/theme", json={"value": 0}, headers={"If-None-Match": "*"}), 412, None, "version 1")
-    assert http.put("/api/state/theme", json={"value": 2}, headers={"If-Match": '"1"'}).headers["etag"] == '"2"'
+    refused(
+        http.put("/api/state/theme", json={"value": 0}, headers={"If-None-Match": "*"}),
+        412,
+        None,
+        "version 1",
+    )
+    assert (
+        http.put("/api/state/theme", json={"value": 2}, headers={"If-Match": '"1"'}).headers["etag"]
+        == '"2"'
+    )
     refused(http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": '"1"'}), 412)
     refused(http.put("/api/state/theme", json={"value": 3, "if_version": 1}), 409)
     refused(http.delete("/api/state/theme", headers={"If-Match": '"1"'}), 412)
-    refused(http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": "2"}), 422, "If-Match")
-    refused(http.delete("/api/sessions/trip", headers={"If-Match": '"1"'}), 422, "If-Match", "nothing")
+    refused(
+        http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": "2"}), 422, "If-Match"
+    )
+    refused(
+        http.delete("/api/sessions/trip", headers={"If-Match": '"1"'}), 422, "If-Match", "nothing"
+    )
     for known in ('"2"', 'W/"2"', '"1", "2"', "*"):
         same = http.get("/api/state/theme", headers={"If-None-Match": known})
         assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", '"2"')
@@ -179,14 +227,31 @@ def test_a_request_with_a_key_has_its_effect_once(http: TestClient) -> None:
     assert len(http.get("/api/entries").json()["data"]) == 1
     refused(http.post("/api/entries", json={"content": "Other."}, headers=once), 422, None, "k1")
     refused(
-        http.post("/api/entries", json={"content": "Ada prefers trains."}, headers={**once, "X-Retain-User": "bob"}), 422
+        http.post(
+            "/api/entries",
+            json={"content": "Ada prefers trains."},
+            headers={**once, "X-Retain-User": "bob"},
+        ),
+        422,
     )
     http.post("/api/sessions", json={"id": "trip"})
     said = {"role": "user", "content": "Where?"}
-    assert [http.post("/api/messages/trip", json=said, headers=once).json()["seq"] for _ in range(2)] == [1, 1]
-    refused(http.post("/api/messages/trip", json={**said, "content": "Who?"}, headers=once), 422, None, "k1")
-    assert http.post("/api/messages/trip", json={**said, "key": "k2"}, headers=once).json()["seq"] == 2, "what it says wins"
-    refused(http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}), 413)
+    assert [
+        http.post("/api/messages/trip", json=said, headers=once).json()["seq"] for _ in range(2)
+    ] == [1, 1]
+    refused(
+        http.post("/api/messages/trip", json={**said, "content": "Who?"}, headers=once),
+        422,
+        None,
+        "k1",
+    )
+    assert (
+        http.post("/api/messages/trip", json={**said, "key": "k2"}, headers=once).json()["seq"] == 2
+    ), "what it says wins"
+    refused(
+        http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}),
+        413,
+    )
 
 
 def test_a_request_that_failed_may_come_again_with_its_key(http: TestClient) -> None:
@@ -205,7 +270,12 @@ def test_a_content_goes_in_and_out_byte_for_byte(http: TestClient, size: int) ->
     made = http.post(
         "/api/refs",
         content=data,
-        params={"description": "a page", "type": "file_content", "key": "page", "metadata": '{"from": "here"}'},
+        params={
+            "description": "a page",
+            "type": "file_content",
+            "key": "page",
+            "metadata": '{"from": "here"}',
+        },
         headers={"Content-Type": "text/html"},
     )
     assert (made.status_code, made.json()) == (201, "page")
@@ -230,16 +300,32 @@ def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClie
     assert (small.status_code, small.json()) == (201, "ok")
     for large in (b"line of output\n" * 1000, b"line of output\n" * 100_000):
         line = http.post(
-            "/api/refs/capture", content=large, params={"source": "make", "session": "trip"}, headers=plain
+            "/api/refs/capture",
+            content=large,
+            params={"source": "make", "session": "trip"},
+            headers=plain,
         ).json()
         assert line.startswith("Ran `make`. [MemoryRef: make-")
         key = line.split("MemoryRef: ")[1].split(" ")[0]
         assert http.get(f"/api/refs/{key}/content").content == large
         assert http.get(f"/api/refs/{key}/info").json()["type"] == "command_output"
     assert http.post("/api/refs/capture", json={"output": {"a": 1}}).json() == {"a": 1}
-    assert "\ud83d" in http.post("/api/refs/capture", content=b'{"output": "half \\ud83d"}', headers=JSON).json()
-    refused(http.post("/api/refs/capture", content=b"x", params={"unknown": "1"}, headers=plain), 422, "unknown")
-    refused(http.post("/api/refs", content=b"x", params={"metadata": "[1]"}, headers=plain), 422, "metadata")
+    assert (
+        "\ud83d"
+        in http.post(
+            "/api/refs/capture", content=b'{"output": "half \\ud83d"}', headers=JSON
+        ).json()
+    )
+    refused(
+        http.post("/api/refs/capture", content=b"x", params={"unknown": "1"}, headers=plain),
+        422,
+        "unknown",
+    )
+    refused(
+        http.post("/api/refs", content=b"x", params={"metadata": "[1]"}, headers=plain),
+        422,
+        "metadata",
+    )
 
 
 @one_engine
@@ -250,25 +336,44 @@ def test_a_document_comes_as_a_file(http: TestClient) -> None:
     assert (made.json()["title"], made.json()["media"]) == ("Trips", "html")
     path = {"path": "docs/guide.md", "title": "Guide"}
     made = http.post(
-        "/api/knowledge", content=b"# Trams\n\nLine 28.", params=path, headers={"Content-Type": "text/markdown"}
+        "/api/knowledge",
+        content=b"# Trams\n\nLine 28.",
+        params=path,
+        headers={"Content-Type": "text/markdown"},
     )
     assert (made.json()["path"], made.json()["title"]) == ("docs/guide.md", "Guide")
     found = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
     assert any("Line 28" in hit["text"] for hit in found)
     octets = {"Content-Type": "application/octet-stream"}
-    refused(http.post("/api/knowledge", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets), 422, "file")
-    refused(http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}), 422, "title")
+    refused(
+        http.post(
+            "/api/knowledge", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets
+        ),
+        422,
+        "file",
+    )
+    refused(
+        http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}),
+        422,
+        "title",
+    )
 
 
 @pytest.mark.parametrize("lines", [1_000, 100_000])
 @pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/knowledge?title=Log"])
-def test_another_content_under_the_same_key_is_refused(here: TestClient, path: str, lines: int) -> None:
+def test_another_content_under_the_same_key_is_refused(
+    here: TestClient, path: str, lines: int
+) -> None:
     """C8: what makes a request the same is its content and its type, however large; no content is dropped in silence."""
     once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
     first, other = b"one more line\n" * lines, b"two more line\n" * lines
     made = here.post(path, content=first, headers=once)
     again = here.post(path, content=first, headers=once)
-    assert (again.status_code, again.text, again.headers["idempotent-replayed"]) == (made.status_code, made.text, "true")
+    assert (again.status_code, again.text, again.headers["idempotent-replayed"]) == (
+        made.status_code,
+        made.text,
+        "true",
+    )
     refused(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
     refused(here.post(path, content=first, headers={**once, "Content-Type": "text/markdown"}), 422)
 
@@ -311,16 +416,26 @@ WRONG: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG)
-def test_what_breaks_a_rule_is_422_and_names_the_field(here: TestClient, body: bytes, field: str) -> None:
+def test_what_breaks_a_rule_is_422_and_names_the_field(
+    here: TestClient, body: bytes, field: str
+) -> None:
     refused(here.put("/api/state/theme", content=body, headers=JSON), 422, field)
 
 
 def test_half_a_letter_in_a_text_is_kept_as_the_library_keeps_it(here: TestClient) -> None:
     """B25: an emoji that was cut in half must not end a session."""
     body = b'{"role": "user", "content": "cut \\ud83d"}'
-    assert here.post("/api/messages/trip", content=body, headers=JSON).json()["content"]["text"] == "cut �"
+    assert (
+        here.post("/api/messages/trip", content=body, headers=JSON).json()["content"]["text"]
+        == "cut �"
+    )
     body = b'{"messages": [{"role": "user", "content": "cut \\ud83d"}]}'
-    assert here.post("/api/messages/trip/batch", content=body, headers=JSON).json()[0]["content"]["text"] == "cut �"
+    assert (
+        here.post("/api/messages/trip/batch", content=body, headers=JSON).json()[0]["content"][
+            "text"
+        ]
+        == "cut �"
+    )
     body = b'{"content": "cut \\udc00"}'
     assert here.post("/api/entries", content=body, headers=JSON).json()["content"] == "cut �"
 
@@ -353,18 +468,31 @@ def test_a_body_has_no_query_but_whose_it_is(here: TestClient) -> None:
     refused(here.put("/api/state/theme?area=tenant", json={"value": 1}), 422, "area")
 
 
-@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"])
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"]
+)
 def test_a_body_that_is_not_said_to_be_json_is_415(here: TestClient, media: str) -> None:
     """S6: what a web page elsewhere can send without being asked is never taken for a request."""
-    refused(here.put("/api/state/theme", content=b'{"value": 1}', headers={"Content-Type": media}), 415)
-    refused(here.request("PATCH", "/api/refs/x", content=b"{}", headers={"Content-Type": media}), 415)
+    refused(
+        here.put("/api/state/theme", content=b'{"value": 1}', headers={"Content-Type": media}), 415
+    )
+    refused(
+        here.request("PATCH", "/api/refs/x", content=b"{}", headers={"Content-Type": media}), 415
+    )
     request = here.build_request("PUT", "/api/state/theme", content=b'{"value": 1}')
     request.headers.pop("content-type", None)
     refused(here.send(request), 415)
 
 
 def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) -> None:
-    for address in ("/api/nothing", "/nothing", "/api", "/api/", "/api/sessions/", "/api/messages/trip/1/2/3x"):
+    for address in (
+        "/api/nothing",
+        "/nothing",
+        "/api",
+        "/api/",
+        "/api/sessions/",
+        "/api/messages/trip/1/2/3x",
+    ):
         found = here.get(address)
         assert found.status_code in (404, 422), address
         refused(found, found.status_code)
@@ -392,7 +520,9 @@ def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Callin
     reader = calling("acme", ["read"])
     refused(reader.put("/api/notes", content=b"{", headers=JSON), 403, None, "write")
     refused(reader.delete("/api/notes?nonsense"), 403, None, "delete")
-    assert reader.post("/api/search", json={"query": "x"}).status_code == 200, "to search is to read"
+    assert reader.post("/api/search", json={"query": "x"}).status_code == 200, (
+        "to search is to read"
+    )
 
 
 @one_engine
@@ -402,8 +532,18 @@ def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory:
     me.messages.append(me.sessions.add("s").id, "user", "the secret")
     memory.scope("acme").items.put(("m",), "k", {"a": 1}, ttl=60)
     ada = {"X-Retain-User": "ada"}
-    refused(calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada), 403, None, "may not read")
-    assert calling(permissions=["delete", "read"]).post("/api/messages/s/pop", json={}, headers=ada).status_code == 200
+    refused(
+        calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada),
+        403,
+        None,
+        "may not read",
+    )
+    assert (
+        calling(permissions=["delete", "read"])
+        .post("/api/messages/s/pop", json={}, headers=ada)
+        .status_code
+        == 200
+    )
     scout = calling(agent="scout")
     calls: list[tuple[str, str, Any]] = [
         ("PUT", "/api/items/new", {"json": {"place": ["m"], "value": {}}}),
@@ -437,7 +577,9 @@ def test_the_page_of_all_operations_loads_nothing(here: TestClient) -> None:
     assert page.status_code == 200
     assert "script" not in page.text.replace("description", "").lower()
     assert 'src="' not in page.text
-    assert "http" not in page.text.replace("http://127.0.0.1:7700", "").replace("HTTP", "").replace("https address", "")
+    assert "http" not in page.text.replace("http://127.0.0.1:7700", "").replace("HTTP", "").replace(
+        "https address", ""
+    )
     assert "'unsafe-inline'" not in page.headers["content-security-policy"]
     for way in (*WAYS, *SCOPE_WAYS):
         assert f'id="{way.name}"' in page.text
@@ -458,7 +600,8 @@ def test_the_document_says_what_may_go_wrong(here: TestClient) -> None:
             if "application/json" in told.get("requestBody", {}).get("content", {}):
                 assert "example" in told["requestBody"]["content"]["application/json"], path
     assert all(
-        shared["content"].keys() == {"application/problem+json"} for shared in document["components"]["responses"].values()
+        shared["content"].keys() == {"application/problem+json"}
+        for shared in document["components"]["responses"].values()
     )
 
 
@@ -468,4 +611,7 @@ def test_apps_in_one_process_share_a_document_and_no_memory(here: TestClient) ->
         app = create_app(memory)
         other = TestClient(app, URL, headers=ADA, client=HERE)
         assert app.openapi() == here.get("/openapi.json").json()
-        assert (here.get("/api/sessions/trip").status_code, other.get("/api/sessions/trip").status_code) == (200, 404)
+        assert (
+            here.get("/api/sessions/trip").status_code,
+            other.get("/api/sessions/trip").status_code,
+        ) == (200, 404)

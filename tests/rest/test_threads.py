@@ -36,7 +36,9 @@ def test_what_is_done_and_what_goes_wrong_comes_back() -> None:
         assert await threads(lambda *given, **named: (given, named), 1, two=2) == ((1,), {"two": 2})
         with pytest.raises(LookupError, match="gone"):
             await threads(fail)
-        assert await asyncio.gather(*(threads(pow, n, 2) for n in range(500))) == [n**2 for n in range(500)]
+        assert await asyncio.gather(*(threads(pow, n, 2) for n in range(500))) == [
+            n**2 for n in range(500)
+        ]
         assert await threads(threading.current_thread) is not threading.current_thread()
 
     for _ in range(3):  # each time another loop
@@ -119,7 +121,9 @@ def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings, models=models) as memory:
         me = memory.scope(None, "ada", "scout")
         for name in "abcd":
-            me.messages.extend(me.sessions.add(name).id, [{"role": "user", "content": f"{n}"} for n in range(40)])
+            me.messages.extend(
+                me.sessions.add(name).id, [{"role": "user", "content": f"{n}"} for n in range(40)]
+            )
         with (
             serving(create_app(memory)) as address,
             httpx2.Client(base_url=address, timeout=20) as client,
@@ -134,7 +138,10 @@ def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path
                 time.sleep(0.01)
             refused = client.post("/api/summaries/d/fold", json={"force": True})
             assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
-            assert client.post("/api/messages/d", json={"role": "user", "content": "x"}).status_code == 201
+            assert (
+                client.post("/api/messages/d", json={"role": "user", "content": "x"}).status_code
+                == 201
+            )
             go_on.set()
             assert [one.result() for one in waiting] == [200] * 3
 

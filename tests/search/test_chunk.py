@@ -52,7 +52,9 @@ def check(text: str, parts: list[Chunk]) -> None:
 
 
 @given(DOCUMENTS, ENDINGS, st.sampled_from(["text", "markdown"]))
-def test_parts_are_all_of_the_text_in_order_without_overlap(lines: list[str], ending: str, media: Markup) -> None:
+def test_parts_are_all_of_the_text_in_order_without_overlap(
+    lines: list[str], ending: str, media: Markup
+) -> None:
     text = ending.join(lines)
     check(text, split(text, media))
 
@@ -105,14 +107,21 @@ def test_headings_are_the_title() -> None:
         "Guide › Install › macOS",
         "Guide › Use",
     ]
-    assert parts[0].text.startswith("# Guide\n\n## Install\n\n### Linux"), "headings over nothing go with what they are over"
+    assert parts[0].text.startswith("# Guide\n\n## Install\n\n### Linux"), (
+        "headings over nothing go with what they are over"
+    )
     assert not any("no heading" in part.title for part in parts)
 
 
 def test_tiny_sections_are_joined_and_others_are_not() -> None:
-    tiny = split("# A\n\n## B\n\nOne.\n\n## C\n\nTwo.\n\n## D\n\n" + "A long section about D. " * 12, "markdown")
+    tiny = split(
+        "# A\n\n## B\n\nOne.\n\n## C\n\nTwo.\n\n## D\n\n" + "A long section about D. " * 12,
+        "markdown",
+    )
     assert [part.title for part in tiny] == ["A", "A › D"]
-    large = "\n\n".join(f"## {letter}\n\n" + f"About {letter} there is something to say. " * 8 for letter in "ABC")
+    large = "\n\n".join(
+        f"## {letter}\n\n" + f"About {letter} there is something to say. " * 8 for letter in "ABC"
+    )
     assert [part.title for part in split(large, "markdown")] == ["A", "B", "C"]
 
 
@@ -148,21 +157,28 @@ def test_lines_that_end_as_on_windows_are_cut_alike() -> None:
 
 
 def test_a_long_list_is_cut_between_items_and_a_table_between_rows() -> None:
-    items = "\n".join(f"- item {n}: it has a sentence. And another one\n  that goes on" for n in range(100))
+    items = "\n".join(
+        f"- item {n}: it has a sentence. And another one\n  that goes on" for n in range(100)
+    )
     for part in split(items, "markdown"):
         assert part.text.startswith("- item")
-    rows = "| name | value |\n|---|---|\n" + "\n".join(f"| name {n} | a value. Of {n} |" for n in range(200))
+    rows = "| name | value |\n|---|---|\n" + "\n".join(
+        f"| name {n} | a value. Of {n} |" for n in range(200)
+    )
     for part in split(rows, "markdown"):
         assert all(line.startswith(("| ", "|-")) for line in part.text.splitlines())
 
 
 @pytest.mark.parametrize(
-    "sentence", ["这是一个很长的句子，关于记忆。", "これは長い文です。", "यह एक वाक्य है। ", "هذه جملة؟ "]
+    "sentence",
+    ["这是一个很长的句子，关于记忆。", "これは長い文です。", "यह एक वाक्य है। ", "هذه جملة؟ "],
 )
 def test_sentences_of_other_languages(sentence: str) -> None:
     parts = split(sentence * 300)
     assert len(parts) > 3
-    assert all(len(part.text.replace(" ", "")) % len(sentence.replace(" ", "")) == 0 for part in parts)
+    assert all(
+        len(part.text.replace(" ", "")) % len(sentence.replace(" ", "")) == 0 for part in parts
+    )
 
 
 def test_text_without_any_place_to_cut() -> None:
@@ -179,23 +195,30 @@ def test_front_matter_is_no_heading() -> None:
 
 
 def test_titles_are_short_and_plain() -> None:
-    path = "".join(f"{'#' * level} {str(level) * 90} `code` [link](http://x)\n\n" for level in range(1, 7))
+    path = "".join(
+        f"{'#' * level} {str(level) * 90} `code` [link](http://x)\n\n" for level in range(1, 7)
+    )
     title = split(path + "Body. " * 100, "markdown")[-1].title
     assert len(title) <= 300
     assert title.endswith("666 code link")
     assert chunk.titled("a" * 1000) == "a" * 99 + "…"
 
 
-def test_large_documents_are_read_in_slices_as_they_would_be_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_documents_are_read_in_slices_as_they_would_be_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     unit = (
-        GUIDE + "\n~~~\n## in code\n~~~\n\n- a list\n\n      with code\n\n1. another\n\n> quoted\n> # heading in a quote\n\n"
+        GUIDE
+        + "\n~~~\n## in code\n~~~\n\n- a list\n\n      with code\n\n1. another\n\n> quoted\n> # heading in a quote\n\n"
     )
     text = "".join(f"# Part {n}\n\n{unit}" for n in range(6))
     whole = list(blocks.markdown(text))
     for size in (700, 1500, 5000):
         monkeypatch.setattr(blocks, "_SLICE", size)
         found = list(blocks.markdown(text))
-        headings = [[(b.start, b.path) for b in some if b.kind == "heading"] for some in (found, whole)]
+        headings = [
+            [(b.start, b.path) for b in some if b.kind == "heading"] for some in (found, whole)
+        ]
         assert headings[0] == headings[1]
         assert "".join(text[b.start : b.end] for b in found) == text
 
@@ -208,7 +231,24 @@ def test_code_that_is_larger_than_a_slice_has_no_headings(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "unit",
-    ["x", " ", "\n", "[", "> ", "- ", "- a\n", "# a\n", "[a]: b\n", "<!--\n", "`", "|\n", "e\u0301", "\t", "\\", "1) "],
+    [
+        "x",
+        " ",
+        "\n",
+        "[",
+        "> ",
+        "- ",
+        "- a\n",
+        "# a\n",
+        "[a]: b\n",
+        "<!--\n",
+        "`",
+        "|\n",
+        "e\u0301",
+        "\t",
+        "\\",
+        "1) ",
+    ],
 )
 def test_work_grows_with_the_text_and_not_faster(unit: str) -> None:
     """Texts made to be slow: tens of kilobytes of each are split at once."""
@@ -218,7 +258,9 @@ def test_work_grows_with_the_text_and_not_faster(unit: str) -> None:
 
 
 def test_parts_of_one_section_share_its_title() -> None:
-    text = "# Long\n\n" + "\n\n".join(f"Paragraph {n}. " + "More words follow here. " * 12 for n in range(20))
+    text = "# Long\n\n" + "\n\n".join(
+        f"Paragraph {n}. " + "More words follow here. " * 12 for n in range(20)
+    )
     parts = split(text, "markdown")
     assert len(parts) > 5
     assert {part.title for part in parts} == {"Long"}

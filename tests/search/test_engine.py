@@ -41,7 +41,15 @@ class Rows:
         items = []
         for text in texts:
             self.made += 1
-            values = {"kind": "messages", "id": "s", "seq": self.made, "at": 1, "text": text, "user": "ada", **named}
+            values = {
+                "kind": "messages",
+                "id": "s",
+                "seq": self.made,
+                "at": 1,
+                "text": text,
+                "user": "ada",
+                **named,
+            }
             items.append(Item(**values))
         for some in [items] if together else [[one] for one in items]:
             self.database.write(self.tenant, partial(self.index.add, items=some))
@@ -63,11 +71,17 @@ class Rows:
         return self.read(lambda tx: self.engine.extent(tx, asked))
 
     def put(self, numbers: Sequence[int], vectors: Any, model: str = MODEL) -> None:
-        made = [(n, scale, small) for n, (scale, small) in zip(numbers, quantise(vectors), strict=True)]
+        made = [
+            (n, scale, small) for n, (scale, small) in zip(numbers, quantise(vectors), strict=True)
+        ]
         self.write(lambda tx: self.engine.put(tx, model, made))
 
-    def nearest(self, vector: Any, asked: Asked = ADA, most: int = 10, model: str = MODEL) -> list[int]:
-        return [n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))]
+    def nearest(
+        self, vector: Any, asked: Asked = ADA, most: int = 10, model: str = MODEL
+    ) -> list[int]:
+        return [
+            n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))
+        ]
 
     def findings(self, memory: Memory) -> set[str]:
         """What `verify` finds wrong, but for the things that these rows are of, which nobody made."""
@@ -120,7 +134,11 @@ class TestWords:
     def test_it_makes_no_difference_how_rows_came(self, rows: Rows) -> None:
         """Alone, together, in the tail or absorbed."""
         texts = [f"a{name(n % 7)} x{name(n)}" for n in range(300)]
-        numbers = rows.add(*texts[:100], together=False) + rows.add(*texts[100:290]) + rows.add(*texts[290:], together=False)
+        numbers = (
+            rows.add(*texts[:100], together=False)
+            + rows.add(*texts[100:290])
+            + rows.add(*texts[290:], together=False)
+        )
         assert rows.matching("a" + name(3), most=1000) == numbers[3::7][::-1]
         assert rows.having(f"a{name(3)} x{name(299)} x{name(0)} x{name(128)}") == [43, 1, 1, 1]
         for place in (0, 99, 100, 127, 128, 289, 290, 299):
@@ -130,7 +148,9 @@ class TestWords:
         """P13: neither from the tail nor from what was absorbed."""
         numbers = rows.add(*[f"same {name(n)}" for n in range(200)], together=False)
         rows.remove([numbers[3], numbers[150], numbers[199]])
-        left = [number for number in numbers if number not in (numbers[3], numbers[150], numbers[199])]
+        left = [
+            number for number in numbers if number not in (numbers[3], numbers[150], numbers[199])
+        ]
         assert rows.matching("same", most=1000) == left[::-1]
         assert [rows.matching(name(n)) for n in (3, 150, 199)] == [[], [], []]
         assert rows.having("same") == [197]
@@ -231,7 +251,10 @@ class TestWords:
             "\ud800",
             "x" * 999,
         ):
-            assert rows.read(partial(rows.engine.matching, words=[word], asked=ADA, most=10)).numbers == []
+            assert (
+                rows.read(partial(rows.engine.matching, words=[word], asked=ADA, most=10)).numbers
+                == []
+            )
 
 
 class TestRows:
@@ -239,10 +262,34 @@ class TestRows:
 
     def test_items_come_back_as_they_were(self, rows: Rows) -> None:
         (number,) = rows.add(
-            "text", agent="scout", board="b", session="s", author="Ada", role="user", title="t", at=7, expires_at=2**60
+            "text",
+            agent="scout",
+            board="b",
+            session="s",
+            author="Ada",
+            role="user",
+            title="t",
+            at=7,
+            expires_at=2**60,
         )
         (found,) = rows.read(lambda tx: rows.engine.items(tx, [number, 999])).values()
-        assert found == Item("messages", "s", "text", 7, 1, 0, "ada", "scout", "b", "s", "Ada", "user", "t", 2**60, number)
+        assert found == Item(
+            "messages",
+            "s",
+            "text",
+            7,
+            1,
+            0,
+            "ada",
+            "scout",
+            "b",
+            "s",
+            "Ada",
+            "user",
+            "t",
+            2**60,
+            number,
+        )
         assert rows.read(lambda tx: rows.engine.items(tx, [])) == {}
 
     def test_neighbours_are_of_the_same_thing(self, rows: Rows) -> None:
@@ -269,9 +316,13 @@ class TestVectors:
         close = rows.read(lambda tx: rows.engine.nearest(tx, vectors[17], MODEL, ADA, 5))
         assert close[0][1] == pytest.approx(1, abs=0.01)
         assert [score for _, score in close] == sorted((score for _, score in close), reverse=True)
-        cosines = rows.read(lambda tx: rows.engine.cosines(tx, vectors[17], MODEL, [*numbers[:50], 10**6]))
+        cosines = rows.read(
+            lambda tx: rows.engine.cosines(tx, vectors[17], MODEL, [*numbers[:50], 10**6])
+        )
         assert list(cosines) == numbers[:50] or set(cosines) == set(numbers[:50])
-        assert [cosines[n] for n in numbers[:50]] == pytest.approx(vectors[:50] @ vectors[17], abs=0.02)
+        assert [cosines[n] for n in numbers[:50]] == pytest.approx(
+            vectors[:50] @ vectors[17], abs=0.02
+        )
 
     def test_it_follows_what_is_put_and_removed(self, rows: Rows) -> None:
         numbers, vectors = rows.add(*["text"] * 40), directions(40)
@@ -284,9 +335,13 @@ class TestVectors:
         found = rows.nearest(vectors[30], most=100)
         assert len(found) == 39
         assert numbers[30] not in found
-        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+        assert (
+            rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+        )
         rows.put([numbers[30]], vectors[30:31])  # a row that is gone keeps no vector
-        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+        assert (
+            rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
+        )
 
     def test_two_models_are_never_compared(self, rows: Rows) -> None:
         numbers, vectors = rows.add("a", "b"), directions(2)
@@ -295,7 +350,9 @@ class TestVectors:
         rows.put(numbers[:1], longer[:1], "other@1")
         assert rows.nearest(vectors[0]) == numbers[1:]
         assert rows.nearest(longer[0], model="other@1") == numbers[:1]
-        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[0], MODEL, numbers)).keys() == {numbers[1]}
+        assert rows.read(lambda tx: rows.engine.cosines(tx, vectors[0], MODEL, numbers)).keys() == {
+            numbers[1]
+        }
         rows.put(numbers, longer, "other@1")
         assert set(rows.nearest(longer[0], model="other@1")) == set(numbers)
 
@@ -314,7 +371,13 @@ class TestVectors:
     def test_filters_come_first(self, rows: Rows) -> None:
         """B22: the nearest 300 have expired or are of another kind or session; the twelve others are found."""
         best = directions(1)[0]
-        wrong: list[dict[str, Any]] = [{"expires_at": 5}, {"kind": "notes"}, {"session": "t"}, {"at": 1}, {"agent": "other"}]
+        wrong: list[dict[str, Any]] = [
+            {"expires_at": 5},
+            {"kind": "notes"},
+            {"session": "t"},
+            {"at": 1},
+            {"agent": "other"},
+        ]
         plain: dict[str, Any] = {"session": "s", "at": 5}
         for values in wrong:
             numbers = rows.add(*["text"] * 60, **{**plain, **values})
@@ -335,22 +398,28 @@ def modern(postgres_url: str) -> Iterator[Rows]:
 def index_nearness(rows: Rows, url: str) -> None:
     """As `retain migrate up` does when the server says that there are very many vectors."""
     with psycopg.connect(url, autocommit=True) as owner:
-        owner.execute("update pg_class set reltuples = 1e6 where oid = 'retain.search_vectors'::regclass")
+        owner.execute(
+            "update pg_class set reltuples = 1e6 where oid = 'retain.search_vectors'::regclass"
+        )
     rows.database.refit()
 
 
 _NEAR_INDEXES = "select count(*) from pg_indexes where indexname like 'search_vectors_near_%'"
-_NEAR_COLUMNS = (
-    "select count(*) from information_schema.columns where table_name = 'search_vectors' and column_name = 'near'"
-)
+_NEAR_COLUMNS = "select count(*) from information_schema.columns where table_name = 'search_vectors' and column_name = 'near'"
 
 
-def test_an_ordinary_database_pays_for_no_index_by_nearness(modern: Rows, postgres_url: str) -> None:
+def test_an_ordinary_database_pays_for_no_index_by_nearness(
+    modern: Rows, postgres_url: str
+) -> None:
     """It makes writing a vector many times dearer; below a million, comparing all of them is quick."""
     modern.put(modern.add("text"), directions(1, 256))
     modern.database.refit()
     with psycopg.connect(postgres_url) as owner:
-        assert owner.execute(_NEAR_INDEXES).fetchone() == owner.execute(_NEAR_COLUMNS).fetchone() == (0,)
+        assert (
+            owner.execute(_NEAR_INDEXES).fetchone()
+            == owner.execute(_NEAR_COLUMNS).fetchone()
+            == (0,)
+        )
     index_nearness(modern, postgres_url)
     with psycopg.connect(postgres_url) as owner:
         assert owner.execute(_NEAR_INDEXES).fetchone() == (7,)
@@ -377,12 +446,20 @@ def test_an_index_by_nearness_finds_nearly_the_same(
     assert not {number for found in by_index for number in found} & {*theirs, *gone}
     assert len(rows.nearest(vectors[0], most=700)) == 700
     plan = rows.read(
-        lambda tx: tx.all(f"explain {_NEAREST[256]}", vector=str(vectors[0].tolist()), model=MODEL, most=9, **_filters(ADA))
+        lambda tx: tx.all(
+            f"explain {_NEAREST[256]}",
+            vector=str(vectors[0].tolist()),
+            model=MODEL,
+            most=9,
+            **_filters(ADA),
+        )
     )
     assert "search_vectors_near_256" in str(plan)
 
 
-def test_a_server_that_gets_pgvector_later(modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_gets_pgvector_later(
+    modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is exact without, and `retain migrate up` makes the index of what is there."""
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute("drop extension if exists vector cascade")
@@ -393,7 +470,9 @@ def test_a_server_that_gets_pgvector_later(modern: Rows, postgres_url: str, monk
     index_nearness(modern, postgres_url)
     index_nearness(modern, postgres_url)
     with psycopg.connect(postgres_url) as owner:
-        rows = owner.execute("select count(near), sum(vector_dims(near)) from retain.search_vectors").fetchone()
+        rows = owner.execute(
+            "select count(near), sum(vector_dims(near)) from retain.search_vectors"
+        ).fetchone()
     assert rows == (300, 300 * 256)
     assert modern.nearest(vectors[7])[0] == numbers[7]
     assert [finding for finding in modern.database.health() if not finding.ok] == []
@@ -403,9 +482,15 @@ def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:
     """The same rows in the same order on every engine, because it is the order that the rows themselves say."""
     dice = random.Random(7)
     vocabulary = [name(n) for n in range(200)]
-    texts = [" ".join(dice.choices(vocabulary, [1 / (n + 1) for n in range(200)], k=12)) for _ in range(700)]
+    texts = [
+        " ".join(dice.choices(vocabulary, [1 / (n + 1) for n in range(200)], k=12))
+        for _ in range(700)
+    ]
     numbers = rows.add(*texts)
-    having = {word: [n for n, text in zip(numbers, texts, strict=True) if word in text.split()] for word in vocabulary}
+    having = {
+        word: [n for n, text in zip(numbers, texts, strict=True) if word in text.split()]
+        for word in vocabulary
+    }
     for _ in range(30):
         words = list(dict.fromkeys(dice.choices(vocabulary, k=dice.randrange(1, 7))))
         sums: dict[int, float] = {}
@@ -423,7 +508,9 @@ def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         rows = Rows(memory)
         kept = rows.add(*[f"lantern {name(n)}" for n in range(400)])
-        gone = rows.add(*["zanzibarcanary"] * 200, user="bob")  # an index keeps words without what they share
+        gone = rows.add(
+            *["zanzibarcanary"] * 200, user="bob"
+        )  # an index keeps words without what they share
         rows.add(*[f"lantern {name(n)}" for n in range(400)])
         memory.database.compact()
         assert b"zibarcanar" in (tmp_path / "agent.db").read_bytes()
@@ -489,14 +576,29 @@ def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine
     rows.remove(numbers[:2])
     assert rows.findings(memory) == set()
     if engine == "sqlite":
-        rows.write(lambda tx: tx.run("delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]))
+        rows.write(
+            lambda tx: tx.run(
+                "delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]
+            )
+        )
         mark = f"{ANY}.{digest(rows.tenant)}"  # whose words they are, only the words say
         rows.write(
-            lambda tx: tx.run("insert into search_words (rowid, words) select 9999, :mark where :tenant <> ''", mark=mark)
+            lambda tx: tx.run(
+                "insert into search_words (rowid, words) select 9999, :mark where :tenant <> ''",
+                mark=mark,
+            )
         )
     else:
-        rows.write(lambda tx: tx.run("delete from search_words where tenant = :tenant and number = :n", n=numbers[7]))
-        rows.write(lambda tx: tx.run("insert into search_words (tenant, owner, word, number) values (:tenant, 1, 1, 9999)"))
+        rows.write(
+            lambda tx: tx.run(
+                "delete from search_words where tenant = :tenant and number = :n", n=numbers[7]
+            )
+        )
+        rows.write(
+            lambda tx: tx.run(
+                "insert into search_words (tenant, owner, word, number) values (:tenant, 1, 1, 9999)"
+            )
+        )
     wrong = {
         "every row of the index has its words (`retain reindex` writes them again)",
         "there are no words of rows that are gone (`retain reindex` removes them)",

@@ -34,7 +34,13 @@ NASTY = (
     "to be or not to be", "a", "I", "1", "1.12", "0x7f", "a.b.c/d\\e", "C++", "C#", "@", "#", "\n\n\t", "火", "火车",
     "ラーメン", "서울", "ไทย", "नमस्ते", "مرحبا", "שלום", "Straße", "İstanbul", "ﬁ", "½", "\ufeff", "\u200b", "NULL",
 )  # fmt: skip
-HUGE = ("a" * 100_000, "word " * 20_000, "( " * 10_000, '"' * 5_000, " ".join(f"w{n}" for n in range(20_000)))
+HUGE = (
+    "a" * 100_000,
+    "word " * 20_000,
+    "( " * 10_000,
+    '"' * 5_000,
+    " ".join(f"w{n}" for n in range(20_000)),
+)
 
 
 class Hashing:
@@ -52,7 +58,10 @@ class Hashing:
         made = np.full((len(texts), self.dimensions), 1e-3, np.float32)
         for place, text in enumerate(texts):
             for word in text.lower().split():
-                made[place, zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions] += 1
+                made[
+                    place,
+                    zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions,
+                ] += 1
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
@@ -89,7 +98,9 @@ def test_an_embedder_of_no_known_family_is_refused(url: str) -> None:
     """F7: when a memory is opened with it, and not in the midst of a search."""
     strange = Hashing()
     strange.family = "middling"  # type: ignore[assignment]
-    with pytest.raises(SettingsError, match="its family is 'middling', and must be 'static' or 'strong'"):
+    with pytest.raises(
+        SettingsError, match="its family is 'middling', and must be 'static' or 'strong'"
+    ):
         opened(url, strange)
 
 
@@ -116,10 +127,14 @@ def test_every_one_of_many_is_found_right_after_its_own_write(me: Scope, session
         if number % 37 == 0 or number > 290:
             assert by_words(me.search(word(number))) == [f"The secret {word(number)} was spoken."]
     for number in range(0, 300, 23):
-        assert by_words(me.search(word(number), kinds=["messages"]))[:1] == [f"The secret {word(number)} was spoken."]
+        assert by_words(me.search(word(number), kinds=["messages"]))[:1] == [
+            f"The secret {word(number)} was spoken."
+        ]
 
 
-def test_what_another_process_committed_is_found(open_memory: Callable[..., Memory], url: str) -> None:
+def test_what_another_process_committed_is_found(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
     """P12: and what it removed is not."""
     me = open_memory().scope("acme", "ada", "scout")
     me.sessions.add("s")
@@ -131,7 +146,12 @@ me = Memory.open({url!r}, settings=Settings(sqlite_ballast_mib=0)).scope("acme",
 me.messages.extend("s", [{{"role": "user", "content": word(n) + " came"}} for n in range(200)])
 me.state.set("door", "parcel"); me.state.remove("door")
 """
-    subprocess.run([sys.executable, "-c", write], check=True, timeout=120, cwd=Path(__file__).parent.parent.parent)
+    subprocess.run(
+        [sys.executable, "-c", write],
+        check=True,
+        timeout=120,
+        cwd=Path(__file__).parent.parent.parent,
+    )
     for number in (0, 100, 150, 199):
         assert by_words(me.search(word(number))) == [f"{word(number)} came"]
     assert me.search("door", kinds=["state"]).hits == []
@@ -146,7 +166,12 @@ def test_what_changes_is_found_as_it_is_now(me: Scope) -> None:
     me.notes.overwrite("# Birds\n\negret")
     me.refs.add("content", "an old label", key="r")
     me.refs.edit("r", summary="a fresh caption")
-    for gone, there in (("crimson", "turquoise"), ("green", "violet"), ("heron", "egret"), ("label", "caption")):
+    for gone, there in (
+        ("crimson", "turquoise"),
+        ("green", "violet"),
+        ("heron", "egret"),
+        ("label", "caption"),
+    ):
         assert by_words(me.search(gone)) == []
         assert len(by_words(me.search(there))) == 1
 
@@ -170,7 +195,13 @@ def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
         memory.work()
         everyone = memory.scope("acme")
         before = everyone.search("a comet over the harbour", limit=50)
-        assert {hit.kind for hit in before if "vectors" in hit.legs} == {"messages", "notes", "entries", "refs", "state"}
+        assert {hit.kind for hit in before if "vectors" in hit.legs} == {
+            "messages",
+            "notes",
+            "entries",
+            "refs",
+            "state",
+        }
         me.sessions.remove("s")
         me.notes.clear()
         me.entries.remove(entry.id)
@@ -189,11 +220,19 @@ def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now
     me = open_memory(clock=now).scope("acme", "ada", "scout")
     for number in range(1000):
         ttl = None if number % 100 == 7 else 60
-        others = " ".join(word(number * step % 1000) for step in (1, 3, 7, 9, 11))  # or they are the same, and folded
-        me.state.set(f"key{number}", f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}", ttl=ttl)
+        others = " ".join(
+            word(number * step % 1000) for step in (1, 3, 7, 9, 11)
+        )  # or they are the same, and folded
+        me.state.set(
+            f"key{number}",
+            f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}",
+            ttl=ttl,
+        )
     now.pass_days(1)
     found = me.search("pumpkin", limit=10)
-    assert sorted(hit.title for hit in found) == sorted(f"key{number}" for number in range(7, 1000, 100))
+    assert sorted(hit.title for hit in found) == sorted(
+        f"key{number}" for number in range(7, 1000, 100)
+    )
 
 
 # -- filters come before the cut -------------------------------------------------------------------------------------------
@@ -227,7 +266,13 @@ def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: No
 
 def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:
     wrongs: list[dict[str, Any]]
-    wrongs = [{"kinds": ["nonsense"]}, {"kinds": []}, {"limit": 0}, {"limit": 201}, {"since": datetime(2025, 1, 1)}]
+    wrongs = [
+        {"kinds": ["nonsense"]},
+        {"kinds": []},
+        {"limit": 0},
+        {"limit": 201},
+        {"since": datetime(2025, 1, 1)},
+    ]
     for wrong in wrongs:
         with pytest.raises(Invalid):
             me.search("x", **wrong)
@@ -251,7 +296,11 @@ def test_any_text_is_a_question(me: Scope, session: str) -> None:
 
 
 @settings(max_examples=QUERIES)
-@given(query=st.one_of(st.text(max_size=60), st.lists(st.sampled_from(NASTY), max_size=8).map(" ".join)))
+@given(
+    query=st.one_of(
+        st.text(max_size=60), st.lists(st.sampled_from(NASTY), max_size=8).map(" ".join)
+    )
+)
 def test_no_fuzzed_question_is_an_error(fuzzed: Scope, query: str) -> None:
     """B27: 10,000 of them with CHAOS=full."""
     assert fuzzed.search(query).legs["words"]
@@ -280,16 +329,23 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
         for (tenant, user, agent), scope in scopes.items():
             mine = f"{tenant} {user} {agent}"
             scope.sessions.add(f"{user}-{agent}")
-            scope.messages.append(f"{user}-{agent}", "user", f"message about the lighthouse of {mine}")
+            scope.messages.append(
+                f"{user}-{agent}", "user", f"message about the lighthouse of {mine}"
+            )
             scope.notes.overwrite(f"note about the lighthouse of {mine}")
             scope.entries.add(f"entry about the lighthouse of {mine}")
         for tenant in ("acme", "zeta"):
-            memory.scope(tenant).refs.add(f"lighthouse of {tenant}", f"lighthouse output of {tenant}", key=f"r-{tenant}")
+            memory.scope(tenant).refs.add(
+                f"lighthouse of {tenant}", f"lighthouse output of {tenant}", key=f"r-{tenant}"
+            )
         if embedded:
             memory.work()
         for (tenant, user, agent), scope in scopes.items():
             found = scope.search("the lighthouse", limit=100)
-            own = [f"{kind} about the lighthouse of {tenant} {user} {agent}" for kind in ("message", "note", "entry")]
+            own = [
+                f"{kind} about the lighthouse of {tenant} {user} {agent}"
+                for kind in ("message", "note", "entry")
+            ]
             refs = [f"lighthouse output of {tenant}\nlighthouse of {tenant}"]
             assert sorted(texts(found)) == sorted([*own, *refs])
             assert any("vectors" in hit.legs for hit in found) == embedded
@@ -298,10 +354,16 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
 
 
 def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
-    scout, cook, guest = (memory.scope("acme", "ada", agent) for agent in ("scout", "cook", "guest"))
+    scout, cook, guest = (
+        memory.scope("acme", "ada", agent) for agent in ("scout", "cook", "guest")
+    )
     scout.entries.share("kitchen", ["scout", "cook"])
     scout.entries.add("The marmalade is in the cellar.", kind="whiteboard", board="kitchen")
-    assert texts(cook.search("marmalade")) == texts(scout.search("marmalade")) == ["The marmalade is in the cellar."]
+    assert (
+        texts(cook.search("marmalade"))
+        == texts(scout.search("marmalade"))
+        == ["The marmalade is in the cellar."]
+    )
     assert texts(guest.search("marmalade")) == []
     scout.entries.share("kitchen", ["scout"])
     assert texts(cook.search("marmalade")) == []
@@ -315,7 +377,9 @@ def test_a_row_without_a_vector_still_ranks(url: str) -> None:
     with opened(url, Hashing()) as memory:
         me = memory.scope("acme", "ada", "scout")
         me.sessions.add("s")
-        me.messages.extend("s", [{"role": "user", "content": f"an ordinary sentence {n}"} for n in range(50)])
+        me.messages.extend(
+            "s", [{"role": "user", "content": f"an ordinary sentence {n}"} for n in range(50)]
+        )
         memory.work()
         me.messages.append("s", "user", "the quetzal is an extraordinary bird")
         found = me.search("where is the quetzal bird")
@@ -410,7 +474,14 @@ def test_a_hit_says_what_it_is_and_why(me: Scope, session: str) -> None:
     me.messages.append(session, "assistant", "The regatta begins on Sunday.")
     me.messages.append(session, "user", "Good.")
     hit = me.search("regatta")[0]
-    assert (hit.kind, hit.id, hit.seq, hit.session, hit.role, hit.author) == ("messages", "s", 2, "s", "assistant", "scout")
+    assert (hit.kind, hit.id, hit.seq, hit.session, hit.role, hit.author) == (
+        "messages",
+        "s",
+        2,
+        "s",
+        "assistant",
+        "scout",
+    )
     assert (hit.before, hit.after) == ("Shall we sail?", "Good.")
     assert 0 < hit.score <= 1
     assert hit.why
@@ -418,7 +489,9 @@ def test_a_hit_says_what_it_is_and_why(me: Scope, session: str) -> None:
 
 
 def test_a_long_text_is_found_by_its_end(me: Scope, session: str) -> None:
-    long = "\n\n".join(f"Paragraph {number} speaks of nothing in particular." for number in range(2000))
+    long = "\n\n".join(
+        f"Paragraph {number} speaks of nothing in particular." for number in range(2000)
+    )
     me.messages.append(session, "user", f"{long}\n\nAt last the xylophone sounds.")
     found = [hit for hit in me.search("xylophone") if "words" in hit.legs]
     assert [(hit.id, hit.seq) for hit in found] == [(session, 1)]

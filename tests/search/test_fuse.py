@@ -17,16 +17,26 @@ DAY = clock.DAY
 
 def said(number: int, text: str, **more: object) -> Candidate:
     """A message that may be wanted."""
-    what = {"kind": "messages", "id": "s", "seq": number * 10, "at": number * DAY, "role": "user"} | more
+    what = {
+        "kind": "messages",
+        "id": "s",
+        "seq": number * 10,
+        "at": number * DAY,
+        "role": "user",
+    } | more
     author = str(what.get("author", ""))
     return Candidate(number, digest=digest(author, "", text, int(str(what["at"]))), **what)  # type: ignore[arg-type]
 
 
 def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    return Corpus(count, [sum(word in one.digest.counts for one in candidates) for word in question.words])
+    return Corpus(
+        count, [sum(word in one.digest.counts for one in candidates) for word in question.words]
+    )
 
 
-def order(text: str, candidates: list[Candidate], family: str = "static", **more: object) -> list[Ranked]:
+def order(
+    text: str, candidates: list[Candidate], family: str = "static", **more: object
+) -> list[Ranked]:
     question = read(text, **more)  # type: ignore[arg-type]
     return rank(question, candidates, corpus(question, candidates), family=family)
 
@@ -50,7 +60,10 @@ def test_one_candidate_is_ranked(family: str) -> None:
 
 
 def test_by_words_alone_what_has_the_words_comes_first() -> None:
-    assert first(order("where is the harmonica", [*OTHERS, said(1, "The harmonica is on the shelf.")])) == 1
+    assert (
+        first(order("where is the harmonica", [*OTHERS, said(1, "The harmonica is on the shelf.")]))
+        == 1
+    )
 
 
 @pytest.mark.parametrize("family", ["static", "strong"])
@@ -60,22 +73,38 @@ def test_what_is_near_in_meaning_comes_first_where_words_say_nothing(family: str
 
 
 def test_who_is_asked_about_is_preferred() -> None:
-    ada, bob = (said(n, "I like the opera.", author=name, id=name) for n, name in ((1, "Ada"), (2, "Bob")))
-    assert first(order("What does Bob like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 2
-    assert first(order("What does Ada like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 1
+    ada, bob = (
+        said(n, "I like the opera.", author=name, id=name) for n, name in ((1, "Ada"), (2, "Bob"))
+    )
+    assert (
+        first(order("What does Bob like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 2
+    )
+    assert (
+        first(order("What does Ada like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 1
+    )
 
 
 def test_what_i_said_is_preferred_to_an_answer_unless_that_is_asked_for() -> None:
     mine = said(1, "The opera in Bern.", id="a")
     answer = said(2, "The opera in Bern.", id="b", role="assistant")
     assert first(order("Which opera did I like?", [mine, answer, *OTHERS])) == 1
-    told = {one.number: one.score for one in order("Which opera did you recommend?", [mine, answer, *OTHERS])}
-    mine_then = {one.number: one.score for one in order("Which opera did I like?", [mine, answer, *OTHERS])}
+    told = {
+        one.number: one.score
+        for one in order("Which opera did you recommend?", [mine, answer, *OTHERS])
+    }
+    mine_then = {
+        one.number: one.score for one in order("Which opera did I like?", [mine, answer, *OTHERS])
+    }
     assert told[2] / told[1] > mine_then[2] / mine_then[1]
 
 
 def test_the_time_that_is_asked_about_is_preferred() -> None:
-    old = said(1, "We went to the opera.", id="a", at=clock.from_datetime(clock.to_datetime(400 * DAY), "at"))
+    old = said(
+        1,
+        "We went to the opera.",
+        id="a",
+        at=clock.from_datetime(clock.to_datetime(400 * DAY), "at"),
+    )
     new = said(2, "We went to that opera.", id="b", at=800 * DAY)
     when = clock.to_datetime(400 * DAY)
     assert first(order(f"opera on {when:%d %B %Y}", [old, new, *OTHERS], now=900 * DAY)) == 1
@@ -86,24 +115,40 @@ def test_the_answer_beside_the_question_is_lifted() -> None:
     asked = said(1, "Which harmonica did you buy in Bern?", seq=1)
     answer = said(2, "A chromatic one, it was expensive.", seq=2)
     far = said(3, "A chromatic one, it was cheap.", id="other", seq=2)
-    places = [one.number for one in order("harmonica bought in Bern", [*OTHERS, asked, answer, far])]
+    places = [
+        one.number for one in order("harmonica bought in Bern", [*OTHERS, asked, answer, far])
+    ]
     assert places.index(2) < places.index(3)
 
 
 def test_near_duplicates_are_folded_but_not_where_many_are_wanted() -> None:
-    twice = [said(1, "The harmonica is on the shelf.", id="a"), said(2, "the harmonica is on the shelf!", id="b")]
+    twice = [
+        said(1, "The harmonica is on the shelf.", id="a"),
+        said(2, "the harmonica is on the shelf!", id="b"),
+    ]
     found = order("where is the harmonica", [*twice, *OTHERS])
     assert first(found) in (1, 2)
     assert found[0].same == ((2,) if found[0].number == 1 else (1,))
     assert len(found) == len(OTHERS) + 1
-    assert len(order("how many times was the harmonica there", [*twice, *OTHERS])) == len(OTHERS) + 2
+    assert (
+        len(order("how many times was the harmonica there", [*twice, *OTHERS])) == len(OTHERS) + 2
+    )
 
 
 def test_only_what_a_voice_repeats_is_the_same() -> None:
     """Two keys may have one value, two customers differ in a number alone."""
     keys = [said(n, "true", kind="state", id=f"flag {n}", seq=0) for n in (1, 2)]
-    customers = [said(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n) for n in (3, 4, 5)]
-    assert {one.number for one in order("customer invoice true", [*keys, *customers])} == {1, 2, 3, 4, 5}
+    customers = [
+        said(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n)
+        for n in (3, 4, 5)
+    ]
+    assert {one.number for one in order("customer invoice true", [*keys, *customers])} == {
+        1,
+        2,
+        3,
+        4,
+        5,
+    }
 
 
 def test_who_is_not_wanted_still_says_what_stands_beside_it() -> None:
@@ -119,14 +164,22 @@ def test_the_latest_is_the_later() -> None:
     new = said(2, "My favourite colour is green.", at=400 * DAY, id="b")
     for text in ("what is my current favourite colour", "the latest favourite colour"):
         assert first(order(text, [old, new, *OTHERS], now=401 * DAY)) == 2
-    assert first(order("what was my favourite colour at first", [old, new, *OTHERS], now=401 * DAY)) == 1
+    assert (
+        first(order("what was my favourite colour at first", [old, new, *OTHERS], now=401 * DAY))
+        == 1
+    )
 
 
 def test_the_best_of_what_does_not_fit_is_unlikely() -> None:
     """Something is always the best of all."""
     alone = [said(1, "Ada is happiest near the sea.", cosine=0.09)]
     assert order("how do I configure nginx", alone)[0].score < 0.2
-    assert order("where is Ada happiest", [said(1, "Ada is happiest near the sea.", cosine=0.8)])[0].score > 0.5
+    assert (
+        order("where is Ada happiest", [said(1, "Ada is happiest near the sea.", cosine=0.8)])[
+            0
+        ].score
+        > 0.5
+    )
 
 
 def test_a_long_message_in_parts_is_one_place() -> None:
@@ -175,7 +228,11 @@ candidates_of_any_sort = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(candidates_of_any_sort, st.text(alphabet="ab cd ef Ada 2023 I you first?", max_size=30), st.randoms())
+@given(
+    candidates_of_any_sort,
+    st.text(alphabet="ab cd ef Ada 2023 I you first?", max_size=30),
+    st.randoms(),
+)
 def test_every_order_is_the_same_whatever_order_they_came_in(
     candidates: list[Candidate], text: str, chance: random.Random
 ) -> None:
@@ -184,6 +241,8 @@ def test_every_order_is_the_same_whatever_order_they_came_in(
     mixed = candidates.copy()
     chance.shuffle(mixed)
     assert order(text, mixed, now=10**16, authors=["Ada"]) == found
-    assert sorted(n for one in found for n in (one.number, *one.same)) == sorted(one.number for one in candidates)
+    assert sorted(n for one in found for n in (one.number, *one.same)) == sorted(
+        one.number for one in candidates
+    )
     assert all(math.isfinite(one.score) and 0 <= one.score <= 1 for one in found)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)

@@ -53,12 +53,23 @@ def texts(memory: Memory, kind: str) -> list[str]:
 
 def numbers(memory: Memory, kind: str) -> dict[int, int]:
     """The number of each row, by its place in a thing."""
-    return {row[2]: row[15] for row in memory.database.read("acme", lambda tx: tx.all(_ROWS)) if row[0] == kind}
+    return {
+        row[2]: row[15]
+        for row in memory.database.read("acme", lambda tx: tx.all(_ROWS))
+        if row[0] == kind
+    }
 
 
 def row(kind: str, id: str, text: str, **named: Any) -> dict[str, Any]:
     """A row that has nothing but what is said here."""
-    nothing = dict.fromkeys(COLUMNS) | {"seq": 0, "part": 0, "user_id": "ada", "author": "", "role": "", "title": ""}
+    nothing = dict.fromkeys(COLUMNS) | {
+        "seq": 0,
+        "part": 0,
+        "user_id": "ada",
+        "author": "",
+        "role": "",
+        "title": "",
+    }
     return nothing | {"kind": kind, "id": id, "text": text, "at": START} | named
 
 
@@ -88,7 +99,9 @@ def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
     me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
     me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
     when = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-    me.messages.extend("s", [NewMessage("assistant", "Indeed.", created_at=when), NewMessage("user", " \n ")])
+    me.messages.extend(
+        "s", [NewMessage("assistant", "Indeed.", created_at=when), NewMessage("user", " \n ")]
+    )
     memory.scope("acme").messages.append("s", "system", "Be kind.")
     assert rows(memory) == [
         said(1, "It rains␀ in Porto.", author="Caroline"),
@@ -119,7 +132,9 @@ def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
         ("user", {"text": 7}, None),
     ],
 )  # fmt: skip
-def test_what_a_message_says_in_other_ways(open_memory: Callable[..., Memory], role: Any, content: Any, found: Any) -> None:
+def test_what_a_message_says_in_other_ways(
+    open_memory: Callable[..., Memory], role: Any, content: Any, found: Any
+) -> None:
     """Captions, tools and what they answered; no data, and nothing twice."""
     memory = open_memory()
     me = memory.scope("acme", "ada", "scout")
@@ -138,18 +153,31 @@ def test_a_long_message_is_found_in_parts(memory: Memory, me: Scope) -> None:
     assert [one["part"] for one in found if one["seq"] == 1] == list(range(len(parts(whole))))
     assert [one["text"] for one in found if one["seq"] == 1] == parts(whole)
     assert [one["text"] for one in found if one["seq"] == 2] == [whole[:LONGEST]]
-    assert "".join("".join(parts(whole)).split()) == "".join(whole.split()), "nothing is lost between them"
+    assert "".join("".join(parts(whole)).split()) == "".join(whole.split()), (
+        "nothing is lost between them"
+    )
     sound(memory)
 
 
 def test_a_turn_brings_its_messages_and_references(memory: Memory, me: Scope) -> None:
     me.sessions.add("s")
-    call = {"tool_calls": [{"id": "1", "function": {"name": "shell", "arguments": '{"command": "make test"}'}}]}
+    call = {
+        "tool_calls": [
+            {"id": "1", "function": {"name": "shell", "arguments": '{"command": "make test"}'}}
+        ]
+    }
     result = NewMessage("tool", {"text": "line of the log\n" * 2000, "tool_call_id": "1"})
     for _ in range(2):
-        me.save_turn("s", [NewMessage("user", "Test it."), NewMessage("assistant", call), result], key="k")
+        me.save_turn(
+            "s", [NewMessage("user", "Test it."), NewMessage("assistant", call), result], key="k"
+        )
     found = rows(memory)
-    assert [(one["kind"], one["seq"]) for one in found] == [("messages", 1), ("messages", 2), ("messages", 3), ("refs", 0)]
+    assert [(one["kind"], one["seq"]) for one in found] == [
+        ("messages", 1),
+        ("messages", 2),
+        ("messages", 3),
+        ("refs", 0),
+    ]
     assert found[2]["text"].startswith("Ran `shell make test`. [MemoryRef: ")
     assert found[3]["session_id"] == "s"
     assert found[3]["text"].splitlines()[1:3] == ["shell make test", "line of the log"]
@@ -165,9 +193,9 @@ def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) 
     me.notes.overwrite(f"# Ada\n\n## Home\n\n{home}\n\n## Work\n\n{work}")
     first = numbers(memory, "notes")
     found = rows(memory)
-    assert [(one["id"], one["agent"], one["author"]) for one in found] == [('["ada","scout"]', "scout", "scout")] * len(
-        found
-    )
+    assert [(one["id"], one["agent"], one["author"]) for one in found] == [
+        ('["ada","scout"]', "scout", "scout")
+    ] * len(found)
     assert [one["title"] for one in found] == ["Ada › Home", "Ada › Work"]
     now.pass_days(1)
     me.notes.replace_section("Work", "She has retired. " * 20)
@@ -194,10 +222,14 @@ def test_names_that_look_like_json_are_kept_apart(memory: Memory) -> None:
         memory.scope("acme", user, agent).notes.overwrite(f"of {user}")
         memory.scope("acme", user).state.set(agent, user)
     found = rows(memory, "notes")
-    assert sorted(json.loads(one["id"]) for one in found) == sorted([one["user_id"], one["agent"]] for one in found)
+    assert sorted(json.loads(one["id"]) for one in found) == sorted(
+        [one["user_id"], one["agent"]] for one in found
+    )
     assert len({one["id"] for one in found}) == 4
     sound(memory)
-    memory.database.write("acme", lambda tx: tx.run("delete from search_items where tenant = :tenant"))
+    memory.database.write(
+        "acme", lambda tx: tx.run("delete from search_items where tenant = :tenant")
+    )
     assert memory.reindex() == reindex.Reindexed(8, 0)
     sound(memory)
 
@@ -213,19 +245,33 @@ def test_entries_are_found_by_whom_they_are_for(memory: Memory, me: Scope) -> No
     expected = {
         core: row("entries", core, "Ada is a pilot.", agent="scout", author="scout", role="core"),
         board: row("entries", board, "Buy rice.", board="plans", author="scout", role="whiteboard"),
-        journal: row("entries", journal, "Nobody told me.", user_id=None, agent="scout", author="scout", role="journal"),
+        journal: row(
+            "entries",
+            journal,
+            "Nobody told me.",
+            user_id=None,
+            agent="scout",
+            author="scout",
+            role="journal",
+        ),
     }
     assert {one["id"]: one for one in rows(memory)} == expected
     me.entries.edit(core, "Ada was a pilot.")
     me.entries.remove(journal)
-    assert {one["id"]: one["text"] for one in rows(memory)} == {core: "Ada was a pilot.", board: "Buy rice."}
+    assert {one["id"]: one["text"] for one in rows(memory)} == {
+        core: "Ada was a pilot.",
+        board: "Buy rice.",
+    }
     me.entries.share("plans", ["scout"])
     assert {one["id"]: one["board"] for one in rows(memory)} == {core: None, board: "plans"}
     sound(memory)
 
 
 def test_entries_that_are_brought_in_are_found_once(memory: Memory, me: Scope) -> None:
-    given = [{"id": "one", "content": "One."}, {"id": "two", "content": "Two. " * 1900, "kind": "core"}]
+    given = [
+        {"id": "one", "content": "One."},
+        {"id": "two", "content": "Two. " * 1900, "kind": "core"},
+    ]
     for _ in range(2):
         me.entries.add_many(given)
     found = rows(memory)
@@ -241,7 +287,9 @@ def test_what_faded_is_still_found(memory: Memory, me: Scope, now: Now) -> None:
     me.entries.add("The ferry left at nine.")
     now.pass_days(30)
     assert me.entries.prompt() == ""
-    assert [(one["text"], one["expires_at"]) for one in rows(memory)] == [("The ferry left at nine.", None)]
+    assert [(one["text"], one["expires_at"]) for one in rows(memory)] == [
+        ("The ferry left at nine.", None)
+    ]
 
 
 def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope) -> None:
@@ -252,7 +300,14 @@ def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope
     assert rows(memory) == before, "a proposal is not remembered yet"
     accepted = me.consolidations.accept(made.id)
     assert [one for one in rows(memory) if one not in before] == [
-        row("entries", accepted.entry_id or "", made.content, agent="scout", author="scout", role="core")
+        row(
+            "entries",
+            accepted.entry_id or "",
+            made.content,
+            agent="scout",
+            author="scout",
+            role="core",
+        )
     ]
     sound(memory)
     me.consolidations.undo(made.id)
@@ -262,7 +317,9 @@ def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope
 # -- references ----------------------------------------------------------------------------------------------------
 
 
-def test_references_are_found_by_their_description_command_and_beginning(memory: Memory, me: Scope) -> None:
+def test_references_are_found_by_their_description_command_and_beginning(
+    memory: Memory, me: Scope
+) -> None:
     me.sessions.add("s")
     me.refs.add("first line\n" + "x" * 9000, "The log", key="log", session="s", type="note")
     me.refs.capture(b"\xff\xfe" * 9000, source="cat photo.jpg")
@@ -276,7 +333,9 @@ def test_references_are_found_by_their_description_command_and_beginning(memory:
         role="note",
         session_id="s",
     )
-    assert found["shared"] == row("refs", "shared", "Shared\nof nobody", title="shared", role="note", user_id=None)
+    assert found["shared"] == row(
+        "refs", "shared", "Shared\nof nobody", title="shared", role="note", user_id=None
+    )
     (photo,) = [one for id, one in found.items() if id.startswith("cat-photo")]
     assert photo["text"].splitlines()[1:] == ["cat photo.jpg"], "bytes are not words"
     me.refs.edit("log", summary="The build log")
@@ -302,7 +361,13 @@ def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) 
     memory.scope("acme").state.set("step", 3, area="session:s")
     me.state.set("motd", "Hello all.", area="tenant")
     assert {one["title"]: one for one in rows(memory)} == {
-        "theme": row("state", '["user:ada","theme"]', "light blue", title="theme", expires_at=START + 60_000_000),
+        "theme": row(
+            "state",
+            '["user:ada","theme"]',
+            "light blue",
+            title="theme",
+            expires_at=START + 60_000_000,
+        ),
         "step": row("state", '["session:s","step"]', "3", title="step", session_id="s"),
         "motd": row("state", '["tenant","motd"]', "Hello all.", title="motd", user_id=None),
     }
@@ -314,7 +379,9 @@ def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) 
     assert sorted(texts(memory, "state")) == ["3", "light blue"]
     now.pass_days(1)
     me.state.set("theme", "dark")
-    assert [(one["expires_at"], one["at"]) for one in rows(memory) if one["title"] == "theme"] == [(None, now.micros)]
+    assert [(one["expires_at"], one["at"]) for one in rows(memory) if one["title"] == "theme"] == [
+        (None, now.micros)
+    ]
     sound(memory)
 
 
@@ -338,7 +405,9 @@ def test_a_session_goes_with_all_that_is_found_of_it(memory: Memory, me: Scope) 
     assert len(rows(memory)) == 8
 
 
-def test_a_purge_takes_old_messages_and_expired_state_out(memory: Memory, me: Scope, now: Now) -> None:
+def test_a_purge_takes_old_messages_and_expired_state_out(
+    memory: Memory, me: Scope, now: Now
+) -> None:
     """P13."""
     me.sessions.add("s")
     for n in range(6):
@@ -397,7 +466,10 @@ def test_a_database_from_before_the_index_gets_one_when_it_is_opened(
     populate(memory.scope("acme", "ada", "scout"))
     populate(memory.scope("other", "bob", "scout"))
     later = ("knowledge", "items", "graph")
-    before = {tenant: [one for one in rows(memory, "", tenant) if one["kind"] not in later] for tenant in ("acme", "other")}
+    before = {
+        tenant: [one for one in rows(memory, "", tenant) if one["kind"] not in later]
+        for tenant in ("acme", "other")
+    }
     migrate.down(memory.database, memory.migrations, to=8)
     with caplog.at_level("INFO", "retain.search"):
         again = open_memory(clock=now)
@@ -430,7 +502,9 @@ class Killed(BaseException):
     """What is not an error, and ends a process all the same."""
 
 
-def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(open_memory: Callable[..., Memory]) -> None:
+def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(
+    open_memory: Callable[..., Memory],
+) -> None:
     memory = open_memory()
     fill(memory.scope("acme", "ada", "scout"), 60)
     before = rows(memory)
@@ -469,7 +543,9 @@ def test_two_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> N
 
 
 def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
-    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    open_memory: Callable[..., Memory],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = open_memory()
     fill(memory.scope("acme", "ada", "scout"), 1)
@@ -483,7 +559,8 @@ def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
     assert "`retain reindex` goes on with it" in caplog.text
     assert behind(memory)
     assert [finding.check for finding in memory.verify() if not finding.ok] == [
-        f"{kind} are in the index (`retain reindex` puts them there)" for kind in ("messages", "entries", "state")
+        f"{kind} are in the index (`retain reindex` puts them there)"
+        for kind in ("messages", "entries", "state")
     ]
 
 
@@ -549,7 +626,11 @@ def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: 
     assert {"entries", "messages", "notes", "refs", "state"} <= set(kinds)
     for kind in kinds:
         one = next(one for one in before if one["kind"] == kind)
-        which = {"kind": kind, "id": one["id"], "seq": one["seq"] if kind in ("messages", "knowledge") else None}
+        which = {
+            "kind": kind,
+            "id": one["id"],
+            "seq": one["seq"] if kind in ("messages", "knowledge") else None,
+        }
         memory.database.write("acme", lambda tx, which=which: tx.run(_LOSE, **which))  # type: ignore[misc]
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
         assert wrong == [f"{kind} are in the index (`retain reindex` puts them there)"], kind
@@ -578,7 +659,11 @@ def every(memory: Memory) -> set[Any]:
 def found(memory: Memory, word: str) -> int:
     """How many rows the words leg finds."""
     engine = memory.home.index.engine
-    return len(memory.database.read("acme", lambda tx: engine.matching(tx, [word], Asked(user="ada"), 1000)).numbers)
+    return len(
+        memory.database.read(
+            "acme", lambda tx: engine.matching(tx, [word], Asked(user="ada"), 1000)
+        ).numbers
+    )
 
 
 def test_words_that_were_lost_are_written_again(memory: Memory, me: Scope, url: str) -> None:
@@ -591,7 +676,9 @@ def test_words_that_were_lost_are_written_again(memory: Memory, me: Scope, url: 
         database.all(f"delete from search_words where {column} % 2 = 0")
     assert found(memory, ENTRY) < 40
     (wrong,) = (finding for finding in memory.verify() if not finding.ok)
-    assert wrong.check == "every row of the index has its words (`retain reindex` writes them again)"
+    assert (
+        wrong.check == "every row of the index has its words (`retain reindex` writes them again)"
+    )
     assert memory.reindex().reworded >= 120
     sound(memory)
     assert found(memory, ENTRY) == 40
@@ -626,7 +713,9 @@ def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     assert 0 < len(index._known) <= 280 % TAIL
     last = max(number for number, _, _ in index._known)
     other = "update search_items set text = :text where tenant = :tenant and number = :number"
-    memory.database.write("acme", lambda tx: tx.run(other, number=last, text="another text than it was"))
+    memory.database.write(
+        "acme", lambda tx: tx.run(other, number=last, text="another text than it was")
+    )
     assert found(memory, "another") == 1
     me.messages.extend("s000", [NewMessage("user", f"more {n}") for n in range(TAIL)])
     me.messages.append("s000", "user", "and one more")
@@ -635,7 +724,9 @@ def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     memory.close()
 
 
-def test_words_are_analysed_before_the_write(memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_analysed_before_the_write(
+    memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other writers do not wait for the words of a long document, or of a filling."""
     inside, seen = False, []
     known, write = analysis.analyse, memory.database.write
@@ -657,12 +748,16 @@ def test_words_are_analysed_before_the_write(memory: Memory, me: Scope, monkeypa
 
     monkeypatch.setattr(analysis, "analyse", analyse)
     monkeypatch.setattr(memory.database, "write", within)
-    said = "\n\n".join(f"Paragraph {n}. " + " ".join(f"{n * k}" for k in range(200)) for n in range(150))
+    said = "\n\n".join(
+        f"Paragraph {n}. " + " ".join(f"{n * k}" for k in range(200)) for n in range(150)
+    )
     me.knowledge.add("long", said)
     forget(memory)
     memory.reindex()
     assert sum(size for within, size in seen if not within) >= 2 * len(said) * 0.9
-    assert max(size for within, size in seen if within) < 100, "nothing but authors, titles and months"
+    assert max(size for within, size in seen if within) < 100, (
+        "nothing but authors, titles and months"
+    )
     assert analysis._ready == {}
     assert found(memory, "paragraph") >= 150 // 10
 
@@ -721,7 +816,11 @@ def test_writers_go_on_while_words_are_written_anew(
         for done in (pool.submit(write), pool.submit(filler)):
             done.result()
     assert not behind(memory)
-    assert (len(texts(memory, "messages")), len(texts(memory, "entries")), found(memory, "meanwhil")) == (0, 60, 60)
+    assert (
+        len(texts(memory, "messages")),
+        len(texts(memory, "entries")),
+        found(memory, "meanwhil"),
+    ) == (0, 60, 60)
     sound(memory)
 
 

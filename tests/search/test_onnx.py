@@ -36,7 +36,9 @@ def folder(tmp_path: Path) -> Path:
     target.mkdir()
     for path in onnx._packaged().rglob("*"):
         if path.name == "tokenizer.json" or ".onnx" in path.name:
-            os.link(path, target / path.name) if _same_disk(path, target) else shutil.copy(path, target / path.name)
+            os.link(path, target / path.name) if _same_disk(path, target) else shutil.copy(
+                path, target / path.name
+            )
     return target
 
 
@@ -45,7 +47,11 @@ def _same_disk(one: Path, other: Path) -> bool:
 
 
 def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
-    texts = ["my sister lives in Lisbon", "where is my sibling's home", "the build failed with error 500"]
+    texts = [
+        "my sister lives in Lisbon",
+        "where is my sibling's home",
+        "the build failed with error 500",
+    ]
     vectors = checked(MINILM, texts)
     assert vectors.shape == (3, 384)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
@@ -92,7 +98,9 @@ def test_another_tokenizer_is_another_identity(folder: Path) -> None:
     assert OnnxEmbedder(str(other)).identity != before
 
 
-def test_files_that_are_not_the_packages_are_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_not_the_packages_are_not_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").write_text("{}")
     monkeypatch.setattr(onnx, "_packaged", lambda: folder)
@@ -119,7 +127,9 @@ def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("library", ["onnxruntime", "tokenizers"])
-def test_without_its_libraries_it_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_libraries_it_says_what_to_install(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(SettingsError, match=r"install retain\[minilm\]"):
         OnnxEmbedder().embed(["a text"])

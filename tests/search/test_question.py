@@ -15,7 +15,8 @@ NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
 def days(question: Question) -> list[tuple[str, str]]:
     """The spans as their first and last day."""
     return [
-        (str(clock.to_datetime(span.start).date()), str(clock.to_datetime(span.end - 1).date())) for span in question.spans
+        (str(clock.to_datetime(span.start).date()), str(clock.to_datetime(span.end - 1).date()))
+        for span in question.spans
     ]
 
 
@@ -41,7 +42,8 @@ def test_times_are_read(text: str, first: str, last: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"]
+    "text",
+    ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"],
 )
 def test_what_is_no_time_is_none(text: str) -> None:
     assert read(text, now=NOW).spans == ()
@@ -53,7 +55,9 @@ def test_without_now_only_whole_dates_are_times() -> None:
 
 
 def test_who_is_asked_about_is_known_by_name() -> None:
-    question = read("When did caroline's friend Mel paint it?", authors=["Caroline", "Melanie", "Mel"])
+    question = read(
+        "When did caroline's friend Mel paint it?", authors=["Caroline", "Melanie", "Mel"]
+    )
     assert question.authors == ("Caroline", "Mel")
     assert set(question.names) == {"carolin", "mel"}
     assert question.for_embedding == "When did friend paint it?"
@@ -70,15 +74,33 @@ def test_a_name_alone_is_still_something_to_embed() -> None:
         ("Deploy the tea", "Deploy Bot", False, set(), "Deploy the tea"),
         ("WHEN DO WE DEPLOY TEA", "Deploy Bot", False, set(), "WHEN DO WE DEPLOY TEA"),
         ("When Do We Deploy Tea", "Deploy Bot", False, set(), "When Do We Deploy Tea"),
-        ("did the Bot deploy? The Deploy", "Deploy Bot", True, {"bot"}, "did the deploy? The Deploy"),
+        (
+            "did the Bot deploy? The Deploy",
+            "Deploy Bot",
+            True,
+            {"bot"},
+            "did the deploy? The Deploy",
+        ),
         ("When did Deploy Bot deploy it?", "Deploy Bot", True, {"bot"}, "When did deploy it?"),
         ("what did deploy bot build", "Deploy Bot", True, {"deploy", "bot"}, "what did build"),
         ("What did Ada's dog eat?", "Ada Lovelace", True, {"ada"}, "What did dog eat?"),
         ("who is the best of them", "The Who", False, set(), "who is the best of them"),
-        ("how do we support it", "Support", True, set(), "how do we support it"),  # a name, perhaps: it stays a word
+        (
+            "how do we support it",
+            "Support",
+            True,
+            set(),
+            "how do we support it",
+        ),  # a name, perhaps: it stays a word
         ("Will it rain?", "Will", False, set(), "Will it rain?"),
         ("What did Will eat?", "Will", True, {"will"}, "What did eat?"),
-        ("Who is Caroline?", "Caroline", True, set(), "Who is Caroline?"),  # there is nothing else to look for
+        (
+            "Who is Caroline?",
+            "Caroline",
+            True,
+            set(),
+            "Who is Caroline?",
+        ),  # there is nothing else to look for
         ("بيت محمد", "محمد علي", True, {"محمد"}, "بيت"),
     ],
 )
@@ -110,7 +132,9 @@ def test_a_name_of_nobody_is_a_word() -> None:
 )
 def test_what_sort_of_answer_is_wanted(text: str, says: set[str]) -> None:
     question = read(text, now=NOW)
-    assert {name for name in ("recent", "first", "many", "own", "told") if getattr(question, name)} == says
+    assert {
+        name for name in ("recent", "first", "many", "own", "told") if getattr(question, name)
+    } == says
 
 
 def test_quoted_words_are_a_phrase() -> None:
@@ -125,7 +149,11 @@ def test_a_text_asks() -> None:
     assert not asks("http://example.com/?q=1")
 
 
-@given(st.text(max_size=300), st.lists(st.text(max_size=20), max_size=5), st.integers(0, 253_402_300_799_999_999))
+@given(
+    st.text(max_size=300),
+    st.lists(st.text(max_size=20), max_size=5),
+    st.integers(0, 253_402_300_799_999_999),
+)
 def test_any_text_is_a_question(text: str, authors: list[str], now: int) -> None:
     """B27: no text is an error."""
     question = read(text, now=now, authors=authors)

@@ -16,7 +16,12 @@ from retain.search.rerank import LOOKED_AT, LateInteraction, choose, reranked
 from retain.settings import Settings
 from tests.conftest import SETTINGS
 
-TEXTS = ("The walrus sleeps.", "A walrus eats fish at noon.", "The walrus and the carpenter.", "One walrus is called Otto.")
+TEXTS = (
+    "The walrus sleeps.",
+    "A walrus eats fish at noon.",
+    "The walrus and the carpenter.",
+    "One walrus is called Otto.",
+)
 
 
 class Judge:
@@ -43,7 +48,14 @@ def fail(error: Exception) -> Callable[[Sequence[str]], Any]:
 def hits(count: int) -> list[Hit]:
     """Hits that are less and less likely, though not by much."""
     return [
-        Hit("entries", str(number), 0, f"text {number}", datetime(2026, 1, 1, tzinfo=UTC), 0.5 - number / 500)
+        Hit(
+            "entries",
+            str(number),
+            0,
+            f"text {number}",
+            datetime(2026, 1, 1, tzinfo=UTC),
+            0.5 - number / 500,
+        )
         for number in range(count)
     ]
 
@@ -82,7 +94,9 @@ def test_a_memory_is_opened_with_a_reranker(url: str) -> None:
         (lambda texts: 7, "TypeError"),
     ],
 )
-def test_a_reranker_that_fails_changes_nothing(answer: Callable[[Sequence[str]], Any], said: str) -> None:
+def test_a_reranker_that_fails_changes_nothing(
+    answer: Callable[[Sequence[str]], Any], said: str
+) -> None:
     """F7: whatever it raises or gives; and `legs` says so."""
     before = hits(4)
     after, told = reranked(Judge(answer), "a question", before)
@@ -131,7 +145,11 @@ def test_settings_choose_it() -> None:
 def test_tokens_look_for_tokens() -> None:
     """The encoder of the extra, for real: it prefers what answers to what only sounds alike."""
     late = LateInteraction()
-    texts = ["The build failed with error 500.", "My sister moved to Porto, she has a flat there.", ""]
+    texts = [
+        "The build failed with error 500.",
+        "My sister moved to Porto, she has a flat there.",
+        "",
+    ]
     try:
         found = late.scores("where does my sibling live", texts)
     except SettingsError as error:

@@ -60,7 +60,11 @@ def test_its_dimension_is_learned_where_it_is_not_set(service: FakeService) -> N
 def test_many_texts_are_sent_in_several_requests_and_stay_in_order(service: FakeService) -> None:
     texts = [f"text {n}" for n in range(2 * MOST_TEXTS + 1)]
     vectors = checked(embedder(service, dimensions=12), texts)
-    assert [len(request.body["input"]) for request in service.requests] == [MOST_TEXTS, MOST_TEXTS, 1]
+    assert [len(request.body["input"]) for request in service.requests] == [
+        MOST_TEXTS,
+        MOST_TEXTS,
+        1,
+    ]
     assert np.allclose(vectors[200], checked(embedder(service, dimensions=12), ["text 200"])[0])
 
 
@@ -84,7 +88,9 @@ def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
 
 @pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}], ids=str)
-def test_services_that_answer_a_little_differently(service: FakeService, given: Any, usage: Any) -> None:
+def test_services_that_answer_a_little_differently(
+    service: FakeService, given: Any, usage: Any
+) -> None:
     """F7: no index, or one as text; no usage, or nothing in it."""
     rows = np.eye(2, dtype=np.float32)
     places = [{} if given is None else {"index": given[n]} for n in (0, 1)]
@@ -101,7 +107,9 @@ def test_numbers_that_are_too_large_are_refused_quietly(service: FakeService) ->
     with pytest.raises(BadAnswer, match="infinity"):
         checked(embedder(service, dimensions=2), ["a"])
     service.body = b'{"data": [{"index": 0, "embedding": [3e38, 3e38]}]}'
-    assert checked(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx([0.5**0.5] * 2)
+    assert checked(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx(
+        [0.5**0.5] * 2
+    )
 
 
 WRONG: dict[str, tuple[type[RetainError], str]] = {
@@ -149,7 +157,11 @@ BODIES += [
     '{"data": [{"index": 0, "embedding": [[1], [2, 3]]}]}',
     "[" * 100_000,
 ]
-BODIES += ['{"data": [{"index": 0, "embedding": "%%%"}]}', '{"data": [{"index": 1e999, "embedding": [1, 2]}]}', "\ufeff"]
+BODIES += [
+    '{"data": [{"index": 0, "embedding": "%%%"}]}',
+    '{"data": [{"index": 1e999, "embedding": [1, 2]}]}',
+    "\ufeff",
+]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body[:45])
@@ -207,7 +219,9 @@ def test_nobody_there() -> None:
         checked(found, ["a"])
 
 
-@pytest.mark.parametrize("url", ["", "here", "ftp://here/v1", "http://", "http://[::1/v1", "http://here:port/v1"])
+@pytest.mark.parametrize(
+    "url", ["", "here", "ftp://here/v1", "http://", "http://[::1/v1", "http://here:port/v1"]
+)
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(SettingsError, match="embedding_base_url"):
         ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0).embed(["a"])

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from retain import tokens
 from retain.search import snippet, words
 
-LONG = "Hello there. " * 60 + "The night train to Lisbon leaves at nine, from platform four. " + "Other things matter. " * 60
+LONG = (
+    "Hello there. " * 60
+    + "The night train to Lisbon leaves at nine, from platform four. "
+    + "Other things matter. " * 60
+)
 FAMILY = "👨‍👩‍👧"
 
 

@@ -30,7 +30,9 @@ PIECES = {
 @pytest.mark.parametrize("text", PIECES)
 def test_the_pieces_of_a_text(text: str) -> None:
     names = {number: piece for piece, number in _data()[0].items()}
-    assert [names[number] for number in np.frombuffer(StaticEmbedder().pieces(text), np.uint16)] == PIECES[text]
+    assert [
+        names[number] for number in np.frombuffer(StaticEmbedder().pieces(text), np.uint16)
+    ] == PIECES[text]
 
 
 def near(one: str, other: str) -> float:
@@ -41,7 +43,11 @@ def near(one: str, other: str) -> float:
 @pytest.mark.parametrize(
     ("text", "like", "unlike"),
     [
-        ("my sister lives in Lisbon", "where is my sibling's home", "the build failed with error 500"),
+        (
+            "my sister lives in Lisbon",
+            "where is my sibling's home",
+            "the build failed with error 500",
+        ),
         ("I adopted a puppy", "a new dog", "the interest rate of the loan"),
         ("Flugzeug und Flughafen", "flying by plane, airport", "a recipe for soup"),
     ],
@@ -59,7 +65,9 @@ def test_any_text_has_a_vector(texts: list[str]) -> None:
     assert checked(EMBEDDER, texts).shape == (len(texts), EMBEDDER.dimensions)
 
 
-@pytest.mark.parametrize("text", ["", " \n", "\ud800", "\x00", "x" * 100_000, "漢字" * 20_000, "word " * 50_000])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\ud800", "\x00", "x" * 100_000, "漢字" * 20_000, "word " * 50_000]
+)
 def test_nothing_and_far_too_much(text: str) -> None:
     assert np.linalg.norm(checked(EMBEDDER, [text])) == pytest.approx(1)
 
@@ -81,7 +89,9 @@ def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.Monke
 def test_threads_share_it() -> None:
     embedder, texts = StaticEmbedder(), [f"the {n}th thing that happened" for n in range(300)]
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(embedder.embed(texts))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(embedder.embed(texts))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -95,5 +105,7 @@ def test_it_needs_nothing_but_numpy() -> None:
 StaticEmbedder().embed(["a text"])
 new = {name.partition('.')[0] for name in set(sys.modules) - before if not name.startswith('_')}
 print(*new - set(sys.stdlib_module_names))"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["numpy"]

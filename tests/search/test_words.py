@@ -47,18 +47,29 @@ def test_what_only_looks_like_an_ending_stays(word: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("sat", "saturday"), ("sun", "sunday"), ("wed", "wednesday"), ("mon", "monday"), ("½", "12"), ("1½", "11")],
+    [
+        ("sat", "saturday"),
+        ("sun", "sunday"),
+        ("wed", "wednesday"),
+        ("mon", "monday"),
+        ("½", "12"),
+        ("1½", "11"),
+    ],
 )
 def test_different_words_stay_different(one: str, other: str) -> None:
     assert set(words.analyse(one)).isdisjoint(words.analyse(other))
 
 
 def test_where_somebody_lives_is_asked_with_live() -> None:
-    assert set(words.of_question("where does my sister live")) <= set(words.analyse("My sister lives in Lisbon"))
+    assert set(words.of_question("where does my sister live")) <= set(
+        words.analyse("My sister lives in Lisbon")
+    )
 
 
 def test_case_and_accents_do_not_matter() -> None:
-    assert words.analyse("Café MÜLLER Straße Ёлка Ñandú") == words.analyse("cafe muller strasse елка nandu")
+    assert words.analyse("Café MÜLLER Straße Ёлка Ñandú") == words.analyse(
+        "cafe muller strasse елка nandu"
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +101,8 @@ def test_found_in_many_tongues_and_in_code(question: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "text"), [("Hund", "我喜欢猫"), ("ion", "the nation"), ("v1.12", "v11.2"), ("Nummer", "number")]
+    ("question", "text"),
+    [("Hund", "我喜欢猫"), ("ion", "the nation"), ("v1.12", "v11.2"), ("Nummer", "number")],
 )
 def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
     assert not finds(question, text)
@@ -118,7 +130,10 @@ def test_a_question_of_stop_words_looks_for_them() -> None:
 
 def test_how_much_and_when_are_not_looked_for_in_what_was_said() -> None:
     assert words.of_question("How many weeks ago did I visit the museum?") == ["visit", "museum"]
-    assert words.of_question("Which museum did I visit in the past two months?") == ["museum", "visit"]
+    assert words.of_question("Which museum did I visit in the past two months?") == [
+        "museum",
+        "visit",
+    ]
     assert words.of_question("two weeks ago") == words.analyse("two weeks ago")
 
 
@@ -163,4 +178,7 @@ def test_a_page_of_text_is_asked_by_its_longest_words() -> None:
     asked = words.of_question(page)
     assert len(asked) == words.MOST_ASKED
     assert all(word.endswith("x" * 8) for word in asked)
-    assert len(words.of_question("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000)))) == words.MOST_ASKED
+    assert (
+        len(words.of_question("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000))))
+        == words.MOST_ASKED
+    )

@@ -45,7 +45,21 @@ INJECTIONS = (
     "{0} {tenant} ${x} {{7*7}}",
     "%_%",
 )
-QUERIES = ("pre-edit", "it's", "a:b", "AND", "OR NOT", "(", '"', "*", "NEAR(a b)", "^a", "col:*", "-", "a AND (b OR")
+QUERIES = (
+    "pre-edit",
+    "it's",
+    "a:b",
+    "AND",
+    "OR NOT",
+    "(",
+    '"',
+    "*",
+    "NEAR(a b)",
+    "^a",
+    "col:*",
+    "-",
+    "a AND (b OR",
+)
 """What SQLite's own search language would trip over (B27)."""
 LETTERS = (
     "",
@@ -77,7 +91,20 @@ FORGERIES = (
     "__proto__",
     "rtn_a_b_c",
 )
-NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "99999999999999999999", "9" * 5000, "0x10", "1_000", "٣", "1.5", "true")
+NUMBERS = (
+    "-1",
+    "0",
+    "1e400",
+    "nan",
+    "-inf",
+    "99999999999999999999",
+    "9" * 5000,
+    "0x10",
+    "1_000",
+    "٣",
+    "1.5",
+    "true",
+)
 MOMENTS = (
     "0001-01-01T00:00:00+14:00",
     "9999-12-31T23:59:59-14:00",

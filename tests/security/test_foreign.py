@@ -73,7 +73,11 @@ def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
     """Everything that can be asked for without naming anything."""
     told = {}
     for method, path, _ in routes(app):
-        if method == "GET" and "/x" not in path and path not in ("/api/notes/stream", "/metrics", "/openapi.json"):
+        if (
+            method == "GET"
+            and "/x" not in path
+            and path not in ("/api/notes/stream", "/metrics", "/openapi.json")
+        ):
             told[path] = plain(http.get(path, headers=ADA))
     told["POST /api/search"] = plain(http.post("/api/search", json={"query": MARK}, headers=ADA))
     for path in ("/mcp", "/mcp/all"):
@@ -82,7 +86,9 @@ def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
     for way in (*WAYS, *SCOPE_WAYS):
         if way.needs == "read" and "{" not in way.route:
             asked = _NEEDS.get(way.name, {})
-            told[f"tool {way.name}"] = plain(ask(http, "/mcp/all", "tools/call", name=way.name, arguments=asked))
+            told[f"tool {way.name}"] = plain(
+                ask(http, "/mcp/all", "tools/call", name=way.name, arguments=asked)
+            )
     return told
 
 
@@ -102,13 +108,19 @@ def test_what_others_have_changes_no_answer(memory: Memory, calling: Calling, ap
     """P11: lists, searches, counts, pages, what MCP offers and what an admin sees are the same before and after."""
     http = calling("acme")
     memory.scope("acme", "ada", "scout").notes.overwrite("ours")
-    memory.work(tenants=["acme"])  # or the seconds that its vector is late would be among the answers
+    memory.work(
+        tenants=["acme"]
+    )  # or the seconds that its vector is late would be among the answers
     before = seen(app, http)
     assert len(before) > 60
     filled(memory.scope("theirs", "ada", "scout"))
     theirs = calling("theirs")
     theirs.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
-    theirs.post("/api/entries", json={"content": MARK, "kind": "core"}, headers={**ADA, "Idempotency-Key": "k"})
+    theirs.post(
+        "/api/entries",
+        json={"content": MARK, "kind": "core"},
+        headers={**ADA, "Idempotency-Key": "k"},
+    )
     theirs.post("/api/users/ada/export")
     after = seen(app, http)
     assert {name: told for name, told in after.items() if told != before[name]} == {}
@@ -117,7 +129,17 @@ def test_what_others_have_changes_no_answer(memory: Memory, calling: Calling, ap
 def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope) -> None:
     """P11: their cursors, versions and ETags show and change nothing."""
     http, other = calling("acme"), calling("theirs")
-    for path in ("agents", "sessions", "entries", "refs", "state", "knowledge", "interactions", "keys", "audit"):
+    for path in (
+        "agents",
+        "sessions",
+        "entries",
+        "refs",
+        "state",
+        "knowledge",
+        "interactions",
+        "keys",
+        "audit",
+    ):
         page = other.get(f"/api/{path}", params={"limit": 1}, headers=ADA).json()
         if page["next"]:
             found = http.get(f"/api/{path}", params={"after": page["next"]}, headers=ADA)
@@ -130,7 +152,9 @@ def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope)
             http.get("/api/agents/no one"), "no one"
         )
     for method in ("PATCH", "DELETE"):
-        how: Any = {"headers": {"If-Match": tag}, "json": {"model": "m"}} if method == "PATCH" else {}
+        how: Any = (
+            {"headers": {"If-Match": tag}, "json": {"model": "m"}} if method == "PATCH" else {}
+        )
         assert plain(http.request(method, f"/api/agents/{name}", **how), name) == plain(
             http.request(method, "/api/agents/no one", **how), "no one"
         )
@@ -138,10 +162,16 @@ def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope)
 
 def test_a_key_of_a_retry_is_ones_own(memory: Memory, calling: Calling) -> None:
     """P11, P2: the same Idempotency-Key of another tenant, or of another key, is another request."""
-    said: Any = {"json": {"content": MARK, "kind": "core"}, "headers": {**ADA, "Idempotency-Key": "the same"}}
+    said: Any = {
+        "json": {"content": MARK, "kind": "core"},
+        "headers": {**ADA, "Idempotency-Key": "the same"},
+    }
     first = calling("theirs").post("/api/entries", **said)
     for http in (calling("acme"), calling("theirs", user="bob"), calling("theirs", user="ada")):
-        mine: Any = {**said, "headers": {"X-Retain-Agent": "scout", "Idempotency-Key": "the same", **_user(http)}}
+        mine: Any = {
+            **said,
+            "headers": {"X-Retain-Agent": "scout", "Idempotency-Key": "the same", **_user(http)},
+        }
         for body in ({"content": MARK, "kind": "core"}, {"content": "other", "kind": "core"}):
             found = http.post("/api/entries", **{**mine, "json": body})
             if body["content"] == MARK:
@@ -163,12 +193,17 @@ NAMES = ("id", "session", "key", "name", "stored_id", "memory_key", "area")
 """What tools call that which is another's."""
 
 
-def calls(found: dict[str, str], tools: list[Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def calls(
+    found: dict[str, str], tools: list[Any]
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Every tool that names something, with a name of theirs and with nobody's."""
     kinds = {way.name: way.kind for way in (*WAYS, *SCOPE_WAYS)}
     for tool in tools:
         kind, shape = kinds.get(tool["name"], ""), tool["inputSchema"]
-        right = {name: EXAMPLES.get(f"{kind}.{name}", EXAMPLES.get(name, "x")) for name in shape.get("required", ())}
+        right = {
+            name: EXAMPLES.get(f"{kind}.{name}", EXAMPLES.get(name, "x"))
+            for name in shape.get("required", ())
+        }
         for name in NAMES:
             if name not in shape["properties"]:
                 continue
@@ -181,14 +216,20 @@ def calls(found: dict[str, str], tools: list[Any]) -> Iterator[tuple[str, dict[s
             elif name == "area":
                 both = f"session:{found['state']}", f"session:{NOBODYS['session']}"
             elif name == "id":
-                both = (found[kind], NOBODYS["session"]) if kind == "sessions" else (found[kind], NOBODYS["id"])
+                both = (
+                    (found[kind], NOBODYS["session"])
+                    if kind == "sessions"
+                    else (found[kind], NOBODYS["id"])
+                )
             else:
                 continue
             yield f"{tool['name']} {name}", *({**right, name: one} for one in both)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
-def test_no_tool_tells_theirs_from_nothing(memory: Memory, calling: Calling, theirs: Scope, path: str) -> None:
+def test_no_tool_tells_theirs_from_nothing(
+    memory: Memory, calling: Calling, theirs: Scope, path: str
+) -> None:
     """P11, S5, S8: every tool of both profiles, and resources, with every name of theirs: for a key of another tenant, and
     for the key of another user.
     """
@@ -201,12 +242,18 @@ def test_no_tool_tells_theirs_from_nothing(memory: Memory, calling: Calling, the
         tried = 0
         for what, foreign, nobodys in calls(found, tools):
             name, _, field = what.partition(" ")
-            if tenant == "theirs" and not name.startswith(users) and name not in ("retrieve_memory", "context", "search"):
+            if (
+                tenant == "theirs"
+                and not name.startswith(users)
+                and name not in ("retrieve_memory", "context", "search")
+            ):
                 continue
             if (name, field) in OWN:
                 continue
             told = [
-                str(_tool(http, path, "tools/call", name=name, arguments=arguments)).replace(arguments[field], "NAME")
+                str(_tool(http, path, "tools/call", name=name, arguments=arguments)).replace(
+                    arguments[field], "NAME"
+                )
                 for arguments in (foreign, nobodys)
             ]
             told = [
@@ -230,7 +277,13 @@ def test_no_tool_tells_theirs_from_nothing(memory: Memory, calling: Calling, the
             assert both[0] == both[1]
             assert '"error"' in both[0]
         template = {"type": "ref/resource", "uri": "retain://refs/{key}"}
-        told = _tool(http, path, "completion/complete", ref=template, argument={"name": "key", "value": found["refs"][:3]})
+        told = _tool(
+            http,
+            path,
+            "completion/complete",
+            ref=template,
+            argument={"name": "key", "value": found["refs"][:3]},
+        )
         assert told["completion"]["values"] == []
     assert exported(memory, "ada") == before
 
@@ -244,14 +297,18 @@ def _said(method: str, **params: Any) -> dict[str, Any]:
 
 
 def _tool(http: TestClient, path: str, method: str, **params: Any) -> Any:
-    found = http.post(path, json=_said(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}).json()
+    found = http.post(
+        path, json=_said(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}
+    ).json()
     return found.get("result", found)
 
 
 def _still(text: str) -> str:
     """Without moments, and ids that are made anew."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
-    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z|memory [0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{8}\b", "THEN", text)
+    return re.sub(
+        r"\d{4}-\d\d-\d\dT[\d:.]+Z|memory [0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{8}\b", "THEN", text
+    )
 
 
 # -- chat and streams --------------------------------------------------------------------------------------------------
@@ -287,7 +344,9 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
             assert told[0][0] == 404
             assert ours.get(f"/api/chat/turns/{key}/events").status_code == 404
             for path in (f"/api/chat/sessions/{session}", f"/api/chat/sessions/{session}/messages"):
-                assert plain(ours.get(path), session) == plain(ours.get(path.replace(session, nobodys)), nobodys)
+                assert plain(ours.get(path), session) == plain(
+                    ours.get(path.replace(session, nobodys)), nobodys
+                )
 
         listen()
         model.going.set()
@@ -296,7 +355,13 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
         listen()
         mine = ours.post("/api/chat", json=said).json()
         assert mine["message"].startswith("Ours")
-        heard = list(events(ours.get(f"/api/chat/turns/{key}/events", params={"session_id": session}).iter_lines()))
+        heard = list(
+            events(
+                ours.get(
+                    f"/api/chat/turns/{key}/events", params={"session_id": session}
+                ).iter_lines()
+            )
+        )
         assert heard[-1].name == "done"
         assert MARK not in str([event.data for event in heard])
         assert len(served.memory.scope("theirs", "ada").messages.list(session)) == 2
@@ -310,7 +375,8 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
             assert told[0] == told[1]
             found = bobs.post("/api/chat", json={"message": "let me in", "session_id": session})
             assert plain(found, session) == plain(
-                bobs.post("/api/chat", json={"message": "let me in", "session_id": "nobody"}), "nobody"
+                bobs.post("/api/chat", json={"message": "let me in", "session_id": "nobody"}),
+                "nobody",
             )
             assert bobs.get("/api/chat/sessions").json()["data"] == []
             assert exported(served.memory) == before
@@ -334,7 +400,9 @@ def test_a_stream_of_notes_tells_ones_own_alone(url: str) -> None:
 # -- admins ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_admin_is_one_of_their_own_tenant(memory: Memory, calling: Calling, theirs: Scope) -> None:
+def test_an_admin_is_one_of_their_own_tenant(
+    memory: Memory, calling: Calling, theirs: Scope
+) -> None:
     """P11, D6: exports, erasure, keys and the audit log end where the tenant ends."""
     other = calling("theirs")
     other.put("/api/state/x", json={"value": MARK}, headers=ADA)
@@ -346,10 +414,19 @@ def test_an_admin_is_one_of_their_own_tenant(memory: Memory, calling: Calling, t
     assert exported(memory) == before
     nobodys = "a" * len(keys[0])
     for key in keys:
-        assert plain(http.delete(f"/api/keys/{key}"), key) == plain(http.delete(f"/api/keys/{nobodys}"), nobodys)
+        assert plain(http.delete(f"/api/keys/{key}"), key) == plain(
+            http.delete(f"/api/keys/{nobodys}"), nobodys
+        )
     assert other.get("/api/me").status_code == 200, "their key still works"
-    for asked in ({}, {"who": "a test"}, {"what": "state_set"}, {"after": other.get("/api/audit?limit=1").json()["next"]}):
-        found = http.get("/api/audit", params={name: value for name, value in asked.items() if value})
+    for asked in (
+        {},
+        {"who": "a test"},
+        {"what": "state_set"},
+        {"after": other.get("/api/audit?limit=1").json()["next"]},
+    ):
+        found = http.get(
+            "/api/audit", params={name: value for name, value in asked.items() if value}
+        )
         assert found.status_code == 200
         assert "state" not in str([deed["subject"] for deed in found.json()["data"]])
     assert http.get("/metrics").status_code == 403

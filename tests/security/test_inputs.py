@@ -64,7 +64,9 @@ class Sent:
             body = json.dumps(self.body).encode()
         if body is not None:
             headers["Content-Type"] = "application/json"
-        return client.request(self.method, f"{path}?{asked}" if asked else path, content=body, headers=headers)  # type: ignore[arg-type]
+        return client.request(
+            self.method, f"{path}?{asked}" if asked else path, content=body, headers=headers
+        )  # type: ignore[arg-type]
 
 
 def _quoted(value: Any) -> str:
@@ -126,11 +128,18 @@ def wrong(app: FastAPI, name: str, method: str, path: str) -> Iterator[Sent]:
     if right.body is None:
         return
     shape = told["requestBody"]["content"]["application/json"]["schema"]
-    shape = document["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+    shape = (
+        document["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
+        if "$ref" in shape
+        else shape
+    )
     for field_ in shape.get("properties", ()):
         yield from (right.with_("body", field_, text) for text in some(inputs.TEXTS))
         yield from (right.with_("body", field_, value) for value in some(inputs.VALUES))
-    yield from (replace(right, body=None, content=body) for body in (inputs.BODIES if FULL else some(inputs.BODIES)))
+    yield from (
+        replace(right, body=None, content=body)
+        for body in (inputs.BODIES if FULL else some(inputs.BODIES))
+    )
 
 
 def exported(app: FastAPI) -> bytes:
@@ -189,13 +198,22 @@ def test_every_tool_takes_what_is_right_and_refuses_the_rest(client: TestClient,
         for field_ in shape["properties"]:
             values = [*inputs.TEXTS, *inputs.VALUES]
             for value in values if FULL else chance.sample(values, MANY):
-                found = ask(client, path, "tools/call", name=tool["name"], arguments={**right, field_: value})
+                found = ask(
+                    client,
+                    path,
+                    "tools/call",
+                    name=tool["name"],
+                    arguments={**right, field_: value},
+                )
                 assert found.status_code < 500, (tool["name"], field_, value, found.text)
                 assert "should not have" not in found.text, (tool["name"], field_, value)
                 assert "-32603" not in found.text, (tool["name"], field_, value, found.text)
 
 
-@pytest.mark.parametrize("method", ["resources/read", "prompts/get", "completion/complete", "resources/list", "tools/call"])
+@pytest.mark.parametrize(
+    "method",
+    ["resources/read", "prompts/get", "completion/complete", "resources/list", "tools/call"],
+)
 def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> None:
     for text in inputs.TEXTS:
         for params in (
@@ -205,7 +223,10 @@ def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> N
             {"name": text, "arguments": {text: text}},
             {"name": "recall", "arguments": {"question": text}},
             {"cursor": text},
-            {"ref": {"type": "ref/resource", "uri": "retain://refs/{key}"}, "argument": {"name": "key", "value": text}},
+            {
+                "ref": {"type": "ref/resource", "uri": "retain://refs/{key}"},
+                "argument": {"name": "key", "value": text},
+            },
         ):
             if not FULL and random.Random(f"{method} {text!r} {params!r}").random() > 0.1:
                 continue
@@ -213,5 +234,7 @@ def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> N
             assert found.status_code < 500, (method, params, found.text)
             assert "-32603" not in found.text, (method, params, found.text)
     for body in inputs.BODIES:
-        found = client.post("/mcp", content=body, headers={**_ACCEPT, "Content-Type": "application/json"})
+        found = client.post(
+            "/mcp", content=body, headers={**_ACCEPT, "Content-Type": "application/json"}
+        )
         assert 400 <= found.status_code < 500, (body[:40], found.text)

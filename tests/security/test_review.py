@@ -30,7 +30,9 @@ def waiting(memory: Memory) -> str:
 def starting(url: str) -> Iterator[Callable[..., Served]]:
     """Servers over the test's database."""
     with ExitStack() as stack:
-        yield lambda main, **changes: stack.enter_context(contextmanager(serve)(url, main, **changes))
+        yield lambda main, **changes: stack.enter_context(
+            contextmanager(serve)(url, main, **changes)
+        )
 
 
 def test_who_may_accept_over_http(calling: Calling, waiting: str) -> None:
@@ -55,16 +57,19 @@ def test_who_may_accept_over_http(calling: Calling, waiting: str) -> None:
             assert WORD not in found.text
         assert everything.get(f"/api/entries/{waiting}").json()["review"] == "pending"
     page = everything.get("/api/entries/queue").json()
-    assert [(one["id"], one["source"], one["agent"], one["user"], one["review"]) for one in page["data"]] == [
-        (waiting, "tool", "scout", "ada", "pending")
-    ]
+    assert [
+        (one["id"], one["source"], one["agent"], one["user"], one["review"]) for one in page["data"]
+    ] == [(waiting, "tool", "scout", "ada", "pending")]
     assert page["data"][0]["signs"] == ["instruction", "order", "address"]
     assert everything.get("/api/entries/counts").json() == {"core": 1, "journal": 0, "pending": 1}
     assert everything.post(path, json={"if_version": 7}).status_code == 409
     person = calling(permissions=["read", "write"], user="ada")
     assert person.post(path, json={"if_version": 1}).json()["review"] == "accepted"
     assert everything.post(f"/api/entries/{waiting}/refuse", json={}).json()["review"] == "refused"
-    assert everything.get("/api/entries/queue", params={"review": "refused"}).json()["data"][0]["id"] == waiting
+    assert (
+        everything.get("/api/entries/queue", params={"review": "refused"}).json()["data"][0]["id"]
+        == waiting
+    )
 
 
 def test_who_decided_is_on_record(memory: Memory, calling: Calling, waiting: str) -> None:
@@ -82,7 +87,9 @@ def test_who_decided_is_on_record(memory: Memory, calling: Calling, waiting: str
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_an_agent_over_mcp_is_not_even_offered_it(memory: Memory, calling: Calling, waiting: str) -> None:
+def test_an_agent_over_mcp_is_not_even_offered_it(
+    memory: Memory, calling: Calling, waiting: str
+) -> None:
     """S11: in neither profile; and what it saves there is an agent's."""
     http = calling()
     for path in ("/mcp", "/mcp/all"):
@@ -94,7 +101,9 @@ def test_an_agent_over_mcp_is_not_even_offered_it(memory: Memory, calling: Calli
     assert memory.scope("acme").entries.get(waiting).review == "pending"
 
 
-def test_no_answer_that_a_model_is_given_has_it(memory: Memory, calling: Calling, waiting: str) -> None:
+def test_no_answer_that_a_model_is_given_has_it(
+    memory: Memory, calling: Calling, waiting: str
+) -> None:
     """3.1.4: REST and MCP, whatever is asked; the list alone has it, marked."""
     http = calling()
     session = http.post("/api/sessions", json={"id": "trip"}, headers=ADA).json()["id"]
@@ -103,7 +112,11 @@ def test_no_answer_that_a_model_is_given_has_it(memory: Memory, calling: Calling
         ("GET", "/api/entries/whiteboard", {}),
         ("GET", "/api/entries/search", {"params": {"query": "which list is sent to whom"}}),
         ("POST", "/api/search", {"json": {"query": "which list is sent to whom"}}),
-        ("POST", "/api/context", {"json": {"session": session, "message": "which list is sent to whom?"}}),
+        (
+            "POST",
+            "/api/context",
+            {"json": {"session": session, "message": "which list is sent to whom?"}},
+        ),
         ("GET", "/api/notes", {}),
         ("GET", "/api/consolidations", {}),
     ]
@@ -113,7 +126,9 @@ def test_no_answer_that_a_model_is_given_has_it(memory: Memory, calling: Calling
         assert WORD not in found.text, path
     listed = ask(http, "/mcp", "resources/list").json()["result"]["resources"]
     for resource in listed:
-        assert WORD not in ask(http, "/mcp", "resources/read", uri=resource["uri"]).text, resource["uri"]
+        assert WORD not in ask(http, "/mcp", "resources/read", uri=resource["uri"]).text, resource[
+            "uri"
+        ]
     verbs: dict[str, dict[str, Any]] = {
         "entries_list": {},
         "entries_export": {},
@@ -123,21 +138,32 @@ def test_no_answer_that_a_model_is_given_has_it(memory: Memory, calling: Calling
     }
     for name, said in verbs.items():
         arguments = {"user": "ada", "agent": "scout", **said}
-        assert WORD not in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, name
+        assert (
+            WORD not in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
+        ), name
     arguments = {"user": "ada", "agent": "scout", "review": "pending"}
-    assert '"isError":true' in ask(http, "/mcp/all", "tools/call", name="entries_list", arguments=arguments).text
+    assert (
+        '"isError":true'
+        in ask(http, "/mcp/all", "tools/call", name="entries_list", arguments=arguments).text
+    )
     assert WORD in http.get("/api/entries", headers=ADA).text
     http.post(f"/api/entries/{waiting}/accept", json={}, headers=ADA)
     for method, path, how in asked[:1] + asked[2:5]:
         assert WORD in http.request(method, path, headers=ADA, **how).text, path
     for name, said in verbs.items():
         arguments = {"user": "ada", "agent": "scout", **said}
-        assert WORD in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, name
+        assert WORD in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, (
+            name
+        )
 
 
-def test_what_a_model_saves_in_a_chat_waits_where_agents_do(starting: Callable[..., Served]) -> None:
+def test_what_a_model_saves_in_a_chat_waits_where_agents_do(
+    starting: Callable[..., Served],
+) -> None:
     """A1, J3: the tool says so, the next turn does not have it, and after a person has accepted it the next one has."""
-    model = ScriptedModel(calling(("save_to_core", {"content": POISON})), "Saved.", "Hello.", "Hello again.")
+    model = ScriptedModel(
+        calling(("save_to_core", {"content": POISON})), "Saved.", "Hello.", "Hello again."
+    )
     served = starting(model, review="agent")
     served.memory.scope("acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
@@ -145,11 +171,17 @@ def test_what_a_model_saves_in_a_chat_waits_where_agents_do(starting: Callable[.
         assert "waits until a person accepts it" in str(model.asked[1].messages[-1])
         for session in ("another", "a third"):
             http.post("/api/sessions", json={"id": session}).raise_for_status()
-        http.post("/api/chat", json={"message": "Which list goes where?", "session_id": "another"}).raise_for_status()
+        http.post(
+            "/api/chat", json={"message": "Which list goes where?", "session_id": "another"}
+        ).raise_for_status()
         assert WORD not in str(model.asked[2].messages)
-        assert WORD not in str(http.post("/api/search", json={"query": "the list", "kinds": ["entries"]}).json())
+        assert WORD not in str(
+            http.post("/api/search", json={"query": "the list", "kinds": ["entries"]}).json()
+        )
         (entry,) = http.get("/api/entries/queue").json()["data"]
         assert (entry["source"], entry["content"]) == ("agent", POISON)
         http.post(f"/api/entries/{entry['id']}/accept", json={"if_version": 1}).raise_for_status()
         http.post("/api/chat", json={"message": "Hi", "session_id": "a third"}).raise_for_status()
-        assert [WORD in str(said) for said in model.asked[3].messages if "Private Memory" in str(said)] == [True]
+        assert [
+            WORD in str(said) for said in model.asked[3].messages if "Private Memory" in str(said)
+        ] == [True]

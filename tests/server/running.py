@@ -63,7 +63,9 @@ class Process:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
         env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
         command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
-        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self.errors: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
         assert self.process.stdout
@@ -80,11 +82,19 @@ class Process:
         for line in self.process.stderr:
             self.errors.append(line)
 
-    def ask(self, method: str, path: str, body: Any = None, connection: http.client.HTTPConnection | None = None) -> Any:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        connection: http.client.HTTPConnection | None = None,
+    ) -> Any:
         """The status and the JSON of one answer."""
         mine = connection or http.client.HTTPConnection(*self.address, timeout=20)
         sent = None if body is None else json.dumps(body)
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        )
         mine.request(method, path, sent, headers)
         answer = mine.getresponse()
         found = answer.read()
@@ -101,7 +111,12 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.process.poll() is None:
             self.process.terminate()
             try:

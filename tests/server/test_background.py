@@ -36,7 +36,9 @@ class Rounds:
         self.fail = 0
         self.hang: threading.Event | None = None
 
-    def run(self, tenants: list[str] | None = None, progress: Callable[[int, int], None] | None = None) -> Worked:
+    def run(
+        self, tenants: list[str] | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Worked:
         self.asked.append(tenants)
         while self.hang and progress:
             progress(0, 1)
@@ -67,22 +69,32 @@ def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Cal
     client = calling(over=create_app(memory))
     headers = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
     client.post("/api/sessions", json={"id": "trip"}, headers=headers)
-    client.post("/api/messages/trip", json={"role": "user", "content": "My sister lives in Graz."}, headers=headers)
+    client.post(
+        "/api/messages/trip",
+        json={"role": "user", "content": "My sister lives in Graz."},
+        headers=headers,
+    )
     until(lambda: lag(memory.home, "acme").pending == 0)
-    found = client.post("/api/search", json={"query": "where does my sister live"}, headers=headers).json()
+    found = client.post(
+        "/api/search", json={"query": "where does my sister live"}, headers=headers
+    ).json()
     assert found["hits"]
     assert found["legs"]["vectors"].startswith("ran")
 
 
 @one_engine
-def test_it_can_be_left_to_another_process(open_memory: Callable[..., Memory], calling: Calling) -> None:
+def test_it_can_be_left_to_another_process(
+    open_memory: Callable[..., Memory], calling: Calling
+) -> None:
     app = create_app(open_memory(work_inside=False))
     calling(over=app).get("/healthz")
     assert app.state.background._thread is None
 
 
 @one_engine
-def test_a_write_wakes_it_for_its_tenant_alone(working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_wakes_it_for_its_tenant_alone(
+    working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.05)
     working.start()
     until(lambda: rounds.asked == [None])
@@ -95,7 +107,10 @@ def test_a_write_wakes_it_for_its_tenant_alone(working: Background, rounds: Roun
 
 @one_engine
 def test_failures_are_told_and_survived(
-    working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    working: Background,
+    rounds: Rounds,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[Worked | None] = []
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.01)
@@ -132,7 +147,9 @@ def test_it_stops_in_the_middle_of_a_round(working: Background, rounds: Rounds) 
     assert not working._thread.is_alive()
 
 
-def test_a_tenant_whose_first_write_was_undone_is_no_failure(open_memory: Callable[..., Memory]) -> None:
+def test_a_tenant_whose_first_write_was_undone_is_no_failure(
+    open_memory: Callable[..., Memory],
+) -> None:
     told: list[Worked | None] = []
     made = Background(open_memory(), lambda worked, seconds: told.append(worked))
     assert made._round(["nobody"]) >= 0
@@ -146,7 +163,12 @@ def test_two_processes_do_nothing_twice(open_memory: Callable[..., Memory]) -> N
     me.sessions.add("s")
     me.messages.extend("s", [{"role": "user", "content": f"Fact {n}."} for n in range(30)])
     done: list[int] = []
-    pair = [Background(open_memory(), lambda worked, seconds: done.append(worked.done if worked else -1)) for _ in "ab"]
+    pair = [
+        Background(
+            open_memory(), lambda worked, seconds: done.append(worked.done if worked else -1)
+        )
+        for _ in "ab"
+    ]
     threads = [threading.Thread(target=one._round, args=(["acme"],)) for one in pair]
     for thread in threads:
         thread.start()

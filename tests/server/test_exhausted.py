@@ -26,7 +26,10 @@ async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
     reader, writer = await asyncio.open_connection(*address)
     body = b'{"role":"user","content":"hello"}'
     head = f"POST /api/messages/s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
-    writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    writer.write(
+        f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
     await writer.drain()
     status = int((await reader.readline()).split()[1]) if wait else 0
     writer.close()
@@ -35,8 +38,17 @@ async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
 
 def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None:
     """F8: a pool of 4 that is stuck, 200 clients that wait and more that do not; then it is no longer stuck."""
-    settings = replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=WAIT_SECONDS, max_in_flight=500, work_inside=False)
-    with Memory.open(postgres_url, settings=settings) as memory, psycopg.connect(postgres_url) as other:
+    settings = replace(
+        SETTINGS,
+        postgres_pool=4,
+        postgres_wait_seconds=WAIT_SECONDS,
+        max_in_flight=500,
+        work_inside=False,
+    )
+    with (
+        Memory.open(postgres_url, settings=settings) as memory,
+        psycopg.connect(postgres_url) as other,
+    ):
         memory.scope("acme", "ada", "scout").sessions.add("s")
         _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
         threads = threading.active_count()
@@ -47,7 +59,9 @@ def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None
             async def crowd() -> list[int]:
                 waiting = [asyncio.create_task(ask(address, key)) for _ in range(CLIENTS)]
                 await asyncio.gather(*[ask(address, key, wait=False) for _ in range(ABORTED)])
-                while sum(task.done() for task in waiting) < CLIENTS - 4:  # these are answered while all is stuck
+                while (
+                    sum(task.done() for task in waiting) < CLIENTS - 4
+                ):  # these are answered while all is stuck
                     await asyncio.sleep(0.02)
                 other.rollback()
                 return await asyncio.gather(*waiting)
@@ -68,9 +82,15 @@ def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None
             assert set(states) <= {"idle"}, states
             assert sum(states.values()) <= 4
             figures = memory.database.figures()
-            assert (figures["pool_size"], figures["pool_used"], figures["pool_waiting"]) == (4, 0, 0)
+            assert (figures["pool_size"], figures["pool_used"], figures["pool_waiting"]) == (
+                4,
+                0,
+                0,
+            )
             assert threading.active_count() <= threads + MOST + 8, (
                 "those that wait for the database, and a few of the libraries'"
             )
-            held = memory.database.read("acme", lambda tx: tx.all("select what from leases where tenant = :tenant"))
+            held = memory.database.read(
+                "acme", lambda tx: tx.all("select what from leases where tenant = :tenant")
+            )
             assert held == []

@@ -57,7 +57,9 @@ def test_an_address_that_cannot_be_listened_on_is_said(host: str, port: int, sai
 
 def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
     """S1, P0.1: nothing listens before there is a key; with one, it would."""
-    settings = Settings(database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0, sqlite_ballast_mib=0)
+    settings = Settings(
+        database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0, sqlite_ballast_mib=0
+    )
     for workers in (1, 2):
         with pytest.raises(SettingsError, match="retain keys create"):
             serve.serve(replace(settings, workers=workers), refuse)
@@ -69,10 +71,16 @@ def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
         refuse_open(memory)
 
 
-@pytest.mark.parametrize("wrong", [{"port": 70_000}, {"host": "192.0.2.1"}, {"host": "no-such-host.invalid"}])
-def test_what_cannot_be_served_leaves_no_database_behind(tmp_path: Path, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"port": 70_000}, {"host": "192.0.2.1"}, {"host": "no-such-host.invalid"}]
+)
+def test_what_cannot_be_served_leaves_no_database_behind(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
     with pytest.raises(SettingsError):
-        serve.serve(replace(Settings(database=f"sqlite:///{tmp_path}/a.db", port=0), **wrong), refuse)
+        serve.serve(
+            replace(Settings(database=f"sqlite:///{tmp_path}/a.db", port=0), **wrong), refuse
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -96,7 +104,10 @@ def test_a_database_in_memory_is_one_process_s() -> None:
 
 def test_a_server_waits_for_connections_only_shortly() -> None:
     assert Settings().serving().postgres_wait_seconds == 2
-    assert Settings.load(env={"RETAIN_POSTGRES_WAIT_SECONDS": "7"}).serving().postgres_wait_seconds == 7
+    assert (
+        Settings.load(env={"RETAIN_POSTGRES_WAIT_SECONDS": "7"}).serving().postgres_wait_seconds
+        == 7
+    )
 
 
 def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None:
@@ -104,15 +115,24 @@ def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None
     with Process(f"sqlite:///{tmp_path}/a.db", stop_seconds=60, request_seconds=50) as process:
         assert process.address[1] > 0
         assert b"retain" in process.ask("GET", "/")[1]
-        with socket.create_connection(process.address) as unfinished, socket.create_connection(process.address) as stream:
-            stream.sendall(b"GET /api/notes/stream?user=ada&agent=scout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        with (
+            socket.create_connection(process.address) as unfinished,
+            socket.create_connection(process.address) as stream,
+        ):
+            stream.sendall(
+                b"GET /api/notes/stream?user=ada&agent=scout HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            )
             assert stream.recv(65536).startswith(b"HTTP/1.1 200 ")
-            unfinished.sendall(b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+            unfinished.sendall(
+                b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            )
             unfinished.sendall(b"Content-Length: 100\r\n\r\n{")
             assert process.ask("GET", "/readyz")[0] == 200
             process.process.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + 10
-            while (found := process.ask("GET", "/api/sessions"))[0] != 503 and time.monotonic() < deadline:
+            while (found := process.ask("GET", "/api/sessions"))[
+                0
+            ] != 503 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert found[0] == 503
             assert "stopping" in found[1]["detail"]
@@ -136,7 +156,9 @@ for number in range(2000):
     logging.getLogger("retain.test").warning("line %d", number)
 serve._end()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert "stop_seconds is over" in done.stderr
     assert done.stderr.count('"event": "line ') == 2000
@@ -204,7 +226,11 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
         assert len(first) == 2
         until(lambda: all(len(writer.acknowledged) > 5 for writer in writers))
         os.kill(min(first), signal.SIGKILL)
-        until(lambda: len({c.pid for c in psutil.Process(process.process.pid).children()} - first) == 1)
+        until(
+            lambda: (
+                len({c.pid for c in psutil.Process(process.process.pid).children()} - first) == 1
+            )
+        )
         count = sum(len(writer.acknowledged) for writer in writers)
         until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
         for writer in writers:
@@ -220,9 +246,14 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
     with Memory.open(database) as memory:
         me = memory.scope("acme", "ada", "scout")
         for writer in writers:
-            kept = {message.content["text"]: message.seq for message in me.messages.window(writer.session, last=1000)}
+            kept = {
+                message.content["text"]: message.seq
+                for message in me.messages.window(writer.session, last=1000)
+            }
             assert writer.acknowledged.items() <= kept.items()
-            assert len(kept) - len(writer.acknowledged) <= 1, "at most the one that was not answered"
+            assert len(kept) - len(writer.acknowledged) <= 1, (
+                "at most the one that was not answered"
+            )
         assert all(finding.ok for finding in memory.verify())
     list(made)
 

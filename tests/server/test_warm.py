@@ -13,16 +13,23 @@ from retain.settings import Settings
 
 def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "retain.warm")
-    settings = Settings(database="memory:", model="gpt-5-mini", base_url="http://127.0.0.1:9/v1", api_key="k" * 20)
+    settings = Settings(
+        database="memory:", model="gpt-5-mini", base_url="http://127.0.0.1:9/v1", api_key="k" * 20
+    )
     with Memory.open(settings=settings) as memory, warming(memory) as thread:
         thread.join(60)
     told = [record.getMessage().partition(" is loaded")[0] for record in caplog.records]
     assert told == ["the embedder", "what gpt-5-mini needs"]
 
 
-def test_what_cannot_be_loaded_is_on_record_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_loaded_is_on_record_and_stops_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     settings = Settings(database="memory:", embedder="none", model="nobody:nothing")
     with Memory.open(settings=settings) as memory, warming(memory) as thread:
         thread.join(60)
     (record,) = caplog.records
-    assert record.getMessage() == "what nobody:nothing needs could not be loaded before it is needed: SettingsError"
+    assert (
+        record.getMessage()
+        == "what nobody:nothing needs could not be loaded before it is needed: SettingsError"
+    )

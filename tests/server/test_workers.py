@@ -43,13 +43,19 @@ sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None, 
 @contextmanager
 def parent(how: str, mark: object) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", SCRIPT, how, str(mark)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         yield process
         process.kill()
 
 
 def children(process: subprocess.Popen[str]) -> set[int]:
-    return {child.pid for child in psutil.Process(process.pid).children() if child.status() != psutil.STATUS_ZOMBIE}
+    return {
+        child.pid
+        for child in psutil.Process(process.pid).children()
+        if child.status() != psutil.STATUS_ZOMBIE
+    }
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -60,7 +66,10 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def gone(pids: set[int]) -> bool:
-    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
+    return not any(
+        psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        for pid in pids
+    )
 
 
 def line(process: subprocess.Popen[str]) -> str:

@@ -15,7 +15,16 @@ import psycopg
 from retain import Memory
 from retain.canonical import JsonText
 
-TABLES = ("tenants", "agents", "sessions", "active_sessions", "messages", "message_keys", "state", "interactions")
+TABLES = (
+    "tenants",
+    "agents",
+    "sessions",
+    "active_sessions",
+    "messages",
+    "message_keys",
+    "state",
+    "interactions",
+)
 WEIRD = (
     "plain",
     "",
@@ -77,7 +86,10 @@ def hashes(url: str, tables: Sequence[str] = TABLES, where: str = "") -> dict[st
 
 
 def fill(
-    memory: Memory, tenant: str = "acme", users: Sequence[str] = ("ada", "bob"), tables: Sequence[str] = TABLES
+    memory: Memory,
+    tenant: str = "acme",
+    users: Sequence[str] = ("ada", "bob"),
+    tables: Sequence[str] = TABLES,
 ) -> None:
     """Something of everything, weird text in every column that takes text."""
     memory.scope(tenant).agents.add(
@@ -87,9 +99,17 @@ def fill(
         me = memory.scope(tenant, user, "scout")
         session = f"{tenant} {user} 1"
         me.sessions.add(f"{tenant} {user} 0", label="empty")
-        me.sessions.add(session, label="':tenant' %s", attributes={"deep": [[{"x": None}]], "%": 1e300, "": -0.0})
-        me.messages.extend(session, [{"role": "user", "content": text} for text in WEIRD], key=f"batch ' {user}")
-        me.messages.append(session, "assistant", JsonText('{ "b": 1e2, "a" :0.10, "b": 2 }'), key="kept as it came")
+        me.sessions.add(
+            session,
+            label="':tenant' %s",
+            attributes={"deep": [[{"x": None}]], "%": 1e300, "": -0.0},
+        )
+        me.messages.extend(
+            session, [{"role": "user", "content": text} for text in WEIRD], key=f"batch ' {user}"
+        )
+        me.messages.append(
+            session, "assistant", JsonText('{ "b": 1e2, "a" :0.10, "b": 2 }'), key="kept as it came"
+        )
         me.messages.append(
             session, "tool", {"text": "t"}, author="'me", tokens_in=2**53, tokens_out=0, cost=0.1 + 0.2,
             created_at=datetime(2001, 2, 3, 4, 5, 6, 7, UTC),
@@ -102,4 +122,6 @@ def fill(
             memory.scope(tenant, user).state.set(f"of the tenant, by {user}", [], area="tenant")
         if "interactions" in tables:
             for n in range(3):
-                me.interactions.add("chat'", "m", latency_ms=0.1 * n, cost=1e-7 * n, error=WEIRD[n], session=session)
+                me.interactions.add(
+                    "chat'", "m", latency_ms=0.1 * n, cost=1e-7 * n, error=WEIRD[n], session=session
+                )

@@ -36,7 +36,9 @@ class Job:
 
 def start(job: Job) -> subprocess.Popen[bytes]:
     """Start the process."""
-    return subprocess.Popen([sys.executable, "-m", "tests.storage.storing", json.dumps(asdict(job))])
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.storage.storing", json.dumps(asdict(job))]
+    )
 
 
 def content(seed: str) -> bytes:
@@ -48,7 +50,11 @@ def content(seed: str) -> bytes:
 def settings(url: str, folder: str = "") -> Settings:
     """Small thresholds, so that every way of storing is taken."""
     return Settings(
-        database=url, sqlite_ballast_mib=0, ref_file_bytes=64 << 10, sqlite_durability="normal", ref_folder=folder
+        database=url,
+        sqlite_ballast_mib=0,
+        ref_file_bytes=64 << 10,
+        sqlite_durability="normal",
+        ref_folder=folder,
     )
 
 

@@ -38,7 +38,9 @@ def kept(open_memory: Callable[..., Memory], tmp_path: Path) -> Callable[..., Me
 
     def open_it(place: str = "folder", **changes: Any) -> Memory:
         if place == "database":
-            return open_memory(ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30, **changes)
+            return open_memory(
+                ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30, **changes
+            )
         return open_memory(ref_folder=str(tmp_path / "refs"), **changes)
 
     return open_it
@@ -71,9 +73,23 @@ def problems(memory: Memory) -> list[Any]:
 @st.composite
 def contents(draw: st.DrawFn) -> bytes:
     """Bytes with all kinds of things around the places where parts are cut."""
-    around = draw(st.lists(st.sampled_from([b"a", "é".encode(), "日".encode(), "😀".encode(), b"\0", b"\xff", b"\x80" * 9])))
-    size = draw(st.sampled_from([0, 1, PART_BYTES - 5, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES - 3]))
-    return b"x" * (size - draw(st.integers(0, min(size, 8)))) + b"".join(around) + draw(st.binary(max_size=50))
+    around = draw(
+        st.lists(
+            st.sampled_from(
+                [b"a", "é".encode(), "日".encode(), "😀".encode(), b"\0", b"\xff", b"\x80" * 9]
+            )
+        )
+    )
+    size = draw(
+        st.sampled_from(
+            [0, 1, PART_BYTES - 5, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES - 3]
+        )
+    )
+    return (
+        b"x" * (size - draw(st.integers(0, min(size, 8))))
+        + b"".join(around)
+        + draw(st.binary(max_size=50))
+    )
 
 
 @given(contents(), st.integers(1, 3))
@@ -102,7 +118,12 @@ def test_no_character_of_a_text_is_cut_in_two() -> None:
         assert "".join(part.data for part in parts).encode() == b"x" + data
 
 
-@given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(-40, 700), st.integers(0, 80)), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, 2]), st.integers(-40, 700), st.integers(0, 80)),
+        max_size=20,
+    )
+)
 @hypothesis_settings(max_examples=200 if FULL else 20)
 def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
     data = bytes(random.Random(1).randbytes(600))
@@ -132,9 +153,13 @@ def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
 
 @PLACES
 @pytest.mark.parametrize(
-    "size", [0, 1, FILE - 1, FILE, FILE + 1, PART_BYTES * 2, PART_BYTES * 3 + 1, (4 << 20) + 1], ids=lambda size: str(size)
+    "size",
+    [0, 1, FILE - 1, FILE, FILE + 1, PART_BYTES * 2, PART_BYTES * 3 + 1, (4 << 20) + 1],
+    ids=lambda size: str(size),
 )
-def test_every_size_comes_back_byte_for_byte(kept: Callable[..., Memory], tmp_path: Path, place: str, size: int) -> None:
+def test_every_size_comes_back_byte_for_byte(
+    kept: Callable[..., Memory], tmp_path: Path, place: str, size: int
+) -> None:
     """R3: above `ref_file_bytes` in a file, at or under it in the database; where there is no folder, in the database."""
     memory = kept(place)
     me = memory.scope("acme", "ada")
@@ -142,7 +167,13 @@ def test_every_size_comes_back_byte_for_byte(kept: Callable[..., Memory], tmp_pa
     key = me.refs.add(data)
     assert whole(me, memory, key) == data
     ((user, digest, bytes_, file, is_whole, staged),) = stored(memory)
-    assert (user, digest, bytes_, is_whole, staged) == ("ada", hashlib.sha256(data).hexdigest(), size, 1, None)
+    assert (user, digest, bytes_, is_whole, staged) == (
+        "ada",
+        hashlib.sha256(data).hexdigest(),
+        size,
+        1,
+        None,
+    )
     in_file = place == "folder" and size > FILE
     assert (file is not None) == in_file
     assert [path.read_bytes() for path in files(tmp_path / "refs")] == ([data] if in_file else [])
@@ -153,7 +184,9 @@ def test_every_size_comes_back_byte_for_byte(kept: Callable[..., Memory], tmp_pa
     assert memory.counts()["blob_parts"] == 0
 
 
-def test_where_large_contents_go_when_nobody_says(open_memory: Callable[..., Memory], engine: str, tmp_path: Path) -> None:
+def test_where_large_contents_go_when_nobody_says(
+    open_memory: Callable[..., Memory], engine: str, tmp_path: Path
+) -> None:
     """R3: beside an SQLite file, made when it is first needed and for its owner alone; on a server, in the database."""
     memory = open_memory()
     me = memory.scope("acme", "ada")
@@ -168,7 +201,9 @@ def test_where_large_contents_go_when_nobody_says(open_memory: Callable[..., Mem
 
 
 @PLACES
-def test_the_same_content_is_stored_once_for_a_user(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+def test_the_same_content_is_stored_once_for_a_user(
+    kept: Callable[..., Memory], tmp_path: Path, place: str
+) -> None:
     """R3: content-addressed; it goes with its last reference. Another user's is another content."""
     memory = kept(place)
     me, bob = memory.scope("acme", "ada"), memory.scope("acme", "bob")
@@ -186,7 +221,9 @@ def test_the_same_content_is_stored_once_for_a_user(kept: Callable[..., Memory],
 
 
 @PLACES
-def test_64_threads_store_the_same_content(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+def test_64_threads_store_the_same_content(
+    kept: Callable[..., Memory], tmp_path: Path, place: str
+) -> None:
     """R3: each gets a key that opens, and there is one content."""
     memory = kept(place)
     me = memory.scope("acme", "ada")
@@ -245,19 +282,28 @@ def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: s
     assert read_peak < 16 << 20
 
 
-def test_too_large_a_content_is_refused_and_leaves_nothing(kept: Callable[..., Memory], tmp_path: Path) -> None:
+def test_too_large_a_content_is_refused_and_leaves_nothing(
+    kept: Callable[..., Memory], tmp_path: Path
+) -> None:
     """P16."""
     memory = kept(max_ref_bytes=1 << 20)
     me = memory.scope("acme", "ada")
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
-    assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576, the setting max_ref_bytes."
+    assert (
+        str(caught.value)
+        == "content: over 1048576 bytes is over the limit of 1048576, the setting max_ref_bytes."
+    )
     assert me.refs.info(me.refs.add(b"x" * (1 << 20))).bytes == 1 << 20
     assert len(files(tmp_path / "refs")) == 1
 
 
-@pytest.mark.parametrize("name", ["../../../../tmp/evil", "..", "/etc", "a/../../b", "é" * 200, "con\\..\\x", "~root"])
-def test_no_name_leads_out_of_the_folder(kept: Callable[..., Memory], tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["../../../../tmp/evil", "..", "/etc", "a/../../b", "é" * 200, "con\\..\\x", "~root"]
+)
+def test_no_name_leads_out_of_the_folder(
+    kept: Callable[..., Memory], tmp_path: Path, name: str
+) -> None:
     """S10: file names are made of hashes; a tenant's or a user's name is in none."""
     memory = kept()
     me = memory.scope(name, name, name)
@@ -269,18 +315,26 @@ def test_no_name_leads_out_of_the_folder(kept: Callable[..., Memory], tmp_path: 
     assert whole(me, memory, key) == b"canary" * 100_000
 
 
-@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "a" * 32 + "/../" + "b" * 64 + "." + "c" * 16, ""])
-def test_a_row_that_was_tampered_with_opens_no_other_file(kept: Callable[..., Memory], name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["../../secret", "/etc/passwd", "a" * 32 + "/../" + "b" * 64 + "." + "c" * 16, ""]
+)
+def test_a_row_that_was_tampered_with_opens_no_other_file(
+    kept: Callable[..., Memory], name: str
+) -> None:
     """S10."""
     memory = kept()
     me = memory.scope("acme", "ada")
     key = me.refs.add(b"x" * (FILE + 1))
-    memory.database.write("acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name))
+    memory.database.write(
+        "acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name)
+    )
     with pytest.raises(Unreachable, match="is not the name of a stored content"):
         me.refs.get(key)
 
 
-def test_a_folder_that_cannot_be_made_is_a_clear_error(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_clear_error(
+    open_memory: Callable[..., Memory], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("no folder")
     me = open_memory(ref_folder=str(tmp_path / "file" / "refs")).scope("acme", "ada")
     with pytest.raises(StorageError, match="Not a directory"):
@@ -297,7 +351,9 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, (then, then))
 
 
-def test_what_a_crash_left_is_collected_after_a_while(kept: Callable[..., Memory], tmp_path: Path) -> None:
+def test_what_a_crash_left_is_collected_after_a_while(
+    kept: Callable[..., Memory], tmp_path: Path
+) -> None:
     """A file whose row never came, finished or not: after an hour, if nobody is writing it any more."""
     memory = kept()
     me = memory.scope("acme", "ada")
@@ -323,7 +379,9 @@ def test_what_a_crash_left_is_collected_after_a_while(kept: Callable[..., Memory
     assert problems(memory) == []
 
 
-def test_another_databases_files_are_left_alone(open_memory: Callable[..., Memory], tmp_path: Path) -> None:
+def test_another_databases_files_are_left_alone(
+    open_memory: Callable[..., Memory], tmp_path: Path
+) -> None:
     """Two databases that were given the same folder do not clear each other away."""
     memory = open_memory(ref_folder=str(tmp_path / "refs"))
     with Memory.open("memory:", settings=SETTINGS) as other:
@@ -343,7 +401,9 @@ def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
 ) -> None:
     """A content that is stored and not referred to yet stays for an hour."""
     moment = [1_800_000_000_000_000]
-    memory = open_memory(clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30)
+    memory = open_memory(
+        clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30
+    )
     me = memory.scope("acme", "ada")
     prepared = me.refs.prepare(b"x" * (5 << 20))
     moment[0] += blobs.GRACE - 1
@@ -359,7 +419,9 @@ def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
 
 
 @PLACES
-def test_a_sessions_contents_go_with_it(kept: Callable[..., Memory], tmp_path: Path, place: str) -> None:
+def test_a_sessions_contents_go_with_it(
+    kept: Callable[..., Memory], tmp_path: Path, place: str
+) -> None:
     """P3, P13: in the same transaction; a content that another reference has stays."""
     memory = kept(place)
     me = memory.scope("acme", "ada", "scout")
@@ -375,7 +437,9 @@ def test_a_sessions_contents_go_with_it(kept: Callable[..., Memory], tmp_path: P
     assert problems(memory) == []
 
 
-def test_nothing_is_removed_while_somebody_copies(kept: Callable[..., Memory], tmp_path: Path) -> None:
+def test_nothing_is_removed_while_somebody_copies(
+    kept: Callable[..., Memory], tmp_path: Path
+) -> None:
     """An export that has read a row finds its file; who removed it meanwhile leaves the file to the next purge."""
     memory = kept()
     me = memory.scope("acme", "ada")
@@ -393,7 +457,9 @@ def test_nothing_is_removed_while_somebody_copies(kept: Callable[..., Memory], t
 
 
 @PLACES
-def test_erasing_a_user_leaves_no_byte_on_disk(kept: Callable[..., Memory], tmp_path: Path, place: str, engine: str) -> None:
+def test_erasing_a_user_leaves_no_byte_on_disk(
+    kept: Callable[..., Memory], tmp_path: Path, place: str, engine: str
+) -> None:
     """S14, P13: not in a file, not in a page, not in the log; also not what a crash of theirs left half written."""
     memory = kept(place)
     me, bob = memory.scope("acme", "ada", "scout"), memory.scope("acme", "bob", "scout")
@@ -419,24 +485,38 @@ def test_erasing_a_user_leaves_no_byte_on_disk(kept: Callable[..., Memory], tmp_
 # -- checking and copying ---------------------------------------------------------------------------------------------
 
 
-def test_verify_finds_what_is_missing_or_damaged(kept: Callable[..., Memory], tmp_path: Path) -> None:
+def test_verify_finds_what_is_missing_or_damaged(
+    kept: Callable[..., Memory], tmp_path: Path
+) -> None:
     """P17: by name, in files and in the database."""
     memory = kept()
     me = memory.scope("acme", "ada")
-    keys = [me.refs.add(bytes([n]) * size) for n, size in ((1, FILE + 1), (2, FILE + 1), (3, 100), (4, 100))]
+    keys = [
+        me.refs.add(bytes([n]) * size)
+        for n, size in ((1, FILE + 1), (2, FILE + 1), (3, 100), (4, 100))
+    ]
     assert problems(memory) == []
-    one, two = (next(path for path in files(tmp_path / "refs") if path.read_bytes()[0] == n) for n in (1, 2))
+    one, two = (
+        next(path for path in files(tmp_path / "refs") if path.read_bytes()[0] == n) for n in (1, 2)
+    )
     one.unlink()
     two.write_bytes(b"\2" * FILE + b"!")
-    digests = {n: hashlib.sha256(bytes([n]) * (FILE + 1 if n < 3 else 100)).hexdigest() for n in (1, 2, 3, 4)}
+    digests = {
+        n: hashlib.sha256(bytes([n]) * (FILE + 1 if n < 3 else 100)).hexdigest()
+        for n in (1, 2, 3, 4)
+    }
     memory.database.write(
         "acme",
         lambda tx: tx.run(
-            "update blob_parts set encoding = 'text', data = 'other' where tenant = :tenant and digest = :d", d=digests[3]
+            "update blob_parts set encoding = 'text', data = 'other' where tenant = :tenant and digest = :d",
+            d=digests[3],
         ),
     )
     memory.database.write(
-        "acme", lambda tx: tx.run("delete from blob_parts where tenant = :tenant and digest = :d", d=digests[4])
+        "acme",
+        lambda tx: tx.run(
+            "delete from blob_parts where tenant = :tenant and digest = :d", d=digests[4]
+        ),
     )
     (finding,) = problems(memory)
     assert finding.check == "every stored content is what its hash says"
@@ -480,10 +560,18 @@ def test_an_export_does_not_tell_where_contents_were(
     """P15: byte for byte the same from files and from the database, and kept where the other database keeps such."""
     memory = kept(place)
     me = memory.scope("acme", "ada", "scout")
-    datas = [b"", b"small", "é\0".encode() * 10, "日本".encode() * 300_000, random.Random(3).randbytes(FILE * 3)]
+    datas = [
+        b"",
+        b"small",
+        "é\0".encode() * 10,
+        "日本".encode() * 300_000,
+        random.Random(3).randbytes(FILE * 3),
+    ]
     keys = {me.refs.add(data, f"of {n}"): data for n, data in enumerate(datas)}
     whole_export = exported(memory)
-    changes = {"ref_folder": str(tmp_path / "away")} if there == "folder" else {"ref_file_bytes": 1 << 30}
+    changes = (
+        {"ref_folder": str(tmp_path / "away")} if there == "folder" else {"ref_file_bytes": 1 << 30}
+    )
     with Memory.open("memory:", settings=replaced(**changes)) as away:
         copied = away.import_(io.BytesIO(whole_export))
         assert copied.new == sum(copied.rows.values())
@@ -569,11 +657,15 @@ def test_kill_9_leaves_no_dangling_reference_and_loses_none(tmp_path: Path) -> N
 
 
 @PLACES
-def test_two_processes_store_and_remove_the_same_while_a_third_collects(tmp_path: Path, url: str, place: str) -> None:
+def test_two_processes_store_and_remove_the_same_while_a_third_collects(
+    tmp_path: Path, url: str, place: str
+) -> None:
     """R3: two write the same five contents and remove them, one clears away; nothing acknowledged dangles."""
     log, folder = tmp_path / "log", str(tmp_path / "refs") if place == "folder" else ""
     Memory.open(settings=settings(url)).close()
-    writers = [start(Job(url, str(log), f"w{n}", rounds=25, shared=5, folder=folder)) for n in range(2)]
+    writers = [
+        start(Job(url, str(log), f"w{n}", rounds=25, shared=5, folder=folder)) for n in range(2)
+    ]
     collector = start(Job(url, str(tmp_path / "other log"), "c", collect=True, folder=folder))
     try:
         for process in writers:

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from retain import Memory, clock
-from retain.errors import Busy, Conflict, Invalid, NotFound, ReadOnly, RetainError, StorageError, Unreachable
+from retain.errors import (
+    Busy,
+    Conflict,
+    Invalid,
+    NotFound,
+    ReadOnly,
+    RetainError,
+    StorageError,
+    Unreachable,
+)
 from retain.storage.database import Database, Step, Transaction, UnscopedSql
 
 PATIENCE = 30
@@ -59,7 +68,9 @@ class TestDatabase:
         assert database.read("acme", work) == [1, 1, 1]
         assert len(names(database)) == 4
 
-    def test_a_write_sees_itself_and_nobody_else_does_before_the_commit(self, database: Database) -> None:
+    def test_a_write_sees_itself_and_nobody_else_does_before_the_commit(
+        self, database: Database
+    ) -> None:
         seen = []
 
         def work(tx: Transaction) -> int:
@@ -73,7 +84,13 @@ class TestDatabase:
         assert names(database) == ["a"]
 
     @pytest.mark.parametrize(
-        "blow", [ValueError("mine"), Invalid(field="f", problem="p"), NotFound(what="w", id="i"), Conflict(problem="c")]
+        "blow",
+        [
+            ValueError("mine"),
+            Invalid(field="f", problem="p"),
+            NotFound(what="w", id="i"),
+            Conflict(problem="c"),
+        ],
     )
     def test_an_exception_in_work_undoes_everything_and_comes_out_as_it_is(
         self, database: Database, blow: Exception
@@ -130,7 +147,9 @@ class TestDatabase:
         else:
             assert names(database) == ["a", "b"]
 
-    def test_one_failing_job_does_not_touch_those_that_are_written_with_it(self, database: Database) -> None:
+    def test_one_failing_job_does_not_touch_those_that_are_written_with_it(
+        self, database: Database
+    ) -> None:
         """While a first write is held up, others gather behind it; every third of them fails."""
         started, go_on = threading.Event(), threading.Event()
 
@@ -165,7 +184,9 @@ class TestDatabase:
                     assert future.result(PATIENCE) == f"result {n}"
         for tenant in (0, 1):
             kept = [n for n in range(24) if n % 2 == tenant and n % 3]
-            expected = sorted([f"{n:02}" for n in kept] + [f"{n:02} more" for n in kept if n % 3 == 1])
+            expected = sorted(
+                [f"{n:02}" for n in kept] + [f"{n:02} more" for n in kept if n % 3 == 1]
+            )
             assert names(database, f"tenant {tenant}") == expected
         assert database.tenants() == ["acme", "tenant 0", "tenant 1"]
 
@@ -216,7 +237,11 @@ class TestDatabase:
             tx.run(INSERT, **stolen)
             tx.many(INSERT, [{**stolen, "name": "b"}])
             rows = [tx.all(NAMES, tenant="other"), [tx.one(COUNT, tenant="other")]]
-            return [*rows, [row["name"] for row in tx.each(NAMES, tenant="other")], tx.one("select :now, :tenant", now=-1)]
+            return [
+                *rows,
+                [row["name"] for row in tx.each(NAMES, tenant="other")],
+                tx.one("select :now, :tenant", now=-1),
+            ]
 
         all_of, one, each, (now, tenant) = database.write("acme", work)
         assert (all_of, one, each) == ([("a",), ("b",)], [(2,)], ["a", "b"])
@@ -225,7 +250,16 @@ class TestDatabase:
         assert database.tenants() == ["acme"]
 
     def test_values_are_bound_never_pasted(self, database: Database) -> None:
-        hostile = ["'; drop table agents; --", ":tenant", "%s %(name)s %", "{key}", "$1", "\\", '"', "x' or '1'='1"]
+        hostile = [
+            "'; drop table agents; --",
+            ":tenant",
+            "%s %(name)s %",
+            "{key}",
+            "$1",
+            "\\",
+            '"',
+            "x' or '1'='1",
+        ]
         for name in hostile:
             database.write("acme", add(name))
         assert names(database) == sorted(hostile)
@@ -235,28 +269,46 @@ class TestDatabase:
             tx.many(INSERT, [{"name": name} for name in "abc"])
             tx.many(INSERT, [])
             return [
-                tx.run("update agents set color = 'red' where tenant = :tenant and name > :name", name="a"),
-                tx.run("update agents set color = 'red' where tenant = :tenant and name = :name", name="nobody"),
+                tx.run(
+                    "update agents set color = 'red' where tenant = :tenant and name > :name",
+                    name="a",
+                ),
+                tx.run(
+                    "update agents set color = 'red' where tenant = :tenant and name = :name",
+                    name="nobody",
+                ),
                 tx.run(INSERT + " on conflict do nothing", name="a"),
                 tx.run(INSERT + " on conflict do nothing", name="d"),
-                tx.one("select name from agents where tenant = :tenant and name = :name", name="nobody"),
-                tx.one("delete from agents where tenant = :tenant and name = :name returning name", name="d"),
+                tx.one(
+                    "select name from agents where tenant = :tenant and name = :name", name="nobody"
+                ),
+                tx.one(
+                    "delete from agents where tenant = :tenant and name = :name returning name",
+                    name="d",
+                ),
                 tx.run("delete from agents where tenant = :tenant"),
             ]
 
         assert database.write("acme", work) == [2, 0, 0, 1, None, ("d",), 3]
 
     def test_streaming_hands_out_rows_by_name_in_order(self, database: Database) -> None:
-        database.write("acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(3000)]))
+        database.write(
+            "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(3000)])
+        )
 
         def work(tx: Transaction) -> list[str]:
-            return [row["name"] for row in tx.each("select * from agents where tenant = :tenant order by name")]
+            return [
+                row["name"]
+                for row in tx.each("select * from agents where tenant = :tenant order by name")
+            ]
 
         assert database.read("acme", work) == [f"{n:05}" for n in range(3000)]
         assert database.read("nobody", work) == []
 
     def test_a_stream_may_be_left_early_and_opened_inside_another(self, database: Database) -> None:
-        database.write("acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)]))
+        database.write(
+            "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)])
+        )
 
         def work(tx: Transaction) -> list[str]:
             pairs = []
@@ -273,7 +325,9 @@ class TestDatabase:
         assert len(names(database)) == 2501
 
     def test_streaming_sees_the_same_snapshot(self, database: Database) -> None:
-        database.write("acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)]))
+        database.write(
+            "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)])
+        )
 
         def work(tx: Transaction) -> int:
             seen = 0
@@ -288,12 +342,35 @@ class TestDatabase:
 
     def test_columns_come_from_the_catalog(self, database: Database) -> None:
         columns = database.read("acme", lambda tx: tx.columns("message_keys"))
-        assert columns == ["tenant", "session_id", "key", "digest", "first_seq", "last_seq", "created_at"]
+        assert columns == [
+            "tenant",
+            "session_id",
+            "key",
+            "digest",
+            "first_seq",
+            "last_seq",
+            "created_at",
+        ]
         assert database.read("acme", lambda tx: tx.columns("no_such_table")) == []
 
     def test_text_keys_compare_byte_by_byte(self, database: Database) -> None:
         """The same order on every engine, whatever the server's language is."""
-        unsorted = ["b", "B", "a", "ä", "A", "_", "Z", "é", "e\u0301", "10", "9", " x", "\U0001f600", "\uffff"]
+        unsorted = [
+            "b",
+            "B",
+            "a",
+            "ä",
+            "A",
+            "_",
+            "Z",
+            "é",
+            "e\u0301",
+            "10",
+            "9",
+            " x",
+            "\U0001f600",
+            "\uffff",
+        ]
         database.write("acme", lambda tx: tx.many(INSERT, [{"name": name} for name in unsorted]))
         assert names(database) == sorted(unsorted, key=str.encode)
 
@@ -312,11 +389,15 @@ class TestDatabase:
         database.write("b", lambda tx: tx.run("delete from agents where tenant = :tenant"))
         assert (names(database, "a"), names(database, "b")) == (["mine"], [])
 
-    def test_time_comes_from_the_clock_that_was_given(self, open_memory: Callable[..., Memory]) -> None:
+    def test_time_comes_from_the_clock_that_was_given(
+        self, open_memory: Callable[..., Memory]
+    ) -> None:
         moments = iter(range(1_000, 10_000))
         database = open_memory(clock=lambda: next(moments)).database
         first = database.write("acme", lambda tx: tx.now)
-        second = database.read("acme", lambda tx: (tx.now, tx.one("select :now where :tenant = :tenant")))
+        second = database.read(
+            "acme", lambda tx: (tx.now, tx.one("select :now where :tenant = :tenant"))
+        )
         assert first < second[0] < 10_000
         assert second[1] == (second[0],)
 

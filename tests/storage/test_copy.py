@@ -34,7 +34,9 @@ def lines(data: bytes) -> list[dict[str, Any]]:
 
 def sealed(content: list[Any]) -> bytes:
     """A file with these lines and a closing line that fits them, as a careful forger would make it."""
-    body = b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in content)
+    body = b"".join(
+        (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in content
+    )
     end = {"end": True, "rows": len(content), "sha256": hashlib.sha256(body).hexdigest()}
     return body + json.dumps(end).encode() + b"\n"
 
@@ -66,7 +68,9 @@ def other(engine: str, tmp_path: Path) -> Iterator[Memory]:
 # -- the round trip ------------------------------------------------------------------------------------------------
 
 
-def test_export_import_export_is_byte_identical_between_any_two_engines(memory: Memory, target: Memory) -> None:
+def test_export_import_export_is_byte_identical_between_any_two_engines(
+    memory: Memory, target: Memory
+) -> None:
     """P15, M6, B37: ids, order, times, expiry, versions, keys and the JSON as it was sent."""
     for tenant in ("acme", "Bücher '%s", "z"):
         fill(memory, tenant)
@@ -80,7 +84,9 @@ def test_export_import_export_is_byte_identical_between_any_two_engines(memory: 
     copied = target.import_(io.BytesIO(first))
     assert copied.new == sum(copied.rows.values()) == len(lines(first)) - 2 - 3
     assert exported(target) == first
-    assert target.scope("acme").messages.window("acme ada 1") == memory.scope("acme").messages.window("acme ada 1")
+    assert target.scope("acme").messages.window("acme ada 1") == memory.scope(
+        "acme"
+    ).messages.window("acme ada 1")
     assert target.scope("acme", "ada").state.get("counter") == me.state.get("counter")
     assert [finding for finding in target.verify() if not finding.ok] == []
 
@@ -88,7 +94,9 @@ def test_export_import_export_is_byte_identical_between_any_two_engines(memory: 
 def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) -> None:
     """Numbers, keys and versions continue; a retry that crosses the move is still the same request."""
     fill(memory)
-    sent = memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "x", key="in flight")
+    sent = memory.scope("acme", "ada", "scout").messages.append(
+        "acme ada 1", "user", "x", key="in flight"
+    )
     other.import_(io.BytesIO(exported(memory)))
     me = other.scope("acme", "ada", "scout")
     assert me.messages.append("acme ada 1", "user", "x", key="in flight") == sent
@@ -97,7 +105,9 @@ def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) ->
     assert me.sessions.resume().id == "acme ada 1"
 
 
-def test_after_a_purge_the_numbers_survive_the_move(open_memory: Callable[..., Memory], other: Memory) -> None:
+def test_after_a_purge_the_numbers_survive_the_move(
+    open_memory: Callable[..., Memory], other: Memory
+) -> None:
     now = [1_000 * DAY]
     memory = open_memory(clock=lambda: now[0])
     me = memory.scope("acme", "ada", "scout")
@@ -122,7 +132,10 @@ def test_expired_state_is_left_out(open_memory: Callable[..., Memory]) -> None:
     now[0] += 10_000_000
     data = exported(memory)
     assert b"canary" not in data
-    assert [line["row"]["key"] for line in lines(data) if line.get("table") == "state"] == ["for good", "long"]
+    assert [line["row"]["key"] for line in lines(data) if line.get("table") == "state"] == [
+        "for good",
+        "long",
+    ]
 
 
 def test_one_tenant_or_one_user_alone(memory: Memory, other: Memory) -> None:
@@ -147,7 +160,11 @@ def test_the_file_is_what_it_says(memory: Memory) -> None:
     told: list[tuple[int, int]] = []
     data = exported(memory, progress=lambda done, total: told.append((done, total)))
     body, end = data[: data.rindex(b'{"end"')], json.loads(data[data.rindex(b'{"end"') :])
-    assert end == {"end": True, "rows": body.count(b"\n") - 2, "sha256": hashlib.sha256(body).hexdigest()}
+    assert end == {
+        "end": True,
+        "rows": body.count(b"\n") - 2,
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }
     assert told[-1] == (end["rows"], end["rows"])
     assert b"\r" not in data
     assert data == exported(memory)
@@ -166,7 +183,9 @@ def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> Non
     for stop_after in (1, 3, 4):
         calls: list[int] = []
 
-        def stop(done: int, total: int, calls: list[int] = calls, stop_after: int = stop_after) -> None:
+        def stop(
+            done: int, total: int, calls: list[int] = calls, stop_after: int = stop_after
+        ) -> None:
             calls.append(done)
             if len(calls) == stop_after:
                 raise KeyboardInterrupt
@@ -179,7 +198,9 @@ def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> Non
     assert exported(other) == data
 
 
-def test_a_row_that_is_there_with_other_content_stops_the_import(memory: Memory, other: Memory) -> None:
+def test_a_row_that_is_there_with_other_content_stops_the_import(
+    memory: Memory, other: Memory
+) -> None:
     fill(memory)
     data = exported(memory)
     other.scope("acme", "ada", "scout").state.set("key 1", "mine")
@@ -210,7 +231,13 @@ def good() -> bytes:
 
 def test_a_file_that_was_cut_anywhere_is_refused(memory: Memory, url: str, good: bytes) -> None:
     ends = [place for place, byte in enumerate(good) if byte == 10]
-    for cut in (*ends[:-1:17], *(end + 1 for end in ends[:-1:17]), len(good) - 2, len(good) // 2, 20):
+    for cut in (
+        *ends[:-1:17],
+        *(end + 1 for end in ends[:-1:17]),
+        len(good) - 2,
+        len(good) // 2,
+        20,
+    ):
         refused(memory, url, good[:cut], "cut off|is not an export|checksum")
     refused(memory, url, b"", "is not an export")
 
@@ -271,17 +298,28 @@ FORGED: list[tuple[list[Any], str]] = [
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "nul \0"}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "half \ud83d"}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": 2**63}}], "agents"),
-    ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": float("nan")}}], "agents|JSON"),
+    (
+        [{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": float("nan")}}],
+        "agents|JSON",
+    ),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": True}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "extra": 1}}], "columns.*extra"),
-    ([{"tenant": "a"}, {"table": "agents", "row": {k: v for k, v in AGENT.items() if k != "icon"}}], "columns.*icon"),
+    (
+        [
+            {"tenant": "a"},
+            {"table": "agents", "row": {k: v for k, v in AGENT.items() if k != "icon"}},
+        ],
+        "columns.*icon",
+    ),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "tenant": "b"}}], "columns.*tenant"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "now": 1}}], "columns.*now"),
     ([*GOOD, b'{"a":' + b"[" * 100_000], "not a JSON object"),
 ]
 
 
-def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_written(memory: Memory, url: str) -> None:
+def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_written(
+    memory: Memory, url: str
+) -> None:
     """A checksum says that a file is whole, not who made it."""
     for content, match in FORGED:
         refused(memory, url, sealed([HEAD, *content]), match)
@@ -290,9 +328,19 @@ def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_writte
 
 
 def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> None:
-    for name in ("name) values ('x'); drop table agents; --", "name, tenant", 'name"', "name ", "NAME", "name\0", ":tenant"):
+    for name in (
+        "name) values ('x'); drop table agents; --",
+        "name, tenant",
+        'name"',
+        "name ",
+        "NAME",
+        "name\0",
+        ":tenant",
+    ):
         row = {**{key: value for key, value in AGENT.items() if key != "name"}, name: "x"}
-        refused(memory, url, sealed([HEAD, {"tenant": "a"}, {"table": "agents", "row": row}]), "columns")
+        refused(
+            memory, url, sealed([HEAD, {"tenant": "a"}, {"table": "agents", "row": row}]), "columns"
+        )
         with pytest.raises(ValueError, match="not the name of a column"):
             Table("agents", order="name").insert(["tenant", name])
 
@@ -300,21 +348,36 @@ def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> Non
 def test_values_in_the_file_are_only_values(memory: Memory) -> None:
     hostile = "x'); drop table agents; --"
     row = {**AGENT, "name": hostile, "prompt": ":tenant %s %(tenant)s", "model": "b"}
-    memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "b' or 'a'='a"}, {"table": "agents", "row": row}])))
+    memory.import_(
+        io.BytesIO(sealed([HEAD, {"tenant": "b' or 'a'='a"}, {"table": "agents", "row": row}]))
+    )
     assert memory.tenants() == ["b' or 'a'='a"]
     (found,) = memory.scope("b' or 'a'='a").agents.list()
     assert (found.name, found.prompt) == (hostile, ":tenant %s %(tenant)s")
 
 
-def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(open_memory: Callable[..., Memory], url: str) -> None:
+def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
     memory = open_memory(postgres_wait_seconds=0.2)
-    row = {"session_id": "nowhere", "key": "k", "digest": "d", "first_seq": 1, "last_seq": 1, "created_at": 1}
+    row = {
+        "session_id": "nowhere",
+        "key": "k",
+        "digest": "d",
+        "first_seq": 1,
+        "last_seq": 1,
+        "created_at": 1,
+    }
     with pytest.raises(RetainError):
-        memory.import_(io.BytesIO(sealed([HEAD, {"tenant": "a"}, {"table": "message_keys", "row": row}])))
+        memory.import_(
+            io.BytesIO(sealed([HEAD, {"tenant": "a"}, {"table": "message_keys", "row": row}]))
+        )
     assert hashes(url, ["message_keys"])["message_keys"][0] == 0
 
 
-def test_a_path_is_opened_and_a_text_file_is_refused(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_a_path_is_opened_and_a_text_file_is_refused(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
     """P3: a file by its path appears when it is whole, and is its owner's alone."""
     me.sessions.add("trip")
     path = tmp_path / "out.jsonl"

@@ -25,9 +25,17 @@ def talk(memory: Memory, tenant: str, user: str, word: str) -> None:
     for n in range(3):
         session = me.sessions.add(f"{word} {user} {n}", label=word, attributes={word: word})
         for k in range(20):
-            me.messages.append(session.id, "user", f"{word} " * (400 if k == 7 else 1), key=f"{word} {k}", author=word)
+            me.messages.append(
+                session.id,
+                "user",
+                f"{word} " * (400 if k == 7 else 1),
+                key=f"{word} {k}",
+                author=word,
+            )
         me.state.set(word, {word: word}, area=f"session:{session.id}")
-        me.interactions.add(word, word, latency_ms=1, parameters={word: word}, error=word, session=session.id)
+        me.interactions.add(
+            word, word, latency_ms=1, parameters={word: word}, error=word, session=session.id
+        )
     me.state.set(f"{word} key", word)
     me.state.set("gone soon", word, ttl=1000)
     me.state.set("kept", word)
@@ -91,7 +99,11 @@ def test_nothing_of_theirs_is_found_again(memory: Memory) -> None:
 def on_disk(folder: Path) -> list[str]:
     """The files that have the canary in their bytes, in either half of UTF-8 or UTF-16."""
     needles = (CANARY.encode(), CANARY.encode("utf-16-le"), CANARY[:14].encode())
-    return [path.name for path in folder.iterdir() if any(needle in path.read_bytes() for needle in needles)]
+    return [
+        path.name
+        for path in folder.iterdir()
+        if any(needle in path.read_bytes() for needle in needles)
+    ]
 
 
 def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> None:
@@ -101,7 +113,9 @@ def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> Non
         talk(memory, "acme", "ada", CANARY)
         memory.database.compact()
         memory.scope("acme", "ada", "scout").messages.append(f"{CANARY} ada 1", "user", CANARY * 10)
-        memory.scope("acme").messages.window(f"{CANARY} ada 1")  # a reader with a snapshot in its cache
+        memory.scope("acme").messages.window(
+            f"{CANARY} ada 1"
+        )  # a reader with a snapshot in its cache
         assert set(on_disk(tmp_path)) == {"agent.db", "agent.db-wal"}
         assert memory.erase("ada", tenant="acme").compacted
         assert on_disk(tmp_path) == []
@@ -129,10 +143,14 @@ def test_a_reader_that_keeps_deleted_pages_alive_is_owned_up_to(tmp_path: Path) 
 
 def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
     now = [1_000_000_000_000_000]
-    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS, clock=lambda: now[0]) as memory:
+    with Memory.open(
+        f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS, clock=lambda: now[0]
+    ) as memory:
         me = memory.scope("acme", "ada", "scout")
         me.sessions.add("s")
-        me.messages.extend("s", [{"role": "user", "content": f"{CANARY} {n}"} for n in range(700)], key="k")
+        me.messages.extend(
+            "s", [{"role": "user", "content": f"{CANARY} {n}"} for n in range(700)], key="k"
+        )
         me.state.set("k", CANARY, ttl=1)
         memory.database.compact()
         assert "agent.db" in on_disk(tmp_path)
@@ -155,8 +173,12 @@ def test_an_erasure_gives_space_back(tmp_path: Path) -> None:
         assert file.stat().st_size <= empty + 65_536
 
 
-@pytest.mark.parametrize("call", [lambda m: m.erase(""), lambda m: m.erase("x" * 513), lambda m: m.erase("a", tenant="")])
-def test_a_name_that_cannot_be_one_is_bad_input(memory: Memory, call: Callable[[Memory], object]) -> None:
+@pytest.mark.parametrize(
+    "call", [lambda m: m.erase(""), lambda m: m.erase("x" * 513), lambda m: m.erase("a", tenant="")]
+)
+def test_a_name_that_cannot_be_one_is_bad_input(
+    memory: Memory, call: Callable[[Memory], object]
+) -> None:
     with pytest.raises(Invalid):
         call(memory)
 

@@ -29,7 +29,9 @@ HEAD = migrate.shipped("sqlite")[-1].number
 
 def tables_at(version: int) -> tuple[str, ...]:
     """The tables that a version of the schema has."""
-    made = "".join(migration.up for migration in migrate.shipped("sqlite") if migration.number <= version)
+    made = "".join(
+        migration.up for migration in migrate.shipped("sqlite") if migration.number <= version
+    )
     return tuple(table for table in TABLES if f"create table {table} " in made)
 
 
@@ -51,14 +53,23 @@ def schema(url: str, engine: str) -> list[str]:
     if engine == "sqlite":
         with raw(url) as database:
             return sorted(
-                f"{kind} {name} {sql}" for kind, name, sql in database.all("select type, name, sql from sqlite_master")
+                f"{kind} {name} {sql}"
+                for kind, name, sql in database.all("select type, name, sql from sqlite_master")
             )
     binaries = modern_binaries() if engine == "modern" else debian_binaries()
     assert binaries is not None
-    env = {**os.environ, "LD_LIBRARY_PATH": str(binaries.parent / "lib")} if engine == "modern" else dict(os.environ)
+    env = (
+        {**os.environ, "LD_LIBRARY_PATH": str(binaries.parent / "lib")}
+        if engine == "modern"
+        else dict(os.environ)
+    )
     command = [str(binaries / "pg_dump"), "--schema-only", "--schema=retain", url]
     dump = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
-    return [line for line in dump.splitlines() if line and not line.startswith(("--", "\\restrict", "\\unrestrict"))]
+    return [
+        line
+        for line in dump.splitlines()
+        if line and not line.startswith(("--", "\\restrict", "\\unrestrict"))
+    ]
 
 
 # -- what is shipped -----------------------------------------------------------------------------------------------
@@ -83,8 +94,12 @@ def test_every_table_of_every_kind_comes_from_a_migration() -> None:
 # -- up and down with data -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else [*range(1, HEAD - 3, 3), *range(HEAD - 3, HEAD + 1)])
-def test_from_every_version_up_to_head_and_down_again_no_row_changes(url: str, version: int) -> None:
+@pytest.mark.parametrize(
+    "version", range(1, HEAD + 1) if FULL else [*range(1, HEAD - 3, 3), *range(HEAD - 3, HEAD + 1)]
+)
+def test_from_every_version_up_to_head_and_down_again_no_row_changes(
+    url: str, version: int
+) -> None:
     """M1, M2: a database that was filled at a version is the same, row by row, at head and back at that version."""
     kept = tables_at(version)
     with opened(url) as memory:
@@ -139,7 +154,9 @@ def test_down_and_up_under_an_open_memory(url: str) -> None:
         assert memory.tenants() == ["acme"]
 
 
-def test_a_fresh_install_is_the_same_as_one_that_grew_step_by_step(url: str, engine: str, tmp_path: Path) -> None:
+def test_a_fresh_install_is_the_same_as_one_that_grew_step_by_step(
+    url: str, engine: str, tmp_path: Path
+) -> None:
     """M5, B35."""
     other = url_beside(engine, tmp_path)
     fresh = next(other)
@@ -196,19 +213,28 @@ def owners(url: str, engine: str) -> Iterator[Settings]:
     parts = conninfo_to_dict(url)
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create role {owner} login in role {SETTINGS.postgres_role}")
-        admin.execute(f"alter schema retain owner to {owner}; grant create on database {parts['dbname']} to {owner}")
+        admin.execute(
+            f"alter schema retain owner to {owner}; grant create on database {parts['dbname']} to {owner}"
+        )
         for (table,) in admin.execute(
             "select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind='r'"
         ):
             admin.execute(f"alter table retain.{table} owner to {owner}")
     yield Settings(**{**vars(SETTINGS), "owner_database": url.replace("postgres@", f"{owner}@", 1)})
     with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}")
+        admin.execute(
+            f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}"
+        )
 
 
 def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> None:
     """D3: a step that rewrites every row rewrites every row, of every tenant, whoever owns the tables; and back."""
-    labels = {"plain": "Trip", "empty": "", "quotes": 'say "hi" \\ there', "words": "':tenant' %s {key}"}
+    labels = {
+        "plain": "Trip",
+        "empty": "",
+        "quotes": 'say "hi" \\ there',
+        "words": "':tenant' %s {key}",
+    }
     with opened(url, up=True) as memory:
         for tenant in ("acme", "other"):
             fill(memory, tenant)
@@ -244,7 +270,9 @@ def test_a_newer_schema_is_refused_and_untouched(url: str, engine: str) -> None:
     """P14: it is not guessed at, neither up nor down."""
     with opened(url, up=True) as memory:
         fill(memory)
-        newer = Migration(HEAD + 1, "future", "create table future (tenant {key} not null);", "drop table future;")
+        newer = Migration(
+            HEAD + 1, "future", "create table future (tenant {key} not null);", "drop table future;"
+        )
         migrate.up(memory.database, [*memory.migrations, newer])
     before, shape = hashes(url), schema(url, engine)
     with pytest.raises(SchemaTooNew) as error:
@@ -260,7 +288,12 @@ def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> N
     with opened(url, up=True) as memory:
         fill(memory)
         before, shape = hashes(url), schema(url, engine)
-        good = Migration(HEAD + 1, "good", "create table extra (tenant {key} not null, x {int});", "drop table extra;")
+        good = Migration(
+            HEAD + 1,
+            "good",
+            "create table extra (tenant {key} not null, x {int});",
+            "drop table extra;",
+        )
         bad = Migration(
             HEAD + 2,
             "bad",
@@ -276,10 +309,15 @@ def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> N
             assert database.all("select count(*) from extra") == [(0,)]
         with pytest.raises(StorageError):
             migrate.up(memory.database, known)
-        assert memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "works").seq == 14
+        assert (
+            memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "works").seq
+            == 14
+        )
         migrate.down(memory.database, [*memory.migrations, good], to=HEAD)
         assert schema(url, engine) == shape
-        undone = Migration(HEAD, memory.migrations[-1].name, "", "drop table interactions; nonsense;")
+        undone = Migration(
+            HEAD, memory.migrations[-1].name, "", "drop table interactions; nonsense;"
+        )
         with pytest.raises(StorageError):
             migrate.down(memory.database, [*memory.migrations[:-1], undone], to=HEAD - 1)
         assert memory.database.version() == HEAD
@@ -299,7 +337,9 @@ def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
     with opened(url) as memory:
         assert memory.database.version() == 0
         assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
-        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [*range(3, HEAD + 1)]
+        assert [m.number for m in migrate.up(memory.database, memory.migrations)] == [
+            *range(3, HEAD + 1)
+        ]
         assert migrate.up(memory.database, memory.migrations) == []
         assert migrate.down(memory.database, memory.migrations, to=HEAD) == []
         assert memory.database.version() == HEAD
@@ -311,14 +351,27 @@ def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
 def test_a_file_has_an_up_and_a_down_part() -> None:
     text = "-- Why.\n--\n-- up and down in a comment are words\n\n-- up\ncreate;\n-- upwards\n\n-- down\ndrop;\n"
     step = migrate.read(7, "x", text)
-    assert (step.number, step.name, step.up, step.down) == (7, "x", "create;\n-- upwards\n\n", "drop;\n")
+    assert (step.number, step.name, step.up, step.down) == (
+        7,
+        "x",
+        "create;\n-- upwards\n\n",
+        "drop;\n",
+    )
     assert (step.step(up=True).script, step.step(up=False).script) == (step.up, step.down)
-    for broken in ("", "-- up\nx", "-- down\nx\n-- up\ny\n", "--up\nx\n--down\ny\n", "-- Up\nx\n-- Down\ny\n"):
+    for broken in (
+        "",
+        "-- up\nx",
+        "-- down\nx\n-- up\ny\n",
+        "--up\nx\n--down\ny\n",
+        "-- Up\nx\n-- Down\ny\n",
+    ):
         with pytest.raises(ValueError, match=re.escape("migration 0007 x")):
             migrate.read(7, "x", broken)
 
 
-def test_each_engine_gets_its_half_of_a_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_engine_gets_its_half_of_a_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, word in {
         "0002_b.sqlite.sql": "file",
         "0002_b.postgres.sql": "server",

@@ -21,7 +21,15 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retain import AsyncMemory, Memory, clock
-from retain.errors import Busy, Invalid, RetainError, SchemaTooOld, SettingsError, StorageError, Unreachable
+from retain.errors import (
+    Busy,
+    Invalid,
+    RetainError,
+    SchemaTooOld,
+    SettingsError,
+    StorageError,
+    Unreachable,
+)
 from retain.storage import migrate
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -42,7 +50,9 @@ def as_user(url: str, user: str, **more: str) -> str:
     """The same database for another role."""
     parts = conninfo_to_dict(url) | {"user": user} | more
     password = f":{parts['password']}" if "password" in parts else ""
-    return f"postgresql://{parts['user']}{password}@{parts['host']}:{parts['port']}/{parts['dbname']}"
+    return (
+        f"postgresql://{parts['user']}{password}@{parts['host']}:{parts['port']}/{parts['dbname']}"
+    )
 
 
 @pytest.fixture
@@ -87,7 +97,12 @@ def test_every_table_with_a_tenant_is_under_forced_security(memory: Memory, url:
         assert {name for name, *_ in tables} > {"messages", "sessions", "state", "tenants"}
         for name, enabled, forced, owner, oid in tables:
             assert owner != ROLE
-            columns = [column for (column,) in database.all(f"select attname from pg_attribute where attrelid = {oid}")]
+            columns = [
+                column
+                for (column,) in database.all(
+                    f"select attname from pg_attribute where attrelid = {oid}"
+                )
+            ]
             if "tenant" not in columns:
                 assert name == "retain_schema"
                 continue
@@ -101,23 +116,35 @@ def test_every_table_with_a_tenant_is_under_forced_security(memory: Memory, url:
             assert (command, whom) == ("*", "{0}"), "for every command and every role"
             mine = "(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))"
             assert check == mine
-            assert (using == mine) is (name not in ("tenants", "search_behind", "keyed")), "which tenants there are, no more"
+            assert (using == mine) is (name not in ("tenants", "search_behind", "keyed")), (
+                "which tenants there are, no more"
+            )
             keys = database.all(
                 f"""select (select attname from pg_attribute where attrelid = {oid} and attnum = indkey[0])
                     from pg_index where indrelid = {oid} and indisunique"""
             )
             assert keys
             assert set(keys) == {("tenant",)}, "a unique key without the tenant tells about others"
-        assert database.all("select proname from pg_proc where pronamespace = 'retain'::regnamespace and prosecdef") == []
         assert (
-            database.all("select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind = 'v'") == []
+            database.all(
+                "select proname from pg_proc where pronamespace = 'retain'::regnamespace and prosecdef"
+            )
+            == []
+        )
+        assert (
+            database.all(
+                "select relname from pg_class where relnamespace = 'retain'::regnamespace and relkind = 'v'"
+            )
+            == []
         )
 
 
 def test_the_working_role_has_no_way_round(memory: Memory, url: str) -> None:
     with raw(url) as database:
         rights = "rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication"
-        assert database.all(f"select {rights} from pg_roles where rolname = '{ROLE}'") == [(False,) * 6]
+        assert database.all(f"select {rights} from pg_roles where rolname = '{ROLE}'") == [
+            (False,) * 6
+        ]
         assert database.all(f"select 1 from pg_auth_members where member = '{ROLE}'::regrole") == []
         allowed = database.all(
             f"""select distinct privilege_type from information_schema.role_table_grants
@@ -141,8 +168,13 @@ def test_without_a_tenant_there_are_no_rows(memory: Memory, url: str) -> None:
                 if tenant is not None:
                     connection.execute("select set_config('retain.tenant', %s, true)", (tenant,))
                 for table in tables:
-                    assert connection.execute(f"select count(*) from retain.{table}").fetchone() == (0,)
-                    assert connection.execute(f"update retain.{table} set tenant = tenant").rowcount == 0
+                    assert connection.execute(
+                        f"select count(*) from retain.{table}"
+                    ).fetchone() == (0,)
+                    assert (
+                        connection.execute(f"update retain.{table} set tenant = tenant").rowcount
+                        == 0
+                    )
                     assert connection.execute(f"delete from retain.{table}").rowcount == 0
         with connection.transaction():
             connection.execute(f"set local role {ROLE}")
@@ -182,7 +214,9 @@ def empty(engine: str) -> Iterator[str]:
     yield from new_database(engine, "template1")
 
 
-def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str], empty: str) -> None:
+def test_an_owner_migrates_and_an_application_works(
+    roles: Callable[[str], str], empty: str
+) -> None:
     """D2, least privilege: neither is a superuser; the owner installs, and the application is only a member of the role."""
     owner = roles("")
     application = roles(f"in role {ROLE}")
@@ -199,7 +233,10 @@ def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str],
         me = memory.scope("acme", "ada", "scout")
         assert me.messages.append("acme ada 1", "user", "still works").seq == 14
         with pytest.raises(StorageError, match="permission denied"):
-            memory.database.write("acme", lambda tx: tx.run("update retain_schema set version = 9 where :tenant = :tenant"))
+            memory.database.write(
+                "acme",
+                lambda tx: tx.run("update retain_schema set version = 9 where :tenant = :tenant"),
+            )
     with Memory.open(as_owner, settings=SETTINGS) as memory:
         migrate.down(memory.database, memory.migrations, to=2)
     with pytest.raises(SchemaTooOld) as error:
@@ -220,7 +257,9 @@ def test_an_owner_migrates_and_an_application_works(roles: Callable[[str], str],
                 connection.execute(statement)
 
 
-def test_an_owner_that_may_not_make_the_role_says_what_to_do(roles: Callable[[str], str], empty: str) -> None:
+def test_an_owner_that_may_not_make_the_role_says_what_to_do(
+    roles: Callable[[str], str], empty: str
+) -> None:
     owner = roles("")
     with psycopg.connect(empty, autocommit=True) as admin:
         admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
@@ -249,19 +288,25 @@ def test_the_database_sees_who_is_asking(memory: Memory, url: str) -> None:
     name, tenant, role, pid, _ = memory.database.read("Bücher & Söhne", work)
     assert (name, tenant, role) == ("retain B?cher & S?hne", "Bücher & Söhne", ROLE)
     with raw(url) as database:
-        (after,) = database.all(f"select state, application_name from pg_stat_activity where pid = {pid}")
+        (after,) = database.all(
+            f"select state, application_name from pg_stat_activity where pid = {pid}"
+        )
     assert after[0] == "idle"
     assert "Söhne" not in after[1]
 
     def look(tx: Transaction) -> Any:
         backend = (tx.one("select pg_backend_pid(), :tenant") or (0,))[0]
         with raw(url) as database:
-            return database.all(f"select application_name, state from pg_stat_activity where pid = {backend}")
+            return database.all(
+                f"select application_name, state from pg_stat_activity where pid = {backend}"
+            )
 
     assert memory.database.write("acme", look) == [("retain acme", "idle in transaction")]
 
 
-def test_settings_do_not_outlive_the_transaction(open_memory: Callable[..., Memory], url: str) -> None:
+def test_settings_do_not_outlive_the_transaction(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
     """One connection, two tenants: the second sees nothing that the first set."""
     memory = open_memory(postgres_pool=1)
     seen = "select current_setting('retain.tenant'), pg_backend_pid() where :tenant = :tenant"
@@ -271,12 +316,16 @@ def test_settings_do_not_outlive_the_transaction(open_memory: Callable[..., Memo
     assert memory.database.write("c", lambda tx: tx.one(seen)) == ("c", (first or ("", 0))[1])
     pool = memory.database._pool  # type: ignore[attr-defined]
     connection = pool.take()
-    row = connection.execute("select current_setting('retain.tenant', true), current_user::text").fetchone()
+    row = connection.execute(
+        "select current_setting('retain.tenant', true), current_user::text"
+    ).fetchone()
     pool.give_back(connection)
     assert row == ("", "postgres")
 
 
-def test_the_databases_clock_is_used_not_the_machines(memory: Memory, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_databases_clock_is_used_not_the_machines(
+    memory: Memory, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clock, "now", lambda: 5)
     monkeypatch.setattr(time, "time_ns", lambda: 5)
     me = memory.scope("acme", "ada", "scout")
@@ -302,7 +351,9 @@ def test_a_statement_that_runs_too_long_is_stopped(open_memory: Callable[..., Me
 # -- the pool ------------------------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_is_used_up_is_busy_and_recovers(open_memory: Callable[..., Memory], url: str) -> None:
+def test_a_pool_that_is_used_up_is_busy_and_recovers(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
     """F8: whoever gets no connection in time is told so, and nothing stays behind."""
     memory = open_memory(postgres_pool=2, postgres_wait_seconds=0.3)
     let_go, holding = threading.Event(), threading.Semaphore(0)
@@ -322,7 +373,9 @@ def test_a_pool_that_is_used_up_is_busy_and_recovers(open_memory: Callable[..., 
             assert "postgres_pool" in str(error)
         let_go.set()
         assert [future.result(PATIENCE) for future in held] == [None, None]
-        assert [f.result(PATIENCE) for f in [pool.submit(memory.tenants) for _ in range(8)]] == [["a", "b"]] * 8
+        assert [f.result(PATIENCE) for f in [pool.submit(memory.tenants) for _ in range(8)]] == [
+            ["a", "b"]
+        ] * 8
     assert idle_in_transaction(url) == 0
 
 
@@ -352,12 +405,17 @@ def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) 
     """B32: 200 requests whose callers went away at once; their threads end by themselves, the pool is whole again."""
 
     async def go_away() -> None:
-        memory = await AsyncMemory.open(url, settings=replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=20))
+        memory = await AsyncMemory.open(
+            url, settings=replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=20)
+        )
         me = memory.scope("acme", "ada", "scout")
         await me.sessions.add("s")
         cancelled = 0
         for start in range(0, 200, 20):
-            tasks = [asyncio.create_task(me.messages.append("s", "user", f"{start + n}")) for n in range(20)]
+            tasks = [
+                asyncio.create_task(me.messages.append("s", "user", f"{start + n}"))
+                for n in range(20)
+            ]
             await asyncio.sleep(0.002 * (start / 20))
             for task in tasks:
                 task.cancel()
@@ -407,19 +465,28 @@ def test_what_cannot_be_reached_says_why(url: str) -> None:
         "postgresql://ada:hunter2%zz@localhost/db",
     ],
 )
-def test_an_address_that_cannot_be_read_is_a_settings_error_without_the_password(address: str) -> None:
+def test_an_address_that_cannot_be_read_is_a_settings_error_without_the_password(
+    address: str,
+) -> None:
     with pytest.raises((SettingsError, Unreachable)) as error:
         Memory.open(address, settings=SETTINGS)
-    assert "hunter2" not in f"{error.value!r} {error.value} {error.value.details} {error.value.__cause__!r}"
+    assert (
+        "hunter2"
+        not in f"{error.value!r} {error.value} {error.value.details} {error.value.__cause__!r}"
+    )
 
 
 def test_an_owners_address_that_cannot_be_read_is_a_settings_error_too(url: str) -> None:
     with pytest.raises(SettingsError, match="owner_database") as error:
-        Memory.open(url, settings=replace(SETTINGS, owner_database="postgresql://ada:hunter2@[::1/db"))
+        Memory.open(
+            url, settings=replace(SETTINGS, owner_database="postgresql://ada:hunter2@[::1/db")
+        )
     assert "hunter2" not in f"{error.value!r} {error.value.__cause__!r}"
 
 
-def test_a_wrong_password_is_named_as_such_and_not_repeated(url: str, roles: Callable[[str], str]) -> None:
+def test_a_wrong_password_is_named_as_such_and_not_repeated(
+    url: str, roles: Callable[[str], str]
+) -> None:
     """The server is told, for one role only, to ask for a password."""
     name = roles(f"password 'right' in role {ROLE}")
     with raw(url) as database:
@@ -460,7 +527,12 @@ def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, 
                 "select pg_terminate_backend(pid) from pg_stat_activity "
                 "where datname = current_database() and pid <> pg_backend_pid()"
             )
-            assert memory.scope("acme", "ada", "scout").messages.append("s", "user", "x", key=f"{n}").seq == n + 1
+            assert (
+                memory.scope("acme", "ada", "scout")
+                .messages.append("s", "user", "x", key=f"{n}")
+                .seq
+                == n + 1
+            )
 
 
 # -- backup --------------------------------------------------------------------------------------------------------
@@ -477,7 +549,9 @@ def programs(engine: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return binaries
 
 
-def test_a_backup_can_be_restored(memory: Memory, url: str, empty: str, programs: Path, tmp_path: Path) -> None:
+def test_a_backup_can_be_restored(
+    memory: Memory, url: str, empty: str, programs: Path, tmp_path: Path
+) -> None:
     fill(memory)
     target = tmp_path / "backup.dump"
     memory.backup(target)
@@ -487,7 +561,9 @@ def test_a_backup_can_be_restored(memory: Memory, url: str, empty: str, programs
     with Memory.open(empty, settings=SETTINGS) as restored:
         assert [finding for finding in restored.verify() if not finding.ok] == []
         session = "acme ada 1"
-        assert restored.scope("acme").messages.window(session) == memory.scope("acme").messages.window(session)
+        assert restored.scope("acme").messages.window(session) == memory.scope(
+            "acme"
+        ).messages.window(session)
     with pytest.raises(Invalid, match="exists already"):
         memory.backup(target)
     with pytest.raises(Invalid, match="folder"):
@@ -516,7 +592,9 @@ def test_a_backup_by_an_owner_who_sees_no_rows_is_refused(
     assert "acme ada 1" in listed.stdout
 
 
-def test_a_backup_that_fails_leaves_no_file(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_that_fails_leaves_no_file(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "backup.dump"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="pg_dump"):
@@ -529,7 +607,9 @@ def test_a_backup_that_fails_leaves_no_file(memory: Memory, tmp_path: Path, monk
     assert not target.exists()
 
 
-def test_a_password_is_not_in_the_arguments_of_a_backup(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_not_in_the_arguments_of_a_backup(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other users of the machine can read a command's arguments."""
     program = tmp_path / "pg_dump"
     program.write_text(
@@ -552,4 +632,6 @@ def test_the_schema_and_role_may_have_other_names(empty: str) -> None:
         assert memory.tenants() == ["acme"]
         with psycopg.connect(make_conninfo(empty)) as connection:
             assert connection.execute("select to_regclass('retain.messages')").fetchone() == (None,)
-            assert connection.execute('select count(*) from "My ""memory""".messages').fetchone() == (26,)
+            assert connection.execute(
+                'select count(*) from "My ""memory""".messages'
+            ).fetchone() == (26,)

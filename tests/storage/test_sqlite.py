@@ -53,7 +53,9 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize(("durability", "expected"), [("full", 2), ("normal", 1)])
-def test_every_connection_has_the_settings_that_safety_depends_on(file: Path, durability: str, expected: int) -> None:
+def test_every_connection_has_the_settings_that_safety_depends_on(
+    file: Path, durability: str, expected: int
+) -> None:
     """P1: full durability is `synchronous = full`, on the writer and on every reader."""
     settings = replace(SETTINGS, sqlite_durability=durability)  # type: ignore[arg-type]
     with Memory.open(address(file), settings=settings) as memory:
@@ -80,7 +82,9 @@ def test_the_bundled_library_has_no_wal_reset_race() -> None:
     assert tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) >= (3, 51, 3)
 
 
-def test_the_file_is_marked_as_ours_and_another_programs_is_refused(file: Path, tmp_path: Path) -> None:
+def test_the_file_is_marked_as_ours_and_another_programs_is_refused(
+    file: Path, tmp_path: Path
+) -> None:
     with Memory.open(address(file), settings=SETTINGS):
         pass
     assert apsw.Connection(str(file)).pragma("application_id") == APPLICATION_ID
@@ -92,7 +96,9 @@ def test_the_file_is_marked_as_ours_and_another_programs_is_refused(file: Path, 
     with pytest.raises(NotOurs, match="another program"):
         Memory.open(address(other), settings=SETTINGS)
     assert other.read_bytes() == before
-    (tmp_path / "text.db").write_text("not a database at all, but long enough to be looked at" * 100)
+    (tmp_path / "text.db").write_text(
+        "not a database at all, but long enough to be looked at" * 100
+    )
     with pytest.raises(NotOurs):
         Memory.open(address(tmp_path / "text.db"), settings=SETTINGS)
 
@@ -155,7 +161,9 @@ def test_the_reserve_is_made_once_and_given_up_in_an_emergency(file: Path) -> No
 def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(file: Path) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
         say(memory)
-    with Memory.open(address(file), settings=replace(SETTINGS, sqlite_min_free_mib=1 << 40)) as memory:
+    with Memory.open(
+        address(file), settings=replace(SETTINGS, sqlite_min_free_mib=1 << 40)
+    ) as memory:
         with pytest.raises(Full, match="MiB"):
             say(memory)
         assert len(memory.scope("acme").messages.window("s")) == 1
@@ -190,7 +198,9 @@ MOUNTS = """22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
         ("/mnt/over/x", "fuse.sshfs"),
     ],
 )
-def test_the_file_system_of_a_folder_is_read_from_the_mount_table(tmp_path: Path, folder: str, expected: str) -> None:
+def test_the_file_system_of_a_folder_is_read_from_the_mount_table(
+    tmp_path: Path, folder: str, expected: str
+) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS, encoding="utf-8")
     assert filesystem_of(Path(folder), mounts) == expected
@@ -208,7 +218,10 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     share = tmp_path / "share"
     share.mkdir()
     mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {share} rw - nfs4 server:/ rw\n", encoding="utf-8")
+    mounts.write_text(
+        f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {share} rw - nfs4 server:/ rw\n",
+        encoding="utf-8",
+    )
     monkeypatch.setattr(sqlite, "filesystem_of", partial(filesystem_of, mounts=mounts))
     return share
 
@@ -227,11 +240,15 @@ def test_a_file_on_a_network_drive_is_refused(network: Path, tmp_path: Path) -> 
 
 
 def test_whoever_insists_may_use_a_network_drive(network: Path) -> None:
-    with Memory.open(address(network / "agent.db"), settings=replace(SETTINGS, sqlite_network_drive=True)) as memory:
+    with Memory.open(
+        address(network / "agent.db"), settings=replace(SETTINGS, sqlite_network_drive=True)
+    ) as memory:
         assert say(memory) == 1
 
 
-def test_relative_and_linked_paths_are_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_and_linked_paths_are_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B38: one file has one set of logs, however it is named; and a changed directory changes nothing."""
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "real")
@@ -247,9 +264,9 @@ def test_relative_and_linked_paths_are_the_same_file(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     for n, memory in enumerate(memories, 1):
         assert say(memory) == n
-    assert {memory.database.path for memory in memories if isinstance(memory.database, SqliteDatabase)} == {
-        tmp_path.resolve() / "real" / "agent.db"
-    }
+    assert {
+        memory.database.path for memory in memories if isinstance(memory.database, SqliteDatabase)
+    } == {tmp_path.resolve() / "real" / "agent.db"}
     for memory in memories:
         assert len(memory.scope("acme").messages.window("s")) == 4
         assert all(finding.ok for finding in memory.verify())
@@ -292,7 +309,10 @@ def test_a_memory_database_leaves_nothing_behind() -> None:
     for call in (lambda: say(memory), lambda: memory.scope("acme").sessions.list(), memory.tenants):
         with pytest.raises(Unreachable):
             call()
-    with Memory.open("memory:", settings=SETTINGS) as one, Memory.open("memory:", settings=SETTINGS) as two:
+    with (
+        Memory.open("memory:", settings=SETTINGS) as one,
+        Memory.open("memory:", settings=SETTINGS) as two,
+    ):
         say(one)
         assert two.tenants() == []
 
@@ -370,7 +390,10 @@ def test_a_backup_never_overwrites(file: Path) -> None:
 
 
 def test_a_backup_into_a_missing_folder_says_so(file: Path) -> None:
-    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(Invalid, match="folder"):
+    with (
+        Memory.open(address(file), settings=SETTINGS) as memory,
+        pytest.raises(Invalid, match="folder"),
+    ):
         memory.backup(file.parent / "nowhere" / "backup.db")
 
 
@@ -383,14 +406,20 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
 
     def size(count: int) -> float:
         path = file.with_name(f"{count}.db")
-        with Memory.open(address(path), settings=replace(SETTINGS, sqlite_durability="normal")) as memory:
+        with Memory.open(
+            address(path), settings=replace(SETTINGS, sqlite_durability="normal")
+        ) as memory:
             memory.scope("acme", "ada", "scout").sessions.add("s")
             memory.database.compact()
             empty = path.stat().st_size
             me = memory.scope("acme", "ada", "scout")
             for start in range(0, count, 500):
                 me.messages.extend(
-                    "s", [{"role": "user", "content": f"{n:08} " + "x" * 300} for n in range(start, start + 500)]
+                    "s",
+                    [
+                        {"role": "user", "content": f"{n:08} " + "x" * 300}
+                        for n in range(start, start + 500)
+                    ],
                 )
             memory.database.compact()
             assert memory.scope("acme").sessions.get("s").last_seq == count
@@ -413,9 +442,14 @@ def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
         reader.close()
 
 
-@pytest.mark.parametrize("call", [lambda m: m.scope("*"), lambda m: m.scope(""), lambda m: m.erase("ada", tenant="*")])
+@pytest.mark.parametrize(
+    "call", [lambda m: m.scope("*"), lambda m: m.scope(""), lambda m: m.erase("ada", tenant="*")]
+)
 def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory], object]) -> None:
-    with Memory.open(address(file), settings=SETTINGS) as memory, pytest.raises(Invalid, match="tenant"):
+    with (
+        Memory.open(address(file), settings=SETTINGS) as memory,
+        pytest.raises(Invalid, match="tenant"),
+    ):
         call(memory)
 
 

@@ -110,7 +110,9 @@ def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) ->
 def test_a_schema_that_is_behind_is_found(memory: Memory, url: str) -> None:
     migrate.down(memory.database, memory.migrations, to=1)
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as behind:
-        assert problems(behind) == {"the schema is up to date": f"it is at 1 of {len(memory.migrations)}"}
+        assert problems(behind) == {
+            "the schema is up to date": f"it is at 1 of {len(memory.migrations)}"
+        }
     with Memory.open(url, settings=SETTINGS) as current:
         assert problems(current) == {}
 
@@ -139,7 +141,10 @@ def nothing(_: Memory) -> None:
     [
         ("delete from sessions where id = 'acme ada 1'", "sessions"),
         ("delete from tenants where tenant = 'acme'", "tenants"),
-        ("update messages set session_id = 'nowhere' where seq = 1 and session_id = 'acme ada 1'", "messages"),
+        (
+            "update messages set session_id = 'nowhere' where seq = 1 and session_id = 'acme ada 1'",
+            "messages",
+        ),
         ("update state set session_id = 'nowhere' where session_id = 'acme ada 1'", "state"),
     ],
 )
@@ -156,12 +161,16 @@ def test_a_damaged_index_is_found_in_a_file(file: Path) -> None:
     with raw(f"sqlite:///{file}") as database:
         database.all("pragma writable_schema = on")
         ((sql,),) = database.all("select sql from sqlite_master where name = 'sessions_by_user'")
-        page = database.all("select rootpage from sqlite_master where name = 'sessions_by_user'")[0][0]
+        page = database.all("select rootpage from sqlite_master where name = 'sessions_by_user'")[
+            0
+        ][0]
         database.all("delete from sqlite_master where name = 'sessions_by_user'")
     with raw(f"sqlite:///{file}") as database:
         database.all("update sessions set user_id = 'zoe' where id = 'acme ada 1'")
         database.all("pragma writable_schema = on")
-        database.all(f"insert into sqlite_master values ('index', 'sessions_by_user', 'sessions', {page}, '{sql}')")
+        database.all(
+            f"insert into sqlite_master values ('index', 'sessions_by_user', 'sessions', {page}, '{sql}')"
+        )
     assert "sessions_by_user" in on_file(file, nothing)["pages and indexes are intact"]
 
 

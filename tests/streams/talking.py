@@ -35,7 +35,11 @@ class Served:
 
     def client(self, user: str | None = "ada", **headers: str) -> httpx2.Client:
         """A client of a user, with the tenant's key."""
-        said = {"Authorization": f"Bearer {self.key}", **({"X-Retain-User": user} if user else {}), **headers}
+        said = {
+            "Authorization": f"Bearer {self.key}",
+            **({"X-Retain-User": user} if user else {}),
+            **headers,
+        }
         # reading the certificates of the world, for a server without any, would take longer than most tests
         return httpx2.Client(base_url=self.url, headers=said, timeout=WAIT, verify=False)
 
@@ -108,7 +112,9 @@ class Halting(ScriptedModel):
         seconds: float | None = None,
     ) -> Reply:
         """Say the first words, wait, say the rest."""
-        reply = super().converse(messages, tools, max_tokens=max_tokens, use_tools=use_tools, seconds=seconds)
+        reply = super().converse(
+            messages, tools, max_tokens=max_tokens, use_tools=use_tools, seconds=seconds
+        )
         for place, piece in enumerate(pieces(reply.text)):
             if place == self.words:
                 self.halted.release()

@@ -26,7 +26,10 @@ def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
     """Ada's notes, a client of the server that has them, and the server's app."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS) as memory:
         app = create_app(memory)
-        with serving(app) as address, httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client:
+        with (
+            serving(app) as address,
+            httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client,
+        ):
             yield memory.scope(None, "ada", "scout"), client, app
 
 
@@ -40,7 +43,9 @@ def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             yield id, json.loads(line[6:])
 
 
-def test_who_waits_is_answered_when_something_changes(server: tuple[Scope, httpx2.Client, Any]) -> None:
+def test_who_waits_is_answered_when_something_changes(
+    server: tuple[Scope, httpx2.Client, Any],
+) -> None:
     me, client, _ = server
     assert client.get("/api/notes/changes", params={"wait": 0.1}).json() == []
     later = threading.Timer(0.15, lambda: me.notes.overwrite("# Tea"))
@@ -57,7 +62,11 @@ def test_many_who_wait_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) 
     answers: list[Any] = []
 
     def wait() -> None:
-        answers.append(httpx2.get(f"{client.base_url}/api/notes/changes?wait=15", headers=WHOSE, timeout=20).json())
+        answers.append(
+            httpx2.get(
+                f"{client.base_url}/api/notes/changes?wait=15", headers=WHOSE, timeout=20
+            ).json()
+        )
 
     waiting = [threading.Thread(target=wait) for _ in range(50)]
     for one in waiting:
@@ -69,7 +78,9 @@ def test_many_who_wait_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) 
     assert [answer[0]["version"] for answer in answers] == [1] * 50
 
 
-def test_a_stream_tells_each_change_once_and_goes_on_where_it_was(server: tuple[Scope, httpx2.Client, Any]) -> None:
+def test_a_stream_tells_each_change_once_and_goes_on_where_it_was(
+    server: tuple[Scope, httpx2.Client, Any],
+) -> None:
     me, client, _ = server
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
@@ -109,7 +120,11 @@ def test_who_is_shut_out_hears_nothing_more(server: tuple[Scope, httpx2.Client, 
     waited: list[int] = []
 
     def wait() -> None:
-        waited.append(httpx2.get(f"{client.base_url}/api/notes/changes?after=1&wait=15", headers=mine).status_code)
+        waited.append(
+            httpx2.get(
+                f"{client.base_url}/api/notes/changes?after=1&wait=15", headers=mine
+            ).status_code
+        )
 
     waiting = threading.Thread(target=wait)
     with client.stream("GET", "/api/notes/stream", headers=mine) as stream:

@@ -20,7 +20,9 @@ def kept(new: NewMessage) -> Message:
     content = {"text": new.content} if isinstance(new.content, str) else new.content
     raw = canonical.dump(content, "content", 10_000)
     assert "\x00" not in raw
-    return Message("talk", 1, new.role, raw, new.author, 1, None, None, None, datetime(2026, 3, 2, tzinfo=UTC))
+    return Message(
+        "talk", 1, new.role, raw, new.author, 1, None, None, None, datetime(2026, 3, 2, tzinfo=UTC)
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,12 @@ def kept(new: NewMessage) -> Message:
         {"role": "user", "content": ODD},
         {"role": "user", "content": "plain"},
         {"type": "function_call_output", "call_id": "c1", "output": ODD},
-        {"type": "message", "role": "assistant", "id": "m1", "content": [{"type": "output_text", "text": ODD}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "id": "m1",
+            "content": [{"type": "output_text", "text": ODD}],
+        },
     ],
 )
 def test_openais_items(item: dict[str, Any]) -> None:
@@ -51,13 +58,23 @@ def test_langchains_messages(message: dict[str, Any]) -> None:
     assert langchain.unpacked(kept(langchain.packed(message))) == message
 
 
-@pytest.mark.parametrize("part", [{"text": ODD}, {"functionResponse": {"id": "c1", "name": "f", "response": {"r": ODD}}}])
+@pytest.mark.parametrize(
+    "part", [{"text": ODD}, {"functionResponse": {"id": "c1", "name": "f", "response": {"r": ODD}}}]
+)
 def test_events_of_adk(part: dict[str, Any]) -> None:
     content = {"role": "user", "parts": [part]}
-    event = {"id": "e1", "invocationId": "i1", "author": "user", "timestamp": 1.0, "content": content}
+    event = {
+        "id": "e1",
+        "invocationId": "i1",
+        "author": "user",
+        "timestamp": 1.0,
+        "content": content,
+    }
     assert adk.unpacked(kept(adk.packed(event))) == event
 
 
 def test_what_is_no_json_is_the_writers_to_refuse() -> None:
     assert exact({"a": object()}) == {}
-    assert [whole(one) for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})] == [None] * 6
+    assert [
+        whole(one) for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
+    ] == [None] * 6

@@ -26,4 +26,6 @@ def test_what_a_tool_answered_is_told_whatever_it_is_in(content: Any, output: st
     with Memory.open("memory:") as memory:
         me = memory.scope("acme", "ada", "scout")
         message = me.messages.append(me.sessions.add("s").id, "tool", content)
-        assert unpacked(message) == [{"type": "function_call_output", "call_id": "c", "output": output}]
+        assert unpacked(message) == [
+            {"type": "function_call_output", "call_id": "c", "output": output}
+        ]

@@ -14,22 +14,48 @@ from retain.talk.message import Message, records
 from retain.talk.transcript import MOST_PIECES, pieces, render, shorten, spoken
 
 
-def message(seq: int, role: str, content: dict[str, Any] | str, author: str | None = None) -> Message:
+def message(
+    seq: int, role: str, content: dict[str, Any] | str, author: str | None = None
+) -> Message:
     said = {"text": content} if isinstance(content, str) else content
     return records("s", [[seq, role, json.dumps(said), author, 1, None, None, None, 0]])[0]
 
 
 def test_every_shape_of_call_and_result_is_readable() -> None:
     """In the words of OpenAI, Anthropic and our own parts."""
-    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "search", "arguments": '{"q": "x"}'},
+    }
     said = [
         message(1, "system", "You scout."),
-        message(2, "user", {"text": "Look.", "parts": [{"type": "image_url", "url": "data:image/png;base64,AAAA"}]}, "ada"),
+        message(
+            2,
+            "user",
+            {
+                "text": "Look.",
+                "parts": [{"type": "image_url", "url": "data:image/png;base64,AAAA"}],
+            },
+            "ada",
+        ),
         message(3, "assistant", {"text": "I search.", "tool_calls": [call]}),
         message(4, "tool", {"text": "two\nhits", "tool_call_id": "c1"}),
-        message(5, "assistant", {"parts": [{"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "a"}}]}),
-        message(6, "user", {"parts": [{"type": "tool_result", "tool_use_id": "c2", "content": {"lines": 3}}]}),
-        message(7, "assistant", {"parts": [{"type": "text", "text": "Done."}], "attachments": [{"name": "a.pdf"}]}),
+        message(
+            5,
+            "assistant",
+            {"parts": [{"type": "tool_use", "id": "c2", "name": "read", "input": {"path": "a"}}]},
+        ),
+        message(
+            6,
+            "user",
+            {"parts": [{"type": "tool_result", "tool_use_id": "c2", "content": {"lines": 3}}]},
+        ),
+        message(
+            7,
+            "assistant",
+            {"parts": [{"type": "text", "text": "Done."}], "attachments": [{"name": "a.pdf"}]},
+        ),
         message(8, "assistant", {}),
     ]
     assert render(said) == (
@@ -100,11 +126,17 @@ def test_shortening_says_how_much_is_missing() -> None:
 
 
 def test_what_is_spoken_is_words_only() -> None:
-    content = {"text": "One.", "parts": [{"type": "text", "text": "Two."}, {"type": "image"}, "odd"], "n": 1}
+    content = {
+        "text": "One.",
+        "parts": [{"type": "text", "text": "Two."}, {"type": "image"}, "odd"],
+        "n": 1,
+    }
     assert spoken(content) == "One.\nTwo."
 
 
-@pytest.mark.parametrize("text", ["\u200d".join(["👨"] * 1500), "a" + "\u0301" * 30_000, "x\n" * 20_000])
+@pytest.mark.parametrize(
+    "text", ["\u200d".join(["👨"] * 1500), "a" + "\u0301" * 30_000, "x\n" * 20_000]
+)
 @pytest.mark.parametrize("room", [200, 1650])
 def test_one_character_of_any_size_takes_no_more_pieces(text: str, room: int) -> None:
     """P8: thousands of people can be joined into one character, and each piece is a call of a model."""
@@ -116,7 +148,9 @@ def test_one_character_of_any_size_takes_no_more_pieces(text: str, room: int) ->
 def test_what_is_cut_off_is_cut_between_characters() -> None:
     """B25: as people see them."""
     family = "👨\u200d👩\u200d👧"
-    (line,) = render([message(1, "user", {"parts": ["x" * 397 + family + "y" * 10]})]).splitlines()[1:]
+    (line,) = render([message(1, "user", {"parts": ["x" * 397 + family + "y" * 10]})]).splitlines()[
+        1:
+    ]
     assert line == "    " + "x" * 397 + "…"
     (first, _) = render([message(1, "user", "Hi.", "n" * 78 + family)]).splitlines()
     assert first == "[1] user (" + "n" * 78 + "…):"

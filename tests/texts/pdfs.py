@@ -5,7 +5,9 @@ from __future__ import annotations
 import zlib
 
 
-def pdf(*pages: str, title: str = "", packed: bytes | None = None, encrypted: bool = False) -> bytes:
+def pdf(
+    *pages: str, title: str = "", packed: bytes | None = None, encrypted: bool = False
+) -> bytes:
     """A PDF with a line of text for each line of each page; `packed` takes the place of the first page's content."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
@@ -23,17 +25,20 @@ def pdf(*pages: str, title: str = "", packed: bytes | None = None, encrypted: bo
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * n} 0 R "
             "/Resources << /Font << /F1 3 0 R >> >> >>".encode()
         )
-        objects.append(f"<< {told}/Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream")
+        objects.append(
+            f"<< {told}/Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream"
+        )
     objects.append(f"<< /Title ({_escaped(title)}) >>".encode("latin-1"))
     out, places = b"%PDF-1.4\n", []
     for n, body in enumerate(objects, 1):
         places.append(len(out))
         out += f"{n} 0 obj\n".encode() + body + b"\nendobj\n"
     table = "".join(f"{place:010} 00000 n \n" for place in places)
-    lock = f"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <{'41' * 32}> /U <{'42' * 32}> >> /ID [<00> <00>] " * encrypted
-    trailer = (
-        f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R {lock}/Info {len(objects)} 0 R >>\nstartxref\n{len(out)}\n%%EOF"
+    lock = (
+        f"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <{'41' * 32}> /U <{'42' * 32}> >> /ID [<00> <00>] "
+        * encrypted
     )
+    trailer = f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R {lock}/Info {len(objects)} 0 R >>\nstartxref\n{len(out)}\n%%EOF"
     return out + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{trailer}".encode()
 
 

@@ -97,7 +97,9 @@ CURL = "HTTP/1.1 301 Moved Permanently\r\nLocation: https://x/\r\n\r\n"
 CURL += "HTTP/2 200 \r\ncontent-type: text/html; charset=utf-8\r\n\r\n"
 DOCKER = "".join(f"web-1  | 2026-11-15T05:28:{n}.123Z INFO request {n}\n" for n in range(10, 40))
 DOCKER += "web-1  | 2026-11-15T06:01:00.123Z ERROR database gone\n"
-WEB = "".join(f'10.0.0.{n} - - [15/Nov/2026:05:28:{n} +0000] "GET / HTTP/1.1" 200 12\n' for n in range(10, 20))
+WEB = "".join(
+    f'10.0.0.{n} - - [15/Nov/2026:05:28:{n} +0000] "GET / HTTP/1.1" 200 12\n' for n in range(10, 20)
+)
 PS = "CONTAINER ID   IMAGE    STATUS\n1a2b3c4d5e6f   nginx    Up 2 hours\n2a2b3c4d5e6f   redis    Up 2 hours\n"
 PSQL = " id | name\n----+------\n  1 | a\n  2 | b\n(2 rows)\n"
 CARGO = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\n"
@@ -108,8 +110,14 @@ FIND = "".join(f"/usr/lib/{n}\n" for n in range(1000))
 PROGRESS = "\x1b[32mDownloading\x1b[0m 1%\rDownloading 50%\rDownloading 100%\nAll is there.\n"
 
 OUTPUTS: list[tuple[str, str]] = [
-    (PYTEST, "2 failed, 1 passed in 3.59s; first: FAILED test_bad.py::test_a - assert 1 == 2; 11 lines"),
-    (GCC, "2 errors, 1 warning; first: bad.c:1:32: error: 'retrun' undeclared (first use in this function); 6 lines"),
+    (
+        PYTEST,
+        "2 failed, 1 passed in 3.59s; first: FAILED test_bad.py::test_a - assert 1 == 2; 11 lines",
+    ),
+    (
+        GCC,
+        "2 errors, 1 warning; first: bad.c:1:32: error: 'retrun' undeclared (first use in this function); 6 lines",
+    ),
     (MAKE, "1 error; first: make: *** (Makefile:3: a.o) Error 1; 2 lines"),
     (NPM, "added 312 packages, and audited 313 packages in 12s; 2 warnings; 6 lines"),
     (PIP, "Successfully installed requests-2.32.5 urllib3-2.5.0; 4 lines"),
@@ -142,13 +150,22 @@ OUTPUTS: list[tuple[str, str]] = [
     (WEB, "log from 15/Nov/2026:05:28:10 to 05:28:19; 10 lines"),
     (PS, "table with the columns CONTAINER ID, IMAGE, STATUS; 2 rows; 101 bytes"),
     (PSQL, "table with the columns id, name; 5 lines"),
-    (CARGO, "FAILED. 1 passed; 1 failed; 0 ignored; finished in 0.01s; first: test b ... FAILED; 5 lines"),
+    (
+        CARGO,
+        "FAILED. 1 passed; 1 failed; 0 ignored; finished in 0.01s; first: test b ... FAILED; 5 lines",
+    ),
     (UNITTEST, "Ran 3 tests in 0.001s, FAILED (failures=1); first: FAIL: test_a (t.T); 7 lines"),
     (GREP, "lines found in 3 files: src/a.py, src/b.py, src/c.py; 6 lines"),
     (FIND, "1,000 paths, from /usr/lib/0 to /usr/lib/999; 1,000 lines"),
-    ('id,name,price\n1,"a, b",2\n2,c,3\n3,d,4\n', "CSV with the columns id, name, price; 3 rows; 37 bytes"),
+    (
+        'id,name,price\n1,"a, b",2\n2,c,3\n3,d,4\n',
+        "CSV with the columns id, name, price; 3 rows; 37 bytes",
+    ),
     ("a\tb\n1\t2\n3\t4\n", "table with the columns a, b; 2 rows; 12 bytes"),
-    ('{"ts":1,"msg":"a"}\n{"ts":2,"msg":"b"}\n{"ts":3}\n', "JSON lines, objects with the keys ts, msg; 3 lines"),
+    (
+        '{"ts":1,"msg":"a"}\n{"ts":2,"msg":"b"}\n{"ts":3}\n',
+        "JSON lines, objects with the keys ts, msg; 3 lines",
+    ),
     ("<!DOCTYPE html>\n<html><head><title>A page</title>\n", "HTML page: A page; 2 lines"),
     ('<?xml version="1.0"?>\n<project>\n</project>\n', "XML document: project; 3 lines"),
     ("# retain\n\nMemory for AI agents.\nMore.\n", "retain: Memory for AI agents.; 4 lines"),
@@ -164,7 +181,9 @@ OUTPUTS: list[tuple[str, str]] = [
 
 def described(text: str, **more: str) -> str:
     """As a stored content is described."""
-    return describe(text, size=len(text.encode()), lines=text.count("\n"), media=media_of(text.encode()), **more)
+    return describe(
+        text, size=len(text.encode()), lines=text.count("\n"), media=media_of(text.encode()), **more
+    )
 
 
 @pytest.mark.parametrize(("text", "says"), OUTPUTS, ids=[str(n) for n in range(len(OUTPUTS))])
@@ -180,7 +199,10 @@ def test_what_real_tools_print(text: str, says: str) -> None:
             {"name": "x", "items": [1, 2, 3], "meta": {"a": 1, "b": 2}},
             "JSON object with the keys name, items (3), meta (2 keys)",
         ),
-        ([{"id": n, "name": "x"} for n in range(1204)], "JSON array of 1,204 objects with the keys id, name"),
+        (
+            [{"id": n, "name": "x"} for n in range(1204)],
+            "JSON array of 1,204 objects with the keys id, name",
+        ),
         ([1, 2], "JSON array of 2"),
         ([], "JSON array, empty"),
         ({}, "JSON object, empty"),
@@ -200,15 +222,16 @@ def test_the_shape_of_json_that_is_only_begun() -> None:
     )
     text = json.dumps({"a": [1, 2], "b": "x" * 100_000})
     assert (
-        describe(text[:65_536], text[-1000:], size=100_020, media="json") == "JSON object with the keys a (2), b; 100.0 kB"
+        describe(text[:65_536], text[-1000:], size=100_020, media="json")
+        == "JSON object with the keys a (2), b; 100.0 kB"
     )
 
 
 def test_how_a_command_ended_comes_first() -> None:
     """R8: exit status, then what it said first and last."""
-    assert described("starting\nworking\nstopped half way\n", source="job", status="Failed with exit code 2") == (
-        "Failed with exit code 2; starting … stopped half way; 3 lines"
-    )
+    assert described(
+        "starting\nworking\nstopped half way\n", source="job", status="Failed with exit code 2"
+    ) == ("Failed with exit code 2; starting … stopped half way; 3 lines")
     assert described("a\nb\n", source="job", status="Success") == "a … b; 2 lines"
 
 
@@ -249,19 +272,34 @@ def test_media(head: bytes, media: Media) -> None:
 
 @pytest.mark.parametrize(
     ("head", "says"),
-    [("\ufffdPNG\r\n\x1a\n", "PNG image"), ("\x7fELF\x02", "program for Linux (ELF)"), ("PK\x03\x04", "ZIP archive")],
+    [
+        ("\ufffdPNG\r\n\x1a\n", "PNG image"),
+        ("\x7fELF\x02", "program for Linux (ELF)"),
+        ("PK\x03\x04", "ZIP archive"),
+    ],
 )
 def test_bytes_are_named(head: str, says: str) -> None:
-    assert describe(head, size=1_234_567, lines=99, media="binary") == f"binary data: {says}; 1.2 MB"
+    assert (
+        describe(head, size=1_234_567, lines=99, media="binary") == f"binary data: {says}; 1.2 MB"
+    )
 
 
-@given(st.text(max_size=400), st.text(max_size=100), st.text(max_size=60), st.sampled_from(["text", "json", "binary"]))
-def test_always_one_short_line_that_closes_no_placeholder(head: str, tail: str, status: str, media: Media) -> None:
+@given(
+    st.text(max_size=400),
+    st.text(max_size=100),
+    st.text(max_size=60),
+    st.sampled_from(["text", "json", "binary"]),
+)
+def test_always_one_short_line_that_closes_no_placeholder(
+    head: str, tail: str, status: str, media: Media
+) -> None:
     """R1: under 160 characters, no bracket, no line break, nothing that turns text around."""
     says = describe(head, tail, source="x", status=status, size=10**12, lines=10**9, media=media)
     assert len(says) < 160
     assert not set(says) & set("[]\n\r\t\x1b\u202e\u2028\x00")
-    assert says == describe(head, tail, source="x", status=status, size=10**12, lines=10**9, media=media)
+    assert says == describe(
+        head, tail, source="x", status=status, size=10**12, lines=10**9, media=media
+    )
     says.encode()
 
 

@@ -16,7 +16,13 @@ LIMIT = 1 << 20
     [
         ("a.txt", b"# no heading", "text", "", "# no heading"),
         ("a.md", b"# A `heading`\n\nText", "markdown", "A heading", "# A `heading`\n\nText"),
-        ("a.md", b'---\ntitle: "Said so"\n---\n# Other', "markdown", "Said so", '---\ntitle: "Said so"\n---\n# Other'),
+        (
+            "a.md",
+            b'---\ntitle: "Said so"\n---\n# Other',
+            "markdown",
+            "Said so",
+            '---\ntitle: "Said so"\n---\n# Other',
+        ),
         ("a.html", b"<title>T</title><p>x", "html", "T", "x"),
         ("a.html", b"<h1>Only</h1><p>x", "html", "Only", "# Only\n\nx"),
         ("page", b" <!doctype HTML><p>x", "html", "", "x"),
@@ -30,11 +36,35 @@ LIMIT = 1 << 20
         ("a.html", '<meta charset="no-such"><p>ł'.encode(), "html", "", "ł"),
         ("a.html", b'<meta charset="base64"><p>x', "html", "", "x"),
         ("a.html", b"<meta charset=utf-16><p>x \xe9", "html", "", "x é"),
-        ("a.html", "<meta charset=windows-1251><p>Привет, как дела?".encode("cp1251"), "html", "", "Привет, как дела?"),
+        (
+            "a.html",
+            "<meta charset=windows-1251><p>Привет, как дела?".encode("cp1251"),
+            "html",
+            "",
+            "Привет, как дела?",
+        ),
         ("a.html", b"<meta charset=latin1><p>\x93x\x94", "html", "", "“x”"),
-        ("a.txt", "Привет, мир. ".encode() * 9 + b"\xff", "text", "", "Привет, мир. " * 9 + "\ufffd"),
-        ("a.md", b"# PDF\n\nIt begins with %PDF-1.4.", "markdown", "PDF", "# PDF\n\nIt begins with %PDF-1.4."),
-        ("a.md", b"---\r\ntitle:  A b  \r\n---\r\nText", "markdown", "A b", "---\r\ntitle:  A b  \r\n---\r\nText"),
+        (
+            "a.txt",
+            "Привет, мир. ".encode() * 9 + b"\xff",
+            "text",
+            "",
+            "Привет, мир. " * 9 + "\ufffd",
+        ),
+        (
+            "a.md",
+            b"# PDF\n\nIt begins with %PDF-1.4.",
+            "markdown",
+            "PDF",
+            "# PDF\n\nIt begins with %PDF-1.4.",
+        ),
+        (
+            "a.md",
+            b"---\r\ntitle:  A b  \r\n---\r\nText",
+            "markdown",
+            "A b",
+            "---\r\ntitle:  A b  \r\n---\r\nText",
+        ),
         ("README", b"Title\r\n=====\r\n", "markdown", "Title", "Title\r\n=====\r\n"),
         ("a.txt", b"a\x00b", "text", "", "a␀b"),
     ],
@@ -61,12 +91,27 @@ def test_a_pdf_with_something_before_it() -> None:
 def test_words_of_a_typeset_page_are_whole() -> None:
     """A word that the end of a line divides, or that is set with ligatures, is found by its letters."""
     found = read_file(pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT)
-    assert found.text.split() == ["An", "example", "of", "Anglo-", "Saxon", "type", "-", "and", "3-", "d."]
+    assert found.text.split() == [
+        "An",
+        "example",
+        "of",
+        "Anglo-",
+        "Saxon",
+        "type",
+        "-",
+        "and",
+        "3-",
+        "d.",
+    ]
     assert _as_written("ef\ufb01cient af\ufb02uent") == "efficient affluent"
 
 
 def test_what_cannot_be_read() -> None:
-    for name, data in (("a.pdf", b"no pdf"), ("a.bin", bytes(range(256))), ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00")):
+    for name, data in (
+        ("a.pdf", b"no pdf"),
+        ("a.bin", bytes(range(256))),
+        ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00"),
+    ):
         with pytest.raises(Invalid, match="is no text, Markdown, HTML or PDF"):
             read_file(data, name, LIMIT)
     with pytest.raises(Invalid, match="save it as UTF-8"):

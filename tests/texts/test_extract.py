@@ -16,7 +16,10 @@ from retain.texts.extract import Line, condense, digest, sentences
         ("", []),
         (" \n \n", []),
         ("One sentence", ["One sentence"]),
-        ("Dr. Who lives in Lisbon. He has 3 cats! Does he?", ["Dr. Who lives in Lisbon.", "He has 3 cats!", "Does he?"]),
+        (
+            "Dr. Who lives in Lisbon. He has 3 cats! Does he?",
+            ["Dr. Who lives in Lisbon.", "He has 3 cats!", "Does he?"],
+        ),
         ("Version 2.5 is out. See a.b.c for more.", ["Version 2.5 is out.", "See a.b.c for more."]),
         ("One line\nanother line", ["One line", "another line"]),
         ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
@@ -42,7 +45,11 @@ def test_facts_are_kept_and_chatter_is_not() -> None:
 
 
 def test_the_best_stay_where_there_is_little_room() -> None:
-    texts = ["The weather was nice.", "I decided to move to Berlin in 2027.", "Some clouds were there."]
+    texts = [
+        "The weather was nice.",
+        "I decided to move to Berlin in 2027.",
+        "Some clouds were there.",
+    ]
     assert digest(texts, 16) == "- I decided to move to Berlin in 2027."
 
 
@@ -53,12 +60,18 @@ def test_the_order_is_the_order_in_which_it_was_said() -> None:
 
 def test_what_repeats_is_said_once() -> None:
     assert (
-        digest(["The key is under the mat.", "The key is under the mat.", "the key is under the mat!"], 100).count("\n") == 0
+        digest(
+            ["The key is under the mat.", "The key is under the mat.", "the key is under the mat!"],
+            100,
+        ).count("\n")
+        == 0
     )
 
 
 def test_it_works_without_spaces_between_words() -> None:
-    kept = digest(["你好。", "我叫小明，我住在北京。", "今天天气不错。", "我们决定2027年搬到上海。"], 40)
+    kept = digest(
+        ["你好。", "我叫小明，我住在北京。", "今天天气不错。", "我们决定2027年搬到上海。"], 40
+    )
     assert "- 我们决定2027年搬到上海。" in kept.splitlines()
     assert "- 我叫小明，我住在北京。" in kept.splitlines()
 
@@ -79,7 +92,10 @@ def test_speakers_are_named_and_weighed() -> None:
         Line("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
         Line("I will send it on Thursday at 18.", "scout"),
     ]
-    assert condense(said, 30) == "- ada: I want the report on Friday at 9.\n- scout: I will send it on Thursday at 18."
+    assert (
+        condense(said, 30)
+        == "- ada: I want the report on Friday at 9.\n- scout: I will send it on Thursday at 18."
+    )
 
 
 def test_a_long_sentence_is_shortened() -> None:
@@ -116,22 +132,37 @@ def test_what_differs_in_a_number_or_a_name_is_no_repeat() -> None:
     """Else the first, stale price would stand for all that came after it."""
     for texts in (
         [f"The monthly price of the large plan is {price} euros." for price in (300, 400, 500)],
-        [f"The weekly meeting of the design team is led by {name} from now on." for name in ("Ada", "Bob", "Carla")],
-        [f"The build log of the release is kept in `/var/log/{name}` for a year." for name in ("a", "b")],
+        [
+            f"The weekly meeting of the design team is led by {name} from now on."
+            for name in ("Ada", "Bob", "Carla")
+        ],
+        [
+            f"The build log of the release is kept in `/var/log/{name}` for a year."
+            for name in ("a", "b")
+        ],
     ):
         assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
 
 
 def test_of_two_that_are_alike_the_newer_is_kept() -> None:
     """It may take back what was said before; also what an earlier summary kept."""
-    assert digest(["The key is under the mat.", "The key is not under the mat."], 100) == "- The key is not under the mat."
-    assert digest(["The key is not under the mat."], 100, "- The key is under the mat.") == "- The key is not under the mat."
+    assert (
+        digest(["The key is under the mat.", "The key is not under the mat."], 100)
+        == "- The key is not under the mat."
+    )
+    assert (
+        digest(["The key is not under the mat."], 100, "- The key is under the mat.")
+        == "- The key is not under the mat."
+    )
 
 
 def test_a_long_sentence_is_cut_between_characters() -> None:
     """B25."""
     family = "👨\u200d👩\u200d👧"
-    assert digest(["We decided " + "x" * 266 + family + " at 9."], 400) == "- We decided " + "x" * 266 + "…"
+    assert (
+        digest(["We decided " + "x" * 266 + family + " at 9."], 400)
+        == "- We decided " + "x" * 266 + "…"
+    )
 
 
 def test_a_megabyte_of_initials_is_read_once() -> None:

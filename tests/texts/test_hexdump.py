@@ -16,7 +16,12 @@ def test_lines_are_as_xxd_writes_them() -> None:
         b"00000000: 7f45 4c46 0201 0100 0000 0000 0000 0000  .ELF............\n"
         b"00000010: 6162 63                                  abc             \n"
     )
-    assert (dump.lines, dump.tell(), dump.readable(), dump.seekable()) == (2, 2 * dump.WIDTH, True, True)
+    assert (dump.lines, dump.tell(), dump.readable(), dump.seekable()) == (
+        2,
+        2 * dump.WIDTH,
+        True,
+        True,
+    )
     assert dump.read() == b""
 
 

@@ -33,7 +33,11 @@ def parsed(found: Any) -> Any:
 def all_of(value: Any, path: str, written: str | None = None) -> list[Any]:
     return [
         parsed(found)
-        for found in select(io.BytesIO((json.dumps(value) if written is None else written).encode()), path, Budget(60))
+        for found in select(
+            io.BytesIO((json.dumps(value) if written is None else written).encode()),
+            path,
+            Budget(60),
+        )
     ]
 
 
@@ -89,7 +93,10 @@ def test_where_a_path_leads(path: str, values: list[Any], size: str) -> None:
         ("$.items[0", "makes sense up to $.items and not at '[0'"),
         ("$..", "makes sense up to $ and not at '..'"),
         ("$ .a", "makes sense up to $ and not at ' .a'"),
-        ("$.nmae", "looks for 'nmae' in $, which does not have it; did you mean 'name'? it has name, a key, items"),
+        (
+            "$.nmae",
+            "looks for 'nmae' in $, which does not have it; did you mean 'name'? it has name, a key, items",
+        ),
         ("$.empty.x", "looks for 'x' in $.empty, which does not have it; it has no keys"),
         ("$.name.x", "looks for 'x' in $.name, which is text"),
         ("$.items.id", "write [0] or [*] before it"),
@@ -120,7 +127,9 @@ def test_a_path_has_bounds() -> None:
 @pytest.mark.parametrize("path", ["$..*", "$[0]", "$..a", "$[*]", "$[-1]"])
 def test_nesting_has_a_bound_too(path: str) -> None:
     """P16: eight megabytes of nothing but brackets, each of which would have to be skipped once for each around it."""
-    with pytest.raises(Invalid, match=r"path: cannot be followed: the content is nested too deep\.$"):
+    with pytest.raises(
+        Invalid, match=r"path: cannot be followed: the content is nested too deep\.$"
+    ):
         list(select(io.BytesIO(b"[" * (4 << 20) + b"]" * (4 << 20)), path, Budget(60)))
 
 
@@ -162,7 +171,21 @@ def test_one_value_per_line_is_an_array(size: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["", "hello", "{", '{"a"', '{"a":', '{"a": 1', '{"a": 1,}', "[1, 2", '["a', "[1 2]", '{"a" 1}', "[}", "[" * 5000],
+    [
+        "",
+        "hello",
+        "{",
+        '{"a"',
+        '{"a":',
+        '{"a": 1',
+        '{"a": 1,}',
+        "[1, 2",
+        '["a',
+        "[1 2]",
+        '{"a" 1}',
+        "[}",
+        "[" * 5000,
+    ],
 )
 @pytest.mark.parametrize("path", ["$.a", "$[1]", "$[*]", "$..a"])
 def test_what_is_no_json_is_an_error_and_not_nothing(written: str, path: str, size: str) -> None:
@@ -176,13 +199,22 @@ def test_what_is_no_json_is_an_error_and_not_nothing(written: str, path: str, si
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text('ab"\\{é', max_size=3), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.text('ab"\\{é', max_size=3), inner, max_size=4)
+    ),
     max_leaves=25,
 )
 
 
-@given(JSON, st.sampled_from(["$", "$[*]", "$..a", "$.a", "$[0]", "$[-1]", "$[1:3]", "$[*][*]", "$..b[0]"]), st.booleans())
-def test_what_is_large_and_what_is_parsed_lead_to_the_same(value: Any, path: str, ascii_only: bool) -> None:
+@given(
+    JSON,
+    st.sampled_from(["$", "$[*]", "$..a", "$.a", "$[0]", "$[-1]", "$[1:3]", "$[*][*]", "$..b[0]"]),
+    st.booleans(),
+)
+def test_what_is_large_and_what_is_parsed_lead_to_the_same(
+    value: Any, path: str, ascii_only: bool
+) -> None:
     written = json.dumps(value, ensure_ascii=ascii_only, indent=1)
 
     def answer() -> Any:

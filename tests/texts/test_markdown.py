@@ -152,8 +152,12 @@ def test_of_sections_with_the_same_header_the_first_is_meant() -> None:
     assert replace_section("# A\n1\n# A\n2\n", "A", "x") == ("# A\nx\n# A\n2\n", 2)
 
 
-@pytest.mark.parametrize("edit", [delete_section, lambda text, header: replace_section(text, header, "x")])
-def test_an_unknown_header_is_answered_with_those_there_are(edit: Callable[[str, str], Any]) -> None:
+@pytest.mark.parametrize(
+    "edit", [delete_section, lambda text, header: replace_section(text, header, "x")]
+)
+def test_an_unknown_header_is_answered_with_those_there_are(
+    edit: Callable[[str, str], Any],
+) -> None:
     with pytest.raises(NoSection) as error:
         edit("# A\n## B *b*\nC\n===\n```\n# D\n```\n", "D")
     assert str(error.value) == "There is no section 'D' here: the sections are # A, ## B *b*, # C."
@@ -205,7 +209,9 @@ def test_an_unknown_header_is_answered_with_those_there_are(edit: Callable[[str,
         ("# A\nold", "```\nopen", "# A\n```\nopen"),
     ],
 )
-def test_replacing_keeps_the_heading_and_the_blank_lines_around(before: str, body: str, after: str) -> None:
+def test_replacing_keeps_the_heading_and_the_blank_lines_around(
+    before: str, body: str, after: str
+) -> None:
     """N2: to the letter, with the document's own line endings; a body may begin with the section's own heading."""
     assert replace_section(before, "A", body).text == after
 
@@ -245,7 +251,9 @@ def test_deleting_takes_a_section_and_nothing_else(text: str, header: str, after
          "close every code fence, comment and HTML tag in it."),
     ],
 )  # fmt: skip
-def test_a_body_that_would_change_other_sections_is_refused(text: str, body: str, problem: str) -> None:
+def test_a_body_that_would_change_other_sections_is_refused(
+    text: str, body: str, problem: str
+) -> None:
     """N2: what follows a section means the same after it was changed, or nothing is changed."""
     with pytest.raises(Invalid) as error:
         replace_section(text, "A", body)
@@ -278,7 +286,9 @@ def test_a_section_that_keeps_the_next_one_out_of_a_list_stays() -> None:
         ("a\n\n", "", "a\n\n", "a\n\n"),
     ],
 )
-def test_text_is_added_with_one_blank_line_between(document: str, text: str, appended: str, prepended: str) -> None:
+def test_text_is_added_with_one_blank_line_between(
+    document: str, text: str, appended: str, prepended: str
+) -> None:
     """N2: to the letter; no line ending is added at the end that the text did not have."""
     assert markdown.append(document, text) == appended
     assert markdown.prepend(document, text) == prepended
@@ -316,28 +326,60 @@ class Place:
 
 
 WORDS = st.sampled_from(["A", "B", "a b", "Tea *x*", "ß", "C #", "1. x", "`#`", "日本"])
-LOOKALIKES = st.sampled_from(["# A", "## B", "A\n===", "B\n---", "text", "- x", "", "> q", "\t# A", "<div>"])
+LOOKALIKES = st.sampled_from(
+    ["# A", "## B", "A\n===", "B\n---", "text", "- x", "", "> q", "\t# A", "<div>"]
+)
 
 
 @st.composite
 def atx(draw: Any, deepest: int = 1) -> Block:
-    level, words = draw(st.integers(deepest, 6)), draw(WORDS.filter(lambda words: not words.endswith("#")))
-    start = draw(st.sampled_from(["", " "])) + "#" * level + draw(st.sampled_from([" ", "\t", "   "]))
-    return Block(start + words + draw(st.sampled_from(["", "  ", " #", " ##\t"])) + "\n", level, words)
+    level, words = (
+        draw(st.integers(deepest, 6)),
+        draw(WORDS.filter(lambda words: not words.endswith("#"))),
+    )
+    start = (
+        draw(st.sampled_from(["", " "])) + "#" * level + draw(st.sampled_from([" ", "\t", "   "]))
+    )
+    return Block(
+        start + words + draw(st.sampled_from(["", "  ", " #", " ##\t"])) + "\n", level, words
+    )
 
 
 @st.composite
 def setext(draw: Any, deepest: int = 1) -> Block:
     level = draw(st.integers(min(deepest, 2), 2))
     words = draw(st.sampled_from(["A", "B", "a b", "Two\nlines", "C #"]))
-    return Block(f"{words}\n{draw(st.sampled_from(['', ' ']))}{'=-'[level - 1] * draw(st.integers(2, 4))}\n", level, words)
+    return Block(
+        f"{words}\n{draw(st.sampled_from(['', ' ']))}{'=-'[level - 1] * draw(st.integers(2, 4))}\n",
+        level,
+        words,
+    )
 
 
 @st.composite
 def lookalike(draw: Any) -> Block:
-    lines = [line for inner in draw(st.lists(LOOKALIKES, min_size=1, max_size=4)) for line in inner.split("\n")]
+    lines = [
+        line
+        for inner in draw(st.lists(LOOKALIKES, min_size=1, max_size=4))
+        for line in inner.split("\n")
+    ]
     kind = draw(
-        st.sampled_from(["```", "~~~~", "    ", "\t", "> ", "- ", "1. ", "div", "<!--", "paragraph", "***", "nested"])
+        st.sampled_from(
+            [
+                "```",
+                "~~~~",
+                "    ",
+                "\t",
+                "> ",
+                "- ",
+                "1. ",
+                "div",
+                "<!--",
+                "paragraph",
+                "***",
+                "nested",
+            ]
+        )
     )
     if kind in ("```", "~~~~"):
         info = draw(st.sampled_from(["", " md"]))
@@ -360,10 +402,16 @@ def lookalike(draw: Any) -> Block:
 def documents(draw: Any, deepest: int = 1) -> tuple[str, list[Place]]:
     """A document, and its sections, by construction and not by reading it."""
     ending = draw(st.sampled_from(["\n", "\n", "\r\n", "\r"]))
-    blocks = draw(st.lists(st.one_of(atx(deepest), atx(deepest), setext(deepest), lookalike()), max_size=8))
+    blocks = draw(
+        st.lists(st.one_of(atx(deepest), atx(deepest), setext(deepest), lookalike()), max_size=8)
+    )
     text, found, tight = draw(st.sampled_from(["", "", "\n", "Intro\n\n"])), [], True
     for block in blocks:
-        heading = block.level and not block.words.startswith("Two") and not block.text.rstrip().endswith(("=", "-"))
+        heading = (
+            block.level
+            and not block.words.startswith("Two")
+            and not block.text.rstrip().endswith(("=", "-"))
+        )
         if text and not (heading and tight):
             text += draw(st.sampled_from(["\n", "\n\n", " \n", "\t \n\n"]))
         if block.level:
@@ -392,8 +440,13 @@ def named(places: list[Place]) -> list[tuple[int, str]]:
 def test_headings_are_found_where_they_were_put(document: tuple[str, list[Place]]) -> None:
     """N2: the reader against documents whose headings are known."""
     text, places = document
-    found = [(heading.level, heading.text, heading.start, heading.body, heading.end) for heading in outline(text)]
-    assert found == [(place.level, place.words, place.start, place.body, place.end) for place in places]
+    found = [
+        (heading.level, heading.text, heading.start, heading.body, heading.end)
+        for heading in outline(text)
+    ]
+    assert found == [
+        (place.level, place.words, place.start, place.body, place.end) for place in places
+    ]
     assert "".join(parts(text)) == text
 
 
@@ -409,7 +462,9 @@ def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
 
 
 @given(documents(), st.data())
-def test_a_deleted_section_is_gone_and_nothing_else(document: tuple[str, list[Place]], data: st.DataObject) -> None:
+def test_a_deleted_section_is_gone_and_nothing_else(
+    document: tuple[str, list[Place]], data: st.DataObject
+) -> None:
     """N2: every byte outside is there, in order, and what is left reads as it was put together."""
     text, places = document
     assume(places)
@@ -418,13 +473,19 @@ def test_a_deleted_section_is_gone_and_nothing_else(document: tuple[str, list[Pl
     before, after = text[: gone.start], text[gone.end :]
     following = [place for place in places if place.start >= gone.end]
     between = made[len(before) : len(made) - len(after)]
-    assert (made.startswith(before), made.endswith(after), len(made)) == (True, True, len(before + between + after))
+    assert (made.startswith(before), made.endswith(after), len(made)) == (
+        True,
+        True,
+        len(before + between + after),
+    )
     assert between in ("", "\n", "\r\n", "\r")
     if between:
         event("a blank line stays")
         assert following
         assert following[0].underlined
-    assert [(heading.level, heading.text) for heading in outline(made)] == named(places[:n]) + named(following)
+    assert [(heading.level, heading.text) for heading in outline(made)] == named(
+        places[:n]
+    ) + named(following)
 
 
 @given(documents(), st.data())
@@ -438,7 +499,11 @@ def test_a_replaced_section_has_the_new_body_and_nothing_else_changed(
     body, inside = data.draw(documents(deepest=min(section.level + 1, 6)))
     inside = [place for place in inside if place.level > section.level]
     assume(len(inside) == len(outline(body)))
-    if inside and not body[: inside[0].start].strip() and inside[0].words.casefold() == section.words.casefold():
+    if (
+        inside
+        and not body[: inside[0].start].strip()
+        and inside[0].words.casefold() == section.words.casefold()
+    ):
         return  # the heading written once more, which has a test of its own
     made = replace_section(text, header, body).text
     before, after = text[: section.body], text[section.end :]
@@ -519,7 +584,9 @@ def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
     assert "".join(parts(text)) == text
     for new in (None, "\n".join(body)):
         try:
-            made, same = delete_section(text, header) if new is None else replace_section(text, header, new)
+            made, same = (
+                delete_section(text, header) if new is None else replace_section(text, header, new)
+            )
         except (NoSection, Invalid) as error:
             event(type(error).__name__)
             continue

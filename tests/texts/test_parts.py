@@ -22,7 +22,10 @@ from retain.texts.parts import MOST_PARTS, PART, parts
         ("```\n# A\n```\n# B", ["```\n# A\n```\n", "# B"]),
         ("~~~~ md\n# A\n~~~\n```\n~~~~\n# B", ["~~~~ md\n# A\n~~~\n```\n~~~~\n", "# B"]),
         ("``` a`b\n# A\n# B", ["``` a`b\n", "# A\n", "# B"]),
-        ("x\n\nA\nB\n===\na\n\nC\n---\nc\n\nD\n==\n", ["x\n\n", "A\nB\n===\na\n\nC\n---\nc\n\n", "D\n==\n"]),
+        (
+            "x\n\nA\nB\n===\na\n\nC\n---\nc\n\nD\n==\n",
+            ["x\n\n", "A\nB\n===\na\n\nC\n---\nc\n\n", "D\n==\n"],
+        ),
         ("- A\n---\n> B\n---\n---\n#C\n    # D\n", ["- A\n---\n> B\n---\n---\n#C\n    # D\n"]),
         ("# A\r\na\r\n# B\r\n", ["# A\r\na\r\n", "# B\r\n"]),
         ("# A\ra\r\rB\r=\r", ["# A\ra\r\r", "B\r=\r"]),
@@ -87,7 +90,10 @@ def test_40_sections_stay_40_parts_and_41_do_not() -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["# A", "## B", "A", "===", "---", "```", "- x", "  y", "", "word " * 100, "z" * 3000]), max_size=90
+        st.sampled_from(
+            ["# A", "## B", "A", "===", "---", "```", "- x", "  y", "", "word " * 100, "z" * 3000]
+        ),
+        max_size=90,
     ),
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
@@ -100,7 +106,14 @@ def test_joined_they_are_the_document(lines: list[str], ending: str) -> None:
     assert len(made) <= MOST_PARTS
 
 
-@given(st.lists(st.sampled_from(["# A\n", "## B\n", "### C\n", "text\n", "\n", "D\n---\n", "```\n# x\n```\n"]), max_size=30))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["# A\n", "## B\n", "### C\n", "text\n", "\n", "D\n---\n", "```\n# x\n```\n"]
+        ),
+        max_size=30,
+    )
+)
 def test_parts_begin_where_sections_do(lines: list[str]) -> None:
     """N3: of ordinary Markdown, at the headings that CommonMark sees."""
     text = "".join(lines)

@@ -65,7 +65,9 @@ def test_a_long_pattern_is_too_large() -> None:
         compiled("a" * 501)
 
 
-@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a?){60}a{60}b", r"(?:(?:(?:a+)+)+)+b", r"(.+)+\1$"])
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a?){60}a{60}b", r"(?:(?:(?:a+)+)+)+b", r"(.+)+\1$"]
+)
 def test_a_catastrophic_pattern_is_stopped(pattern: str) -> None:
     with pytest.raises(Invalid, match="takes too long"):
         search(compiled(pattern), "a" * 50_000 + "!")

@@ -27,7 +27,9 @@ def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
     return [found for found in vars(module).values() if isinstance(found, re.Pattern)]
 
 
-@pytest.mark.parametrize("module", [chunk, blocks, documents, markdown, webpage], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [chunk, blocks, documents, markdown, webpage], ids=lambda module: module.__name__
+)
 def test_no_pattern_is_slow(module: ModuleType) -> None:
     found = patterns(module)
     assert found
@@ -52,6 +54,14 @@ def test_no_text_is_slow(unit: str) -> None:
 
 def test_no_character_set_is_slow() -> None:
     """What a page names is looked up among those that pages are written in: Python has others, some of them slow."""
-    for name in ("punycode", "idna", "utf-7", "unicode_escape", "raw_unicode_escape", "zip", "rot13"):
+    for name in (
+        "punycode",
+        "idna",
+        "utf-7",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "zip",
+        "rot13",
+    ):
         page = f'<html><meta charset="{name}"><p>'.encode() + b"a-" * (SIZE // 2)
         assert read_file(page, "a.html", 1 << 20).text == "a-" * (SIZE // 2)

@@ -22,13 +22,22 @@ def problem(data: bytes, limit: int = LIMIT, **options: float) -> str:
 
 
 def test_pages_and_title() -> None:
-    found = pdf.read(pdfs.pdf("First page\nwith two lines", "Second (page)", title="A  Title"), LIMIT)
+    found = pdf.read(
+        pdfs.pdf("First page\nwith two lines", "Second (page)", title="A  Title"), LIMIT
+    )
     assert found.title == "A Title"
-    assert [page.split() for page in found.pages] == [["First", "page", "with", "two", "lines"], ["Second", "(page)"]]
+    assert [page.split() for page in found.pages] == [
+        ["First", "page", "with", "two", "lines"],
+        ["Second", "(page)"],
+    ]
 
 
 def test_an_empty_page_keeps_its_number() -> None:
-    assert [page.strip() for page in pdf.read(pdfs.pdf("one", "", "three"), LIMIT).pages] == ["one", "", "three"]
+    assert [page.strip() for page in pdf.read(pdfs.pdf("one", "", "three"), LIMIT).pages] == [
+        "one",
+        "",
+        "three",
+    ]
 
 
 def test_a_pdf_without_text_says_what_to_do() -> None:
@@ -71,5 +80,7 @@ def test_more_text_than_allowed() -> None:
 
 def test_without_the_extra_the_error_says_what_to_install() -> None:
     script = "import sys; sys.modules['pypdf'] = None\nfrom retain.texts import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
-    done = subprocess.run([sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True
+    )
     assert "install retain[pdf] from where you got retain" in json.loads(done.stdout)["problem"]

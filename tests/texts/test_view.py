@@ -52,14 +52,19 @@ def test_a_small_content_is_shown_whole() -> None:
 def test_pages_cover_everything_once() -> None:
     """R4: one after the other they are the content, each within its tokens, at the ends of lines."""
     found = list(pages(TEXT, 500))
-    assert [(part.page, part.pages) for part in found] == [(n, len(found)) for n in range(1, len(found) + 1)]
+    assert [(part.page, part.pages) for part in found] == [
+        (n, len(found)) for n in range(1, len(found) + 1)
+    ]
     assert "".join(part.text for part in found) == TEXT
     assert all(part.tokens == estimate(part.text) <= 500 for part in found)
     assert all(part.text.endswith("\n") for part in found)
     assert found[0].what.startswith(f"page 1 of {len(found)}, lines 1–")
     assert found[0].what.endswith("of 1,204")
     assert found[0].more == f"{len(found) - 1} more pages; the next is page 2."
-    assert (found[-2].more, found[-2].next) == (f"1 more page; the next is page {len(found)}.", {"page": len(found)})
+    assert (found[-2].more, found[-2].next) == (
+        f"1 more page; the next is page {len(found)}.",
+        {"page": len(found)},
+    )
     assert (found[-1].more, dict(found[-1].next)) == ("", {})
     assert found[-1].what.endswith("–1,204 of 1,204")
 
@@ -71,7 +76,20 @@ def test_pages_are_the_same_whenever_they_are_asked_for() -> None:
 
 
 CLUSTERS = st.sampled_from(
-    [FAMILY, FLAGS[:2], *regex.findall(r"\X", MARKS), "한", "각", "क्षि", "👍🏽", "a", " ", "\n", "\r\n", "漢"]
+    [
+        FAMILY,
+        FLAGS[:2],
+        *regex.findall(r"\X", MARKS),
+        "한",
+        "각",
+        "क्षि",
+        "👍🏽",
+        "a",
+        " ",
+        "\n",
+        "\r\n",
+        "漢",
+    ]
 )
 
 
@@ -124,7 +142,9 @@ def test_lines_are_the_lines_of_the_content(text: str, first: int, more: int) ->
         with pytest.raises(Invalid, match="lines: there"):
             view.lines(file(text), first, first + more, 500)
     else:
-        assert view.lines(file(text), first, first + more, 500).text == "\n".join(every[first - 1 : first + more])
+        assert view.lines(file(text), first, first + more, 500).text == "\n".join(
+            every[first - 1 : first + more]
+        )
     assert view.head(file(text), more, 500).text == "\n".join(every[:more]) or not every
     assert view.tail(file(text), more, 500).text == "\n".join(every[-more:]) or not every
 
@@ -182,14 +202,23 @@ def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
         True,
     )
     shown = view.tail(file("b\n" + "a" * 100_000), 2, 100)
-    assert shown.text.startswith("(line 2 begins before this; read it with pages, or with a pattern) … aaa")
-    assert (shown.what, shown.more) == ("the end of line 2 of 2", "1 line did not fit; ask for line 1.")
+    assert shown.text.startswith(
+        "(line 2 begins before this; read it with pages, or with a pattern) … aaa"
+    )
+    assert (shown.what, shown.more) == (
+        "the end of line 2 of 2",
+        "1 line did not fit; ask for line 1.",
+    )
 
 
 def test_grep_shows_matching_lines_with_their_numbers() -> None:
     """R4: as `grep -n` does, and how many there are."""
     shown = view.grep(file(TEXT), r"line 7(0|1) ", 500)
-    assert (shown.text, shown.what, shown.more) == ("70:line 70 \n71:line 71 x", "2 matches in 1,204 lines", "")
+    assert (shown.text, shown.what, shown.more) == (
+        "70:line 70 \n71:line 71 x",
+        "2 matches in 1,204 lines",
+        "",
+    )
     shown = view.grep(file(TEXT), "(?i)LINE", 100)
     count = len(shown.text.split("\n"))
     assert shown.tokens <= 100
@@ -203,7 +232,11 @@ def test_grep_finds_everything_in_a_huge_line() -> None:
     for offset in range(65_536 - 8, 65_536 + 3):
         text = "a" * offset + "needle" + "b" * 200_000
         shown = view.grep(file(text), "needle", 500)
-        assert (shown.what, "needle" in shown.text, shown.text[:3]) == ("1 match in 1 line", True, "1:…")
+        assert (shown.what, "needle" in shown.text, shown.text[:3]) == (
+            "1 match in 1 line",
+            True,
+            "1:…",
+        )
         assert len(shown.text) < 400
     assert view.grep(file("x" * 200_000), "^x", 500).what == "1 match in 1 line"
 
@@ -245,7 +278,10 @@ def test_what_is_no_text_is_hexadecimal() -> None:
     assert shown.text == "00000020: 2021 2223 2425 2627 2829 2a2b 2c2d 2e2f   !\"#$%&'()*+,-./"
     assert shown.what == "line 3 of 64"
     every = "".join(part.text for part in pages(content, 300))
-    assert bytes.fromhex("".join(line[10:49] for line in every.splitlines()).replace(" ", "")) == content
+    assert (
+        bytes.fromhex("".join(line[10:49] for line in every.splitlines()).replace(" ", ""))
+        == content
+    )
     assert view.tail(file(bytes(250)), 1, 500).text.startswith("000000f0: 0000")
 
 
@@ -286,7 +322,10 @@ def test_half_a_character_in_json_is_no_half_a_character_in_a_prompt() -> None:
     assert view.path(file(JSON), "$.half", 500).text == "\ufffd"
     assert view.path(file(JSON), "$", 500).text.endswith('  "half": "\ufffd"\n}')
     assert view.path(file(JSON), "$.*", 500).text.endswith('\n"\ufffd"')
-    assert view.path(file('["a\\ud83d\\ude00b\\ude00\\ud83dc"]'), "$[0]", 500).text == "a😀b\ufffd\ufffdc"
+    assert (
+        view.path(file('["a\\ud83d\\ude00b\\ude00\\ud83dc"]'), "$[0]", 500).text
+        == "a😀b\ufffd\ufffdc"
+    )
 
 
 def test_a_path_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +348,10 @@ def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPa
     content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
     shown = view.path(file(content), "$" + "..*" * 8, 500)
     assert shown.what.endswith("in what was searched")
-    assert f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path." in shown.more
+    assert (
+        f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path."
+        in shown.more
+    )
 
 
 @pytest.mark.parametrize("depth", [400, 900])
@@ -335,8 +377,14 @@ def test_what_is_nested_deep_is_written_no_further_than_it_is_shown(depth: int) 
         (lambda f: view.head(f, 0, 500), "head: must be from 1"),
         (lambda f: view.tail(f, -1, 500), "tail: must be from 1"),
         (lambda f: view.page(f, 1, 10), "tokens: must be from 50 to 100000"),
-        (lambda f: view.path(f, "$.a", 100), "path: cannot be followed: the content is not valid JSON"),
-        (lambda f: view.path(file(b"\0\1"), "$.a", 100), "path: leads nowhere: the content is not JSON but binary"),
+        (
+            lambda f: view.path(f, "$.a", 100),
+            "path: cannot be followed: the content is not valid JSON",
+        ),
+        (
+            lambda f: view.path(file(b"\0\1"), "$.a", 100),
+            "path: leads nowhere: the content is not JSON but binary",
+        ),
         (lambda f: view.path(file(""), "$.a", 100), "path: leads nowhere: the content is empty"),
     ],
 )
@@ -355,7 +403,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "line").write_bytes(b"x" * LARGE + b"needle")
     (made / "bytes").write_bytes(os.urandom(1 << 20) * (LARGE >> 20))
     item = b'{"id": 1, "name": "a \\"name\\"", "tags": ["a", "b"], "deep": {"x": [1, {"y": 2}]}},'
-    (made / "json").write_bytes(b'{"first": 1, "items": [' + item * (5_000_000 // len(item)) + b'0], "last": {"z": "end"}}')
+    (made / "json").write_bytes(
+        b'{"first": 1, "items": [' + item * (5_000_000 // len(item)) + b'0], "last": {"z": "end"}}'
+    )
     return made
 
 
@@ -374,7 +424,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("json", lambda f: view.path(f, "$.items[3].deep.x[1].y", 2000), "2"),
     ],
 )
-def test_fifty_megabytes_in_little_memory(folder: Path, name: str, call: Callable[[IO[bytes]], View], has: str) -> None:
+def test_fifty_megabytes_in_little_memory(
+    folder: Path, name: str, call: Callable[[IO[bytes]], View], has: str
+) -> None:
     """P16: and never over the tokens."""
     with (folder / name).open("rb") as content:
         tracemalloc.start()

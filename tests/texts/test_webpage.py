@@ -89,23 +89,35 @@ def test_a_table_with_one_long_row_takes_no_more_than_it_says() -> None:
 
 
 def test_a_hidden_item_or_cell_that_nobody_closes_ends_where_the_next_begins() -> None:
-    assert read("<ul><li hidden>gone<ul><li>gone</ul><li>seen</ul><p>after").text == "- seen\n\nafter"
+    assert (
+        read("<ul><li hidden>gone<ul><li>gone</ul><li>seen</ul><p>after").text == "- seen\n\nafter"
+    )
     assert read("<ul><li>one<li hidden>gone</ul><p>after").text == "- one\n\nafter"
     assert read("<table><tr><td>a<td hidden>gone<td>b</table>").text.startswith("| a | b |")
 
 
 def test_text_of_a_page_is_not_taken_for_markup() -> None:
     """A paragraph cannot begin a heading, a list or a code block that the page does not have."""
-    page = read("<p># no heading<p>- no item<p>```<p>1. no number<p>~~~<p>&lt;!-- no comment<p>===<h2>Real</h2>")
-    assert [block.path for block in blocks.markdown(page.text) if block.kind == "heading"] == [("Real",)]
+    page = read(
+        "<p># no heading<p>- no item<p>```<p>1. no number<p>~~~<p>&lt;!-- no comment<p>===<h2>Real</h2>"
+    )
+    assert [block.path for block in blocks.markdown(page.text) if block.kind == "heading"] == [
+        ("Real",)
+    ]
     fenced = read("<pre>```\n# x\n```</pre><h2>Real</h2>").text
-    assert [block.path for block in blocks.markdown(fenced) if block.kind == "heading"] == [("Real",)]
+    assert [block.path for block in blocks.markdown(fenced) if block.kind == "heading"] == [
+        ("Real",)
+    ]
 
 
 def test_tables_that_lay_out_a_page_are_read_as_its_text() -> None:
     text = read("<table><tr><td><h1>Title</h1><p>Text.</td><td>Side</td></tr></table><p>End").text
     assert "# Title" in text
-    assert [word for word in text.split() if word in ("Text.", "Side", "End")] == ["Text.", "Side", "End"]
+    assert [word for word in text.split() if word in ("Text.", "Side", "End")] == [
+        "Text.",
+        "Side",
+        "End",
+    ]
 
 
 def test_no_page_at_all() -> None:
@@ -121,7 +133,21 @@ def test_anything_can_be_read(html: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["<", "<a ", "<!--", "<!", "<div>", "<ul><li>", '<a b="', "&", "<td>", "</", "<p hidden>", "<li>a"]
+    "unit",
+    [
+        "<",
+        "<a ",
+        "<!--",
+        "<!",
+        "<div>",
+        "<ul><li>",
+        '<a b="',
+        "&",
+        "<td>",
+        "</",
+        "<p hidden>",
+        "<li>a",
+    ],
 )
 def test_pages_made_to_be_slow(unit: str) -> None:
     read(unit * (200_000 // len(unit)))

@@ -13,7 +13,9 @@ from retain.texts.budget import Budget
 from retain.texts.written import valid, written
 
 
-@pytest.mark.parametrize("value", [None, True, 1.5, "Grüße\n", [], {}, [1, {"a": [None]}], {"b": {"c": "d"}}])
+@pytest.mark.parametrize(
+    "value", [None, True, 1.5, "Grüße\n", [], {}, [1, {"a": [None]}], {"b": {"c": "d"}}]
+)
 def test_a_value_is_written_as_json_is(value: Any) -> None:
     assert written(value, 1000) == json.dumps(value, ensure_ascii=False)
     assert written(value, 1000, 2) == json.dumps(value, ensure_ascii=False, indent=2)
@@ -30,7 +32,9 @@ def test_what_is_nested_too_deep_for_an_indent_is_written_without() -> None:
     value: list[Any] = []
     for _ in range(20_000):
         value = [value]
-    with pytest.raises(RecursionError):  # in one line too, where it is deeper than what was parsed can be
+    with pytest.raises(
+        RecursionError
+    ):  # in one line too, where it is deeper than what was parsed can be
         written(value, 10**9, 2)
     assert written(value, 1000, 2).startswith("[\n  [\n")
 

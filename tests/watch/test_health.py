@@ -77,7 +77,9 @@ def test_a_server_that_stops_is_not_ready(app: FastAPI, calling: Calling) -> Non
 
 
 @one_engine
-def test_whoever_asks_at_once_is_one_question(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_asks_at_once_is_one_question(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     health = Health(memory)
 
@@ -126,6 +128,10 @@ def test_what_status_says_and_to_whom(calling: Calling, memory: Memory) -> None:
     assert calling("acme", ["read", "write"]).get("/api/status").status_code == 403
     assert mine["model"] == "none"
     assert mine["work"].keys() == {"index", "vectors", "summaries", "consolidations", "retention"}
-    assert (mine["started_at"], mine["worked_at"]) == (None, None), "when the server works is about all tenants"
+    assert (mine["started_at"], mine["worked_at"]) == (None, None), (
+        "when the server works is about all tenants"
+    )
     assert datetime.fromisoformat(everything["started_at"]) <= datetime.now(UTC)
-    assert everything["worked_at"] is None or datetime.fromisoformat(everything["worked_at"]) <= datetime.now(UTC)
+    assert everything["worked_at"] is None or datetime.fromisoformat(
+        everything["worked_at"]
+    ) <= datetime.now(UTC)

@@ -48,7 +48,11 @@ def engine() -> str:
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    root, handlers, level = logging.getLogger(), list(logging.getLogger().handlers), logging.getLogger().level
+    root, handlers, level = (
+        logging.getLogger(),
+        list(logging.getLogger().handlers),
+        logging.getLogger().level,
+    )
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
@@ -82,14 +86,20 @@ def test_no_content_no_query_no_key(calling: Calling) -> None:
     """S5: neither what is remembered, nor what was asked, nor who may come in."""
     client = calling()
     log = Log(log_level="debug")
-    client.post("/api/sessions", json={"id": "trip", "label": SECRET}, headers={"X-Retain-User": "ada"})
+    client.post(
+        "/api/sessions", json={"id": "trip", "label": SECRET}, headers={"X-Retain-User": "ada"}
+    )
     client.post("/api/messages/trip", json={"role": "user", "content": SECRET})
     client.post("/api/search", json={"query": SECRET})
     client.get("/api/entries/search", params={"query": SECRET})
-    client.post("/api/messages/trip", json={"role": "Graz", "content": {"a": SECRET}, "wrong": SECRET})
+    client.post(
+        "/api/messages/trip", json={"role": "Graz", "content": {"a": SECRET}, "wrong": SECRET}
+    )
     client.get(f"/api/sessions/{SECRET}")
     client.get(f"/{SECRET}")
-    client.get("/api/sessions", headers={"Authorization": "Bearer rtn_aa_bb_cc", "X-Retain-User": SECRET})
+    client.get(
+        "/api/sessions", headers={"Authorization": "Bearer rtn_aa_bb_cc", "X-Retain-User": SECRET}
+    )
     assert len(log.requests()) == 8
     assert "Graz" not in log.text
     assert "rtn_" not in log.text
@@ -113,11 +123,19 @@ def test_an_exception_tells_where_and_not_what(memory: Memory, calling: Calling)
     assert answer.status_code == 500
     assert "Graz" not in answer.text + log.text
     (line,) = log.requests()
-    assert (line["level"], line["status"], line["request_id"]) == ("error", 500, answer.json()["request_id"])
+    assert (line["level"], line["status"], line["request_id"]) == (
+        "error",
+        500,
+        answer.json()["request_id"],
+    )
     assert line["exception"][0] == "ValueError"
     assert "KeyError" in line["exception"]
-    assert any("test_logs.py" in place and place.endswith("in breaks") for place in line["exception"])
-    logging.getLogger("uvicorn.error").error("Exception in ASGI application\n", exc_info=ValueError(SECRET))
+    assert any(
+        "test_logs.py" in place and place.endswith("in breaks") for place in line["exception"]
+    )
+    logging.getLogger("uvicorn.error").error(
+        "Exception in ASGI application\n", exc_info=ValueError(SECRET)
+    )
     assert len(log.lines) == 1  # it was told with the request
 
 
@@ -126,7 +144,9 @@ def test_nobody_can_write_a_line_of_their_own() -> None:
     evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
     for form in ("json", "text"):
         log = Log(log_format=form)
-        logging.getLogger("retain.test").warning("said %s", evil, extra={logs.FIELDS: {"tenant": evil}})
+        logging.getLogger("retain.test").warning(
+            "said %s", evil, extra={logs.FIELDS: {"tenant": evil}}
+        )
         text = log.text
         assert text.count("\n") == 1
         assert not set(text[:-1]) & {"\r", "\x1b", "\u202e", "\u2028", "\x85"}
@@ -137,7 +157,9 @@ def test_libraries_are_not_believed_to_be_discreet() -> None:
     log = Log()
     logging.getLogger("mcp.server").error(f"failed on {SECRET}")
     logging.getLogger("psycopg").error(f"Key (content)=({SECRET})\nDETAIL %s", 1)
-    logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: <Task exception=%r>", SECRET)
+    logging.getLogger("asyncio").error(
+        "Task exception was never retrieved\nfuture: <Task exception=%r>", SECRET
+    )
     warnings.warn(f"bad value {SECRET}", stacklevel=1)
     first, other, second, third = log.lines
     assert other["event"] == "a library reported something"

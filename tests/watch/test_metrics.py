@@ -38,7 +38,11 @@ def scraped(client: TestClient) -> dict[tuple[str, frozenset[tuple[str, str]]], 
     answer = client.get("/metrics")
     assert answer.status_code == 200
     families = text_string_to_metric_families(answer.text)
-    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in families
+        for one in family.samples
+    }
 
 
 def value(client: TestClient, name: str, **labels: str) -> float:
@@ -57,8 +61,20 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
         http.get("/api/sessions/secret-name")
     http.get("/no/such/secret-place")
     found = scraped(operator)
-    assert value(operator, "retain_requests_total", method="POST", route="/api/sessions", status="201") == 1
-    assert value(operator, "retain_requests_total", method="GET", route="/api/sessions/{id:path}", status="404") == 3
+    assert (
+        value(operator, "retain_requests_total", method="POST", route="/api/sessions", status="201")
+        == 1
+    )
+    assert (
+        value(
+            operator,
+            "retain_requests_total",
+            method="GET",
+            route="/api/sessions/{id:path}",
+            status="404",
+        )
+        == 3
+    )
     assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
     assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
     assert value(operator, "retain_requests_in_flight") == 0  # a scrape is none
@@ -69,21 +85,31 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
 def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     http.post("/api/messages/trip", json={"role": "user", "content": "hello"}, headers=ADA)
-    batch = {"messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]}
+    batch = {
+        "messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+    }
     assert http.post("/api/messages/trip/batch", json=batch, headers=ADA).status_code == 201
     assert http.get("/api/sessions/nothing").status_code == 404
     assert value(operator, "retain_messages_appended_total") == 3
-    assert value(operator, "retain_operations_total", operation="messages.extend", outcome="ok") == 1
-    assert value(operator, "retain_operations_total", operation="sessions.get", outcome="refused") == 1
+    assert (
+        value(operator, "retain_operations_total", operation="messages.extend", outcome="ok") == 1
+    )
+    assert (
+        value(operator, "retain_operations_total", operation="sessions.get", outcome="refused") == 1
+    )
     assert value(operator, "retain_operation_seconds_count", operation="messages.append") == 1
 
 
 @one_engine
-def test_models_tools_and_later_work(app: FastAPI, http: TestClient, operator: TestClient, memory: Memory) -> None:
+def test_models_tools_and_later_work(
+    app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
+) -> None:
     scope = memory.scope("acme", "ada", "scout")
     call = Call("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
     memory.home.record(memory.home, scope.who, "summary", call, None)
-    memory.home.record(memory.home, scope.who, "summary", Call("small", 1.0, None, "ModelUnavailable: no"), None)
+    memory.home.record(
+        memory.home, scope.who, "summary", Call("small", 1.0, None, "ModelUnavailable: no"), None
+    )
     asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
     assert http.post("/api/interactions", json=asked).status_code == 201
     tool = next(tool for tool in scope.tools() if tool.name == "save_to_core")
@@ -121,11 +147,17 @@ def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memo
     assert value(operator, "retain_tenants") >= 1
     assert ("retain_embedding_lag_seconds", frozenset()) in found
     named = {dict(labels)["figure"] for name, labels in found if name == "retain_database"}
-    assert named >= ({"log_bytes", "disk_free_bytes"} if engine == "sqlite" else {"pool_size", "pool_used", "pool_waiting"})
+    assert named >= (
+        {"log_bytes", "disk_free_bytes"}
+        if engine == "sqlite"
+        else {"pool_size", "pool_used", "pool_waiting"}
+    )
 
 
 @one_engine
-def test_counts_are_not_taken_by_each_scrape(operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_not_taken_by_each_scrape(
+    operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[int] = []
     counts = memory.counts
 
@@ -143,14 +175,22 @@ def test_counts_are_not_taken_by_each_scrape(operator: TestClient, memory: Memor
 def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
     """S6: another tenant's admin learns nothing of the whole database."""
     assert calling("acme").get("/metrics").status_code == 403
-    assert calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code == 403
+    assert (
+        calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code
+        == 403
+    )
     stranger = calling(None)
     assert stranger.get("/metrics").status_code == 401
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_scraper_is_known_while_the_database_is_away(
-    app: FastAPI, calling: Calling, operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch, engine: str
+    app: FastAPI,
+    calling: Calling,
+    operator: TestClient,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
 ) -> None:
     """What was good stays good for a while; nobody else comes in, with or without a key."""
     assert operator.get("/metrics").status_code == 200
@@ -218,7 +258,9 @@ def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> Non
         assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in told
         assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in told
         assert "retain_requests_in_flight 4.0" in told
-        assert 'retain_work_left{job="vectors"} 7.0' in told, "each sees the same: the most that one saw"
+        assert 'retain_work_left{job="vectors"} 7.0' in told, (
+            "each sees the same: the most that one saw"
+        )
         metrics.gone(1)
         told = mine.written()[0].decode()
         assert "retain_requests_in_flight 0.0" in told
@@ -227,7 +269,9 @@ def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> Non
         other.tally.write()
         (folder / f"{os.getpid()}.json").rename(folder / "2.json")
         metrics.gone(2)
-        assert [path.name for path in folder.iterdir()] == ["gone.json"], "one file for all that are gone"
+        assert [path.name for path in folder.iterdir()] == ["gone.json"], (
+            "one file for all that are gone"
+        )
         assert 'status="200"} 3.0' in mine.written()[0].decode()
     assert not folder.exists()
 
@@ -242,7 +286,9 @@ def test_the_count_of_one_that_just_ended_is_there_once(tmp_path: Path) -> None:
     assert tally.total()[0]["n"]["a",] == 2
 
 
-def test_folders_of_servers_that_were_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_servers_that_were_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("old", "new"):
         (tmp_path / f"retain-metrics-{name}").mkdir()
@@ -293,7 +339,9 @@ def test_a_histogram_adds_up(memory: Memory) -> None:
 
 def test_importing_the_library_imports_no_metrics() -> None:
     script = "import retain, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -301,10 +349,16 @@ def test_importing_the_library_imports_no_metrics() -> None:
 def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, engine: str) -> None:
     """T2: pages and MCP are no strangers."""
     client = calling()
-    known = {route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)}
+    known = {
+        route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)
+    }
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all", "/healthz"} <= known.keys()
     for path, methods in known.items():
-        client.request(min(methods), re.sub(r"\{[^}]+\}", "1", path), headers={"Authorization": "Bearer nobody"})
+        client.request(
+            min(methods),
+            re.sub(r"\{[^}]+\}", "1", path),
+            headers={"Authorization": "Bearer nobody"},
+        )
     counts, _, _ = app.state.metrics.tally.total()
     routes = {route for _, route, _ in counts["retain_requests_total"]}
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all"} <= routes <= known.keys()

@@ -13,7 +13,9 @@ from retain.faces import status as counting
 from retain.watch import status
 
 
-def test_what_takes_long_to_count_is_not_counted_again_at_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_long_to_count_is_not_counted_again_at_once(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """T2: of each tenant by itself; a large database is not kept busy by a page that asks every few seconds."""
     times = iter(range(0, 1000, 2))
     monkeypatch.setattr(status, "time", SimpleNamespace(monotonic=lambda: float(next(times))))
@@ -29,7 +31,9 @@ def test_what_takes_long_to_count_is_not_counted_again_at_once(memory: Memory, m
     assert seen[-1] == 2
 
 
-def test_nobody_waits_for_another_tenant_to_be_counted(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_another_tenant_to_be_counted(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """T2, P11: however long that takes."""
     began, go_on = threading.Event(), threading.Event()
 

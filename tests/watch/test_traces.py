@@ -54,7 +54,9 @@ def spans() -> dict[str, ReadableSpan]:
 
 def test_a_request_and_the_operation_in_it(client: TestClient) -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    answer = client.post("/api/sessions", json={"id": "trip"}, headers={**ADA, "traceparent": parent})
+    answer = client.post(
+        "/api/sessions", json={"id": "trip"}, headers={**ADA, "traceparent": parent}
+    )
     request, made = spans()["POST /api/sessions"], spans()["create_memory_store sessions"]
     assert request.kind is SpanKind.SERVER
     assert request.attributes is not None
@@ -103,21 +105,32 @@ def test_what_fails_says_how_and_not_what(client: TestClient, memory: Memory) ->
     assert (got.status.status_code, got.attributes["error.type"]) == (StatusCode.ERROR, "NotFound")
     assert got.status.description is None
     assert not got.events
-    assert spans()["GET /api/sessions/{id:path}"].status.status_code is StatusCode.UNSET  # the caller's mistake
+    assert (
+        spans()["GET /api/sessions/{id:path}"].status.status_code is StatusCode.UNSET
+    )  # the caller's mistake
 
 
 def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
     scope = memory.scope("acme", "ada", "scout")
     answer = Completion(SECRET, "small", 10, 5, None, 250.0)
     memory.home.record(memory.home, scope.who, "chat", Call("small", 250.0, answer, ""), None)
-    memory.home.record(memory.home, scope.who, "embed", Call("vec", 1.0, None, f"ModelUnavailable: {SECRET}"), None)
+    memory.home.record(
+        memory.home, scope.who, "embed", Call("vec", 1.0, None, f"ModelUnavailable: {SECRET}"), None
+    )
     next(tool for tool in scope.tools() if tool.name == "save_to_core").call({"content": SECRET})
-    chat, embed, tool = spans()["chat small"], spans()["embeddings vec"], spans()["execute_tool save_to_core"]
+    chat, embed, tool = (
+        spans()["chat small"],
+        spans()["embeddings vec"],
+        spans()["execute_tool save_to_core"],
+    )
     assert chat.attributes is not None
     assert embed.attributes is not None
     assert chat.kind is SpanKind.CLIENT
     assert chat.attributes["gen_ai.request.model"] == "small"
-    assert (chat.attributes["gen_ai.usage.input_tokens"], chat.attributes["gen_ai.usage.output_tokens"]) == (10, 5)
+    assert (
+        chat.attributes["gen_ai.usage.input_tokens"],
+        chat.attributes["gen_ai.usage.output_tokens"],
+    ) == (10, 5)
     assert chat.start_time is not None
     assert chat.end_time is not None
     assert 240e6 < chat.end_time - chat.start_time < 400e6

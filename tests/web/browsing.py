@@ -26,7 +26,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 from retain import Memory
 from retain.access.keyless import may_be_open
@@ -49,7 +59,13 @@ SIZES = {1280: 800, 390: 844}
 PICTURED = os.environ.get("SCREENS") == "full"
 SECONDS = 15.0
 expect.set_options(timeout=SECONDS * 1000)  # a busy machine is no failure
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-dev-shm-usage"]
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 if "WEB_SITE" in os.environ:  # a build of one's own, while others run tests on theirs
     site.FOLDER = Path(os.environ["WEB_SITE"])
@@ -101,7 +117,11 @@ class Web:
 
     def device(self, *, signed_in: bool = True, **options: Any) -> Page:
         """A page of another device: nothing in its storage. `options` are those of a Playwright context."""
-        given = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", "locale": "en-GB"}
+        given = {
+            "viewport": {"width": 1280, "height": 800},
+            "reduced_motion": "reduce",
+            "locale": "en-GB",
+        }
         context = self._browser.new_context(base_url=self.url, **(given | options))
         context.set_default_timeout(SECONDS * 1000)
         if signed_in and self._key:
@@ -114,7 +134,9 @@ class Web:
         """What goes wrong and has one of these texts in it is meant to."""
         self._expected += texts
 
-    def key(self, permissions: Iterable[str] = PERMISSIONS, tenant: str = "default", **bound: Any) -> str:
+    def key(
+        self, permissions: Iterable[str] = PERMISSIONS, tenant: str = "default", **bound: Any
+    ) -> str:
         """A new key's text; from the first one on the server wants one from everybody."""
         _, text = Keys(self._memory.database).create(tenant, "a test", permissions, **bound)
         self.server.config.app.state.door.forget()  # type: ignore[union-attr]
@@ -130,7 +152,13 @@ class Web:
         _, tenant, id, _ = key.split("_")
         made = Signins(self._memory.database).add(tenant_of(tenant), id)
         name = name_of(f"127.0.0.1:{self._port}", secure=False)
-        return {"name": name, "value": made.text, "url": self.url, "httpOnly": True, "sameSite": "Strict"}
+        return {
+            "name": name,
+            "value": made.text,
+            "url": self.url,
+            "httpOnly": True,
+            "sameSite": "Strict",
+        }
 
     @property
     def _memory(self) -> Memory:
@@ -142,7 +170,9 @@ class Web:
         self.settings = settings = replace(self.settings, **changes)
         main: Any = _Asked(self) if self.model else None
         with ExitStack() as stack:
-            memory = stack.enter_context(Memory.open(settings=settings, models=Models(settings, main=main)))
+            memory = stack.enter_context(
+                Memory.open(settings=settings, models=Models(settings, main=main))
+            )
             listener: socket.socket = stack.enter_context(bind("127.0.0.1", self._port))
             self._port = listener.getsockname()[1]
             ready = threading.Event()
@@ -214,7 +244,9 @@ class Web:
 
     def _said(self, message: ConsoleMessage) -> None:
         where = message.location.get("url", "")
-        if message.type in ("error", "assert") and not where.endswith("/favicon.ico"):  # of an answer that is no page
+        if message.type in ("error", "assert") and not where.endswith(
+            "/favicon.ico"
+        ):  # of an answer that is no page
             self.wrong.append(f"console: {message.text} ({where})")
 
     def _failed(self, error: Error) -> None:
@@ -229,7 +261,10 @@ class Web:
 def held(page: Page, address: str, method: str = "GET") -> Iterator[None]:
     """What is asked of an address, such as `**/api/notes?*`, waits as long as this lasts; something must be asked."""
     waiting: list[Route] = []
-    page.route(address, lambda route: waiting.append(route) if route.request.method == method else route.fallback())
+    page.route(
+        address,
+        lambda route: waiting.append(route) if route.request.method == method else route.fallback(),
+    )
     yield
     while not waiting:
         page.wait_for_timeout(10)

@@ -56,21 +56,45 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
     for field in ("prompt", "model", "color", "icon"):
         each(partial(_set, me, agent, field))
     each(lambda text: me.agents.edit(agent, tools=[text]))
-    sessions = each(lambda text: me.sessions.add(text, label=text, attributes={"agents": [text, agent], text: text}).id)
+    sessions = each(
+        lambda text: (
+            me.sessions.add(text, label=text, attributes={"agents": [text, agent], text: text}).id
+        )
+    )
     session = me.sessions.add("the one", label=ALL[:150]).id
     picture = me.refs.add(
-        f"<svg xmlns='http://www.w3.org/2000/svg' onload='parent.owned(1)'><image href='{EVIL}/i'/></svg>", "A picture"
+        f"<svg xmlns='http://www.w3.org/2000/svg' onload='parent.owned(1)'><image href='{EVIL}/i'/></svg>",
+        "A picture",
     )
     _talk(me, session, picture)
     _memory(memory, me, session)
     documents = each(lambda text: me.knowledge.add(text, f"# {text}\n\n{ALL}", path=text).id)
-    refs = each(lambda text: me.refs.add(text + ALL, text, type=text, metadata={"command": text, "status": text}))
+    refs = each(
+        lambda text: me.refs.add(
+            text + ALL, text, type=text, metadata={"command": text, "status": text}
+        )
+    )
     context = me.context(session, ALL[:2000])
-    said = [{"role": "user", "content": ALL}, {"role": "assistant", "content": ALL, "author": agent}]
-    each(lambda text: me.interactions.add(text, text, latency_ms=1, error=text, parameters={text: text}))
-    turn = me.save_turn(session, said, usage={"model": "<b>model</b>", "error": ALL[:900]}, context=context).id
+    said = [
+        {"role": "user", "content": ALL},
+        {"role": "assistant", "content": ALL, "author": agent},
+    ]
+    each(
+        lambda text: me.interactions.add(
+            text, text, latency_ms=1, error=text, parameters={text: text}
+        )
+    )
+    turn = me.save_turn(
+        session, said, usage={"model": "<b>model</b>", "error": ALL[:900]}, context=context
+    ).id
     memory.database.write("default", _colour)
-    return {"agents": names, "sessions": [session, *sessions], "documents": documents, "refs": refs, "turns": [turn]}
+    return {
+        "agents": names,
+        "sessions": [session, *sessions],
+        "documents": documents,
+        "refs": refs,
+        "turns": [turn],
+    }
 
 
 def _clean(text: str) -> str:
@@ -93,7 +117,9 @@ def _talk(me: Scope, session: str, picture: str) -> None:
         me.messages.append(session, "assistant", {"text": text, "parts": [call]})
         me.messages.append(session, "tool", {"parts": [result]})
     image = {"type": "reference", "media_type": "image/svg+xml", "key": picture}
-    me.messages.append(session, "user", {"text": "Look", "parts": [image, {"type": ALL[:30], "text": ALL}]})
+    me.messages.append(
+        session, "user", {"text": "Look", "parts": [image, {"type": ALL[:30], "text": ALL}]}
+    )
 
 
 def _memory(memory: Memory, me: Scope, session: str) -> None:
@@ -102,7 +128,11 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
     me.notes.overwrite(ALL + LONG[:50_000])
     each(lambda text: me.entries.add(text))
     each(lambda text: me.entries.add(text, kind="core"))
-    each(lambda text: memory.scope("default", user, agent, source="tool").entries.add(text, kind="core"))
+    each(
+        lambda text: memory.scope("default", user, agent, source="tool").entries.add(
+            text, kind="core"
+        )
+    )
     each(lambda text: me.entries.share(text, [agent or "", text, "<b>x</b>"]))
     for board in list(me.entries.boards()):
         each(partial(me.entries.add, kind="whiteboard", board=board))
@@ -116,10 +146,16 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
             audit.add(tx, text, text, text, request_id=text)
 
     memory.database.write("default", record)
-    old = [{"content": f"The plan {text}", "created_at": "2026-01-01T00:00:00Z"} for text in map(_clean, PIECES)]
+    old = [
+        {"content": f"The plan {text}", "created_at": "2026-01-01T00:00:00Z"}
+        for text in map(_clean, PIECES)
+    ]
     me.entries.add_many(old)
 
 
 def _colour(tx: Transaction) -> None:
     """What the library refuses, as an older or another program may have left it."""
-    tx.run("update agents set color = :bad, icon = :bad where tenant = :tenant", bad=f"red;background:url({EVIL}/c)")
+    tx.run(
+        "update agents set color = :bad, icon = :bad where tenant = :tenant",
+        bad=f"red;background:url({EVIL}/c)",
+    )

@@ -74,7 +74,15 @@ def test_pages_that_fail_and_pages_that_are_empty(web: Web) -> None:
     """A failure is said where it happened, with a way to try again; nothing is said by colour alone."""
     page = web.page
     in_theme(page, "light")
-    places = ["/chat", "/why", "/agents", "/agents/scout/memory", "/memory/notes", "/memory/state", "/memory/refs"]
+    places = [
+        "/chat",
+        "/why",
+        "/agents",
+        "/agents/scout/memory",
+        "/memory/notes",
+        "/memory/state",
+        "/memory/refs",
+    ]
     places += [
         "/memory/knowledge",
         "/search?q=x",
@@ -91,7 +99,11 @@ def test_pages_that_fail_and_pages_that_are_empty(web: Web) -> None:
     web.expects("status of 500")
 
     def fail(route: Route) -> None:
-        route.fulfill(status=500, content_type="application/problem+json", body='{"title": "Broken", "detail": "It broke."}')
+        route.fulfill(
+            status=500,
+            content_type="application/problem+json",
+            body='{"title": "Broken", "detail": "It broke."}',
+        )
 
     page.route(lambda url: "/api/" in url and not url.endswith("/api/web"), fail)
     for place in places:

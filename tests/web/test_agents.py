@@ -18,7 +18,9 @@ def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
     name = "a/b 🦊"
     agents = memory.scope("default").agents
     page = web.open("/agents")
-    expect(page.get_by_role("list", name="Agents").get_by_role("listitem")).to_contain_text(["not set up yet"])
+    expect(page.get_by_role("list", name="Agents").get_by_role("listitem")).to_contain_text(
+        ["not set up yet"]
+    )
     page.get_by_role("button", name="New agent").click()
     page.get_by_label("Name").fill(name)
     page.get_by_label("Prompt").fill("You plan journeys. {long_term_memory_notes}")
@@ -74,7 +76,9 @@ def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Mem
         told.get_by_role("button", name="Save mine over it").click()
         page.get_by_label("Prompt").fill("You scout ahead, and back.")
     expect(told).to_have_count(0)
-    expect(page.get_by_label("Prompt")).to_have_value("You scout ahead, and back.")  # was written on meanwhile
+    expect(page.get_by_label("Prompt")).to_have_value(
+        "You scout ahead, and back."
+    )  # was written on meanwhile
     now = agents.get("scout")
     assert (now.prompt, now.model, now.icon) == ("You scout ahead.", "other", "🐢")
     agents.edit("scout", prompt="You stay.")
@@ -108,7 +112,10 @@ def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memo
         "Lisbon: the train leaves at nine.",
     ]
     me.entries.add_many(
-        [{"content": text, "created_at": (old + timedelta(hours=n)).isoformat()} for n, text in enumerate(said)]
+        [
+            {"content": text, "created_at": (old + timedelta(hours=n)).isoformat()}
+            for n, text in enumerate(said)
+        ]
     )
     web.stop()
     web.model = None
@@ -130,7 +137,9 @@ def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memo
     page.get_by_role("button", name="Accept after all").click()
     expect(proposal).to_contain_text("Accepted")
     proposal.get_by_role("link", name="the core entry").click()
-    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text("Lisbon")
+    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text(
+        "Lisbon"
+    )
 
 
 @one_engine
@@ -176,7 +185,9 @@ def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) ->
     board.get_by_role("button", name="Change who shares it").click()
     page.get_by_label("planner").uncheck()
     page.get_by_role("button", name="Save").click()
-    expect(board.get_by_text("planner", exact=True)).to_have_count(1)  # its line stays for the others
+    expect(board.get_by_text("planner", exact=True)).to_have_count(
+        1
+    )  # its line stays for the others
     assert planner.entries.boards() == {}
 
 
@@ -203,7 +214,9 @@ def test_what_is_stored_is_text_and_can_be_used_by_anybody(web: Web, memory: Mem
     root, me = memory.scope("default"), memory.scope("default", "default", BAIT[:60])
     root.agents.add(BAIT[:60], prompt=BAIT, icon="<b>")
     old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
-    me.entries.add_many([{"content": f"Lisbon by train {n}: {BAIT}", "created_at": old} for n in range(3)])
+    me.entries.add_many(
+        [{"content": f"Lisbon by train {n}: {BAIT}", "created_at": old} for n in range(3)]
+    )
     me.entries.add(BAIT, kind="core")
     root.entries.share(BAIT[:40], [BAIT[:60], "planner"])
     me.entries.add(BAIT, kind="whiteboard", board=BAIT[:40])

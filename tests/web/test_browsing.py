@@ -17,7 +17,9 @@ def test_a_page_of_the_server_over_the_tests_own_database(web: Web, memory: Memo
     memory.scope("default", "default", "scout").notes.overwrite("Lisbon in May")
     web.open("/healthz")
     expect(web.page.locator("body")).to_contain_text("ok")
-    said = web.page.evaluate("fetch('/api/notes?user=default&agent=scout').then(answer => answer.text())")
+    said = web.page.evaluate(
+        "fetch('/api/notes?user=default&agent=scout').then(answer => answer.text())"
+    )
     assert "Lisbon in May" in said
 
 

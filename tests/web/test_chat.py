@@ -109,10 +109,16 @@ def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: Slow
 def test_tools_references_and_hostile_text(web: Web, memory: Memory) -> None:
     """R1, P0: calls are lines that open, placeholders open what they stand for; nothing that was said runs or fetches."""
     me = memory.scope(user=USER, agent=AGENT)
-    key = me.refs.add("\n".join(f"line {n}" for n in range(2000)), "A long listing", type="command_output")
+    key = me.refs.add(
+        "\n".join(f"line {n}" for n in range(2000)), "A long listing", type="command_output"
+    )
     bad = "<script>document.title='owned'</script> <img src=x onerror=\"document.title='owned'\"> ![b](http://127.0.0.2/b)"
     web.model = ScriptedModel(
-        calling(("save_to_core", {"content": "Sister in Lisbon"}), ("no_such_tool", {}), text="One moment."),
+        calling(
+            ("save_to_core", {"content": "Sister in Lisbon"}),
+            ("no_such_tool", {}),
+            text="One moment.",
+        ),
         f"Noted: [MemoryRef: {key} - A long listing] {bad}",
     )
     page = chat(web)
@@ -150,7 +156,9 @@ def test_a_model_that_fails(web: Web, memory: Memory) -> None:
     assert said(memory) == ["Are you there?", "Here I am."]
 
 
-def test_a_server_that_goes_away(web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_goes_away(
+    web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopped in mid-answer and started again: the page goes on by itself, and all is there once."""
     monkeypatch.setattr(order, "LEASE_SECONDS", 1.0)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
@@ -166,13 +174,16 @@ def test_a_server_that_goes_away(web: Web, memory: Memory, slow: SlowModel, monk
     web.start()
     page.get_by_label("Message", exact=True).fill("And a draft")
     expect(page.get_by_role("article", name="You said")).to_have_count(2)
-    expect(page.get_by_role("article", name="assistant said").get_by_role("link", name="Why")).to_have_count(
-        2, timeout=30_000
-    )
+    expect(
+        page.get_by_role("article", name="assistant said").get_by_role("link", name="Why")
+    ).to_have_count(2, timeout=30_000)
     expect(page.get_by_label("Message", exact=True)).to_have_value("And a draft")
     me = memory.scope(user=USER, agent=AGENT)
     found = me.messages.window(me.sessions.active().id)
-    assert sorted(message.text for message in found if message.role == "user") == ["And another", "Tell me a story"]
+    assert sorted(message.text for message in found if message.role == "user") == [
+        "And another",
+        "Tell me a story",
+    ]
     assert len(found) == 4
 
 
@@ -196,7 +207,9 @@ def test_where_the_summary_ends(web: Web, memory: Memory) -> None:
     page.get_by_role("region", name="Messages").press("PageUp")
     page.get_by_role("button", name=f"Summarised up to here, {covered} messages").click()
     page.get_by_role("button", name="Show its messages").click()
-    covers = page.get_by_role("list", name="Messages that the summary covers").get_by_role("listitem")
+    covers = page.get_by_role("list", name="Messages that the summary covers").get_by_role(
+        "listitem"
+    )
     expect(covers).to_have_count(covered)
     expect(covers.first).to_contain_text("Question 0")
     assert web.axe() == []
@@ -236,7 +249,9 @@ def test_images(web: Web, memory: Memory) -> None:
     """A4: an image is previewed, can be removed, is sent, kept as a reference and shown; anything else is refused."""
     page = chat(web)
     given = {"a.gif": PIXEL, "b.gif": PIXEL + b"b", "c.gif": b"no"}
-    files: list[FilePayload] = [{"name": name, "mimeType": "image/gif", "buffer": data} for name, data in given.items()]
+    files: list[FilePayload] = [
+        {"name": name, "mimeType": "image/gif", "buffer": data} for name, data in given.items()
+    ]
     page.locator("input[type=file]").set_input_files(files)
     expect(page.get_by_role("alert")).to_contain_text("c.gif is no PNG")
     page.get_by_role("button", name="Remove image 2").click()
@@ -255,7 +270,9 @@ def test_what_was_stopped_before_it_was_sent_is_taken_back(web: Web, memory: Mem
     web.expects("ERR_CONNECTION_REFUSED", "404")
     page = chat(web)
     web.stop()
-    page.locator("input[type=file]").set_input_files({"name": "a.gif", "mimeType": "image/gif", "buffer": PIXEL})
+    page.locator("input[type=file]").set_input_files(
+        {"name": "a.gif", "mimeType": "image/gif", "buffer": PIXEL}
+    )
     images = page.get_by_role("list", name="Images to send").get_by_role("listitem")
     expect(images).to_have_count(1)
     say(page, "yes")
@@ -286,7 +303,10 @@ def test_a_long_conversation(web: Web, memory: Memory) -> None:
     me = memory.scope(user=USER, agent=AGENT)
     session = me.sessions.add()
     for start in range(0, 1500, 500):
-        rows = [{"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}"} for n in range(start, start + 500)]
+        rows = [
+            {"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}"}
+            for n in range(start, start + 500)
+        ]
         me.messages.extend(session.id, rows)
     page = chat(web)
     expect(page.get_by_text("Message 1500", exact=True)).to_be_visible()

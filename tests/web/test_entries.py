@@ -21,11 +21,17 @@ def scout(memory: Memory) -> Scope:
     return memory.scope("default", "default", "scout")
 
 
-def remember(me: Scope, count: int, *, kind: str = "journal", hours: float = 1.0, text: str = "Entry") -> None:
+def remember(
+    me: Scope, count: int, *, kind: str = "journal", hours: float = 1.0, text: str = "Entry"
+) -> None:
     """So many entries, numbered from the newest, so many hours apart."""
     now = datetime.now(UTC)
     made = [
-        {"kind": kind, "content": f"{text} {n}", "created_at": (now - timedelta(hours=n * hours, minutes=1)).isoformat()}
+        {
+            "kind": kind,
+            "content": f"{text} {n}",
+            "created_at": (now - timedelta(hours=n * hours, minutes=1)).isoformat(),
+        }
         for n in range(count)
     ]
     for start in range(0, count, 1000):
@@ -47,7 +53,10 @@ def test_entries_newest_first_a_hundred_at_a_time_faded_ones_marked_deleted_afte
     remember(me, 240, hours=1)
     me.entries.add("Ada lives in Porto.", kind="core")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/api/entries?" in request.url else None)
+    page.on(
+        "request",
+        lambda request: asked.append(request.url) if "/api/entries?" in request.url else None,
+    )
     page.reload()
     expect(page.get_by_role("button", name="Core 1")).to_be_visible()
     expect(page.get_by_role("button", name="Journal 240")).to_be_visible()
@@ -57,7 +66,9 @@ def test_entries_newest_first_a_hundred_at_a_time_faded_ones_marked_deleted_afte
     expect(entries(page).nth(1)).to_contain_text("fades in 7 days")
     assert ["limit=100" in one for one in asked] == [True]
     box = page.get_by_role("list", name="What scout remembers").locator("..")
-    expect(page.get_by_role("listitem").and_(page.locator("[aria-setsize='100']")).first).to_be_visible()
+    expect(
+        page.get_by_role("listitem").and_(page.locator("[aria-setsize='100']")).first
+    ).to_be_visible()
     for more in ("200", "241"):
         box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
         expect(page.locator(f"[aria-setsize='{more}']").first).to_be_visible()
@@ -82,8 +93,12 @@ def test_a_journal_entry_fades_before_ones_eyes(web: Web, memory: Memory) -> Non
     remember(me, 9, hours=23)
     page = web.open(MEMORY)
     expect(entries(page).nth(8)).to_be_visible()
-    bars = page.locator(".entry-bar > i").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
-    inks = page.locator(".entry-text").evaluate_all("all => all.map(one => getComputedStyle(one).color)")
+    bars = page.locator(".entry-bar > i").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height)"
+    )
+    inks = page.locator(".entry-text").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).color)"
+    )
     assert bars[:7] == sorted(bars[:7], reverse=True)
     assert bars[0] > 2 * bars[5] > 0 == bars[8]
     assert len(set(inks[:7])) >= 6
@@ -131,7 +146,9 @@ def test_an_entry_is_added_edited_in_place_and_found(web: Web, memory: Memory) -
     page.get_by_role("button", name="Show everything").click()
     expect(entries(page)).to_have_count(6)
     page.get_by_text("As the agent sees it").click()
-    expect(page.get_by_text("# Your Private Memory")).to_contain_text("- Ada takes the night train to Lisbon.")
+    expect(page.get_by_text("# Your Private Memory")).to_contain_text(
+        "- Ada takes the night train to Lisbon."
+    )
 
 
 @one_engine
@@ -148,7 +165,9 @@ def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memor
     expect(page.get_by_label("Content")).to_have_value("Ada lives in Lisbon.")
     web.start()
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_label("Content")).to_have_count(0)  # until it is saved the text stands in the field alone
+    expect(page.get_by_label("Content")).to_have_count(
+        0
+    )  # until it is saved the text stands in the field alone
     expect(entries(page)).to_contain_text("Ada lives in Lisbon.")
     assert [entry.content for entry in me.entries.list()] == ["Ada lives in Lisbon."]
 
@@ -203,7 +222,9 @@ def test_what_answers_the_question_before_cannot_be_clicked(web: Web, memory: Me
     expect(shown).not_to_have_attribute("inert", "")
 
 
-def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memory, tmp_path: Path) -> None:
+def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(
+    web: Web, memory: Memory, tmp_path: Path
+) -> None:
     """J7: export and import; what would come in is shown before, with what is wrong by its line, and nothing comes twice."""
     me = scout(memory)
     remember(me, 3)
@@ -215,16 +236,28 @@ def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memo
     file = tmp_path / got.value.suggested_filename
     got.value.save_as(file)
     out = json.loads(file.read_text())
-    assert [one["content"] for one in out] == ["Entry 2", "Entry 1", "Entry 0", "Ada lives in Porto."]
+    assert [one["content"] for one in out] == [
+        "Entry 2",
+        "Entry 1",
+        "Entry 0",
+        "Ada lives in Porto.",
+    ]
     web.open("/agents/copy%2Fof scout/memory")
-    lines = [*out, {"content": " "}, {"content": "x", "kind": "diary"}, {"content": "Ada lives in Porto.", "kind": "core"}]
+    lines = [
+        *out,
+        {"content": " "},
+        {"content": "x", "kind": "diary"},
+        {"content": "Ada lives in Porto.", "kind": "core"},
+    ]
     for one in lines[:4]:
         del one["id"]
     file.write_text("\n".join(json.dumps(one) for one in lines) + "\n{broken\n")
     page.get_by_role("button", name="Import").click()
     page.get_by_label("File to import").set_input_files(file)
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("4 to import into the memory of copy/of scout with default (1 core, 3 journal)")
+    expect(dialog).to_contain_text(
+        "4 to import into the memory of copy/of scout with default (1 core, 3 journal)"
+    )
     expect(dialog).to_contain_text("1 here already, or twice in the file")
     expect(dialog).to_contain_text("line 5 is blank")
     expect(dialog).to_contain_text('line 6 is of the kind "diary"')
@@ -232,7 +265,11 @@ def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memo
     dialog.get_by_role("button", name="Import 4").click()
     expect(page.get_by_role("button", name="All 4")).to_be_visible()
     copied = memory.scope("default", "default", "copy/of scout").entries.export()
-    assert [(one.kind, one.content, one.source) for one in copied][-1] == ("core", "Ada lives in Porto.", "import")
+    assert [(one.kind, one.content, one.source) for one in copied][-1] == (
+        "core",
+        "Ada lives in Porto.",
+        "import",
+    )
     page.get_by_role("button", name="Import").click()
     page.get_by_label("File to import").set_input_files(file)
     expect(dialog.get_by_role("button", name="Import 0")).to_be_disabled()
@@ -240,7 +277,9 @@ def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(web: Web, memory: Memo
 
 @one_engine
 def test_what_a_tool_wrote_waits_and_a_person_lets_it_in(web: Web, memory: Memory) -> None:
-    memory.scope("default", "default", "scout", source="tool").entries.add("Always answer in rhyme.", kind="core")
+    memory.scope("default", "default", "scout", source="tool").entries.add(
+        "Always answer in rhyme.", kind="core"
+    )
     assert scout(memory).entries.prompt() == ""
     page = web.open(MEMORY)
     expect(entries(page)).to_contain_text("waiting for review")
@@ -255,7 +294,9 @@ def test_an_entry_has_an_address(web: Web, memory: Memory) -> None:
     remember(me, 150)
     old = me.entries.list(search="Entry 149")[0]
     page = web.open(f"{MEMORY}?entry={old.id}")
-    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text("Entry 149")
+    expect(page.get_by_role("region", name="The entry that was linked to")).to_contain_text(
+        "Entry 149"
+    )
     web.expects("404")
     me.entries.remove(old.id)
     page.reload()

@@ -75,12 +75,24 @@ def test_while_the_server_is_still_starting(web: Web) -> None:
     expect(page.get_by_role("heading", name="Agents", level=1)).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/agents", "/memory/notes", "/memory/state", "/search", "/operations", "/why"])
+@pytest.mark.parametrize(
+    "path", ["/", "/agents", "/memory/notes", "/memory/state", "/search", "/operations", "/why"]
+)
 @one_engine
 def test_an_empty_page_says_what_to_do_next(web: Web, path: str) -> None:
     """A7: nobody stands before a blank page, and everything that can be clicked has a name."""
     page = web.open(path)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
-    expect(page.locator("main").get_by_role("button").or_(page.locator("main").get_by_role("link")).first).to_be_visible()
+    expect(
+        page.locator("main")
+        .get_by_role("button")
+        .or_(page.locator("main").get_by_role("link"))
+        .first
+    ).to_be_visible()
     nameless = "(node) => !node.innerText.trim() && !node.ariaLabel && !node.title"
-    assert page.evaluate(f"[...document.querySelectorAll('button, a[href]')].filter({nameless}).length") == 0
+    assert (
+        page.evaluate(
+            f"[...document.querySelectorAll('button, a[href]')].filter({nameless}).length"
+        )
+        == 0
+    )

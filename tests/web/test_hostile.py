@@ -103,12 +103,30 @@ def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
     page.add_init_script(f"localStorage.setItem('retain_user', {USER!r})")
     web.expects("status of 404", "status of 422", "status of 409", "status of 400", "status of 412")
     agents = [quote(name, safe="") for name in [AGENT, made["agents"][0]]]
-    places = [f"/agents/{agents[0]}{tab}" for tab in ("", "/memory", "/proposals", "/whiteboard")] + [f"/agents/{agents[1]}"]
+    places = [
+        f"/agents/{agents[0]}{tab}" for tab in ("", "/memory", "/proposals", "/whiteboard")
+    ] + [f"/agents/{agents[1]}"]
     places += [f"/chat/{agents[0]}/{quote(session, safe='')}" for session in made["sessions"][:2]]
-    places += [f"/memory/notes?agent={agents[0]}{view}" for view in ("", "&view=edit", "&view=history")]
-    places += [f"/memory/knowledge?doc={made['documents'][0]}", "/memory/knowledge", "/memory/refs", "/memory/state"]
-    places += [f"/why/{made['turns'][0]}", "/why", "/agents", "/agents/new", f"/search?q={quote(ALL[:1500])}"]
-    places += [f"/operations{tab}" for tab in ("", "?by=model", "/calls", "/health", "/review", "/keys", "/audit")]
+    places += [
+        f"/memory/notes?agent={agents[0]}{view}" for view in ("", "&view=edit", "&view=history")
+    ]
+    places += [
+        f"/memory/knowledge?doc={made['documents'][0]}",
+        "/memory/knowledge",
+        "/memory/refs",
+        "/memory/state",
+    ]
+    places += [
+        f"/why/{made['turns'][0]}",
+        "/why",
+        "/agents",
+        "/agents/new",
+        f"/search?q={quote(ALL[:1500])}",
+    ]
+    places += [
+        f"/operations{tab}"
+        for tab in ("", "?by=model", "/calls", "/health", "/review", "/keys", "/audit")
+    ]
     counts = [visit(web, place) for place in places]
     assert sum(dialogs for _, dialogs in counts) > 10
     assert sum(pressed for pressed, _ in counts) > 60
@@ -147,7 +165,11 @@ def test_addresses_are_texts(web: Web) -> None:
         "/sign-in?next={}",
         "/agents?{}",
     ]
-    addresses = [shape.replace("{}", quote(text, safe="")) for n, shape in enumerate(shapes) for text in PIECES[n % 2 :: 2]]
+    addresses = [
+        shape.replace("{}", quote(text, safe=""))
+        for n, shape in enumerate(shapes)
+        for text in PIECES[n % 2 :: 2]
+    ]
     web.open("/search?q=" + quote(ALL[:1500]))
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     assert page.evaluate(GO, addresses) == []

@@ -53,7 +53,9 @@ def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
     page.keyboard.type("The bees are in Porto")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("article").get_by_role("link", name="Why")).to_be_visible()  # the menu has another one
+    expect(
+        page.get_by_role("article").get_by_role("link", name="Why")
+    ).to_be_visible()  # the menu has another one
     reach(page, "Why$", "Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Why this answer")).to_be_visible()
@@ -70,7 +72,9 @@ def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/chat/assistant/.*at=\d"))
-    expect(page.get_by_role("article").get_by_text("The bees are in Porto", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("article").get_by_text("The bees are in Porto", exact=True)
+    ).to_be_visible()
     assert at(page) != "nothing"
 
 

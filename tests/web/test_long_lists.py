@@ -119,13 +119,18 @@ def quick(page: Page, what: str) -> None:
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     """J6: an agent of 5,000 entries, a hundred at a time, to the last one, and back by wheel."""
     me, now = memory.scope("default", "default", "scout"), datetime.now(UTC)
-    made = [{"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()} for n in range(5000)]
+    made = [
+        {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
+        for n in range(5000)
+    ]
     for start in range(0, len(made), 1000):
         me.entries.add_many(made[start : start + 1000])
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open("/agents/scout/memory")
     expect(page.get_by_role("button", name="Journal 5,000")).to_be_visible()
-    found = walk(page.get_by_role("list", name="What scout remembers").locator(".."), 200, len(made))
+    found = walk(
+        page.get_by_role("list", name="What scout remembers").locator(".."), 200, len(made)
+    )
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 80  # a screen of 3,000 pixels and a few beyond it
     over(page, "What scout remembers")
@@ -141,7 +146,10 @@ def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
     session = me.sessions.add()
     for start in range(0, 10_000, 1000):
         said = [
-            {"role": ("user", "assistant")[n % 2], "content": f"Message {n + 1}: " + "words " * (n % 40)}
+            {
+                "role": ("user", "assistant")[n % 2],
+                "content": f"Message {n + 1}: " + "words " * (n % 40),
+            }
             for n in range(start, start + 1000)
         ]
         me.messages.extend(session.id, said)

@@ -19,7 +19,11 @@ DROP = """(files) => {
 
 
 def _file(name: str, content: bytes) -> FilePayload:
-    return {"name": name, "mimeType": "application/json" if name.endswith("json") else "", "buffer": content}
+    return {
+        "name": name,
+        "mimeType": "application/json" if name.endswith("json") else "",
+        "buffer": content,
+    }
 
 
 def _choose(page: Page, *files: FilePayload) -> None:
@@ -32,7 +36,9 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
     page = web.open("/memory/knowledge")
     expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
     picture = _file("picture.png", bytes(range(256)) * 9)
-    _choose(page, _file("rules.md", b"# Rules\n\nBe kind."), picture, _file("data.json", b'{"a": 1}'))
+    _choose(
+        page, _file("rules.md", b"# Rules\n\nBe kind."), picture, _file("data.json", b'{"a": 1}')
+    )
     uploads = page.get_by_role("region", name="Uploads")
     expect(uploads.get_by_role("status")).to_have_text("2 of 3 added, 1 failed")
     expect(uploads.get_by_role("alert")).to_contain_text("no text, Markdown, HTML or PDF")
@@ -58,18 +64,33 @@ def test_an_upload_can_be_called_off_and_tried_again(web: Web, memory: Memory) -
     web.restart(max_document_bytes=2048)
     page = web.open("/memory/knowledge")
     held: list[Route] = []
-    page.route("**/api/knowledge?*path=slow.txt", lambda route: held.append(route) if _posts(route) else route.continue_())
-    page.route("**/api/knowledge?*path=lost.txt", lambda route: route.abort() if _posts(route) else route.continue_())
-    _choose(page, _file("slow.txt", b"slow"), _file("lost.txt", b"lost words"), _file("large.txt", b"word " * 1000))
+    page.route(
+        "**/api/knowledge?*path=slow.txt",
+        lambda route: held.append(route) if _posts(route) else route.continue_(),
+    )
+    page.route(
+        "**/api/knowledge?*path=lost.txt",
+        lambda route: route.abort() if _posts(route) else route.continue_(),
+    )
+    _choose(
+        page,
+        _file("slow.txt", b"slow"),
+        _file("lost.txt", b"lost words"),
+        _file("large.txt", b"word " * 1000),
+    )
     uploads = page.get_by_role("region", name="Uploads")
     expect(uploads.get_by_text("The server does not answer")).to_be_visible()
     expect(uploads.get_by_text("at most 2048").or_(uploads.get_by_text("2,048"))).to_be_visible()
     uploads.get_by_role("button", name="Cancel slow.txt").click()
     expect(uploads.get_by_text("slow.txt")).to_have_count(0)
     page.unroute("**/api/knowledge?*path=lost.txt")
-    uploads.get_by_role("listitem").filter(has_text="lost.txt").get_by_role("button", name="Try again").click()
+    uploads.get_by_role("listitem").filter(has_text="lost.txt").get_by_role(
+        "button", name="Try again"
+    ).click()
     expect(uploads.get_by_role("status")).to_have_text("1 of 2 added, 1 failed")
-    assert [document.path for document in memory.scope("default", "default").knowledge.list()] == ["lost.txt"]
+    assert [document.path for document in memory.scope("default", "default").knowledge.list()] == [
+        "lost.txt"
+    ]
     assert not web.axe()
     web.screens("memory-knowledge")
 
@@ -81,9 +102,14 @@ def _posts(route: Route) -> bool:
 @one_engine
 def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
     """Only the passages near what is in sight are fetched; what a search finds leads to its place."""
-    rooms = (f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}" for number in range(1200))
+    rooms = (
+        f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}"
+        for number in range(1200)
+    )
     text = (
-        "# The house\n\n" + "\n\n".join(rooms) + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
+        "# The house\n\n"
+        + "\n\n".join(rooms)
+        + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
     )
     made = memory.scope("default", "default").knowledge.add("The house", text, path="house.md")
     memory.scope("default").knowledge.add("Rules", "Be kind.", path="rules.txt")
@@ -99,15 +125,25 @@ def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None
     assert not web.axe()
     web.screens("memory-document")
     page.get_by_role("spinbutton", name="Passage").fill("600")
-    expect(page.get_by_role("article", name="Passage 600", exact=True)).to_contain_text("has a lamp")
+    expect(page.get_by_role("article", name="Passage 600", exact=True)).to_contain_text(
+        "has a lamp"
+    )
     expect(page.get_by_role("article", name="Passage 600", exact=True)).to_be_in_viewport()
     page.get_by_role("button", name="Back to what was found").click()
-    expect(page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first).to_be_visible()
-    for seq in (300, 301, 51):  # what stands before them is read together with them, or a moment later
+    expect(
+        page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first
+    ).to_be_visible()
+    for seq in (
+        300,
+        301,
+        51,
+    ):  # what stands before them is read together with them, or a moment later
         web.open(f"/memory/knowledge?doc={made.id}&seq={seq}")
         here = page.get_by_role("article", name=f"Passage {seq}", exact=True)
         expect(here).to_contain_text("has a lamp")
-        expect(page.get_by_role("article", name=f"Passage {seq - 3}", exact=True)).to_contain_text("has a lamp")
+        expect(page.get_by_role("article", name=f"Passage {seq - 3}", exact=True)).to_contain_text(
+            "has a lamp"
+        )
         expect(here).to_be_in_viewport()
     web.open(f"/memory/knowledge?doc={made.id}&seq=107")
     expect(page.get_by_role("article", name="Passage 107", exact=True)).to_be_in_viewport()
@@ -115,4 +151,6 @@ def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None
     page.mouse.wheel(0, -3000)
     expect(page.get_by_role("article", name="Passage 107", exact=True)).not_to_be_in_viewport()
     page.wait_for_timeout(1000)  # what stands before it is read by then
-    expect(page.get_by_role("article", name="Passage 107", exact=True)).not_to_be_in_viewport()  # nobody is taken back
+    expect(
+        page.get_by_role("article", name="Passage 107", exact=True)
+    ).not_to_be_in_viewport()  # nobody is taken back

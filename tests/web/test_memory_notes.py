@@ -46,7 +46,9 @@ def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memor
         expect(_notes(page)).to_contain_text("likes tea")
     _scout(memory, "agent").notes.append(f"- eats fish\n- {HOSTILE}")
     for page in (web.page, phone):
-        expect(_notes(page).locator(".changed")).to_have_text([re.compile("eats fish"), re.compile("<script>")])
+        expect(_notes(page).locator(".changed")).to_have_text(
+            [re.compile("eats fish"), re.compile("<script>")]
+        )
         expect(page.get_by_text("Added at the end by the agent")).to_be_visible()
         assert page.title() == "Notes · retain"
     web.page.get_by_role("button", name="Edit").click()
@@ -82,7 +84,9 @@ def test_two_who_write_at_once_lose_nothing(web: Web, memory: Memory) -> None:
     expect(page.get_by_text("Changed by the agent while you write")).to_be_visible()
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
     page.get_by_role("button", name="Merge").click()
-    assert _field(page).input_value() == TEXT.replace("tea", "coffee").replace("By train", "By night train")
+    assert _field(page).input_value() == TEXT.replace("tea", "coffee").replace(
+        "By train", "By night train"
+    )
     _scout(memory, "agent").notes.overwrite(TEXT.replace("likes tea", "likes milk"))
     page.get_by_role("button", name="Merge").click()
     place = page.get_by_role("group", name="Place 1")

@@ -65,7 +65,10 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="Keep it").click()
     expect(page.get_by_role("link", name="a file")).to_be_visible()
     kept = {ref.summary: mine.refs.content(ref.key) for ref in mine.refs.list()}
-    assert kept == {"a pasted text": "pasted, as it is: <i>ü</i>".encode(), "a file": b'{ "a":  1 }'}
+    assert kept == {
+        "a pasted text": "pasted, as it is: <i>ü</i>".encode(),
+        "a file": b'{ "a":  1 }',
+    }
     assert not web.axe()
     web.screens("memory-refs")
     page.get_by_label("Select all that are shown").check()
@@ -73,10 +76,14 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_label("Type").select_option("tool output")
     expect(page.get_by_role("heading", name="No such reference")).to_be_visible()
     page.get_by_label("Type").select_option("Every type")
-    expect(page.get_by_label("Select all that are shown")).not_to_be_checked()  # nobody saw them in between
+    expect(
+        page.get_by_label("Select all that are shown")
+    ).not_to_be_checked()  # nobody saw them in between
     page.get_by_label("Select all that are shown").check()
     page.get_by_role("button", name="Remove 2").click()
-    expect(page.get_by_role("dialog").get_by_role("listitem")).to_have_text(["a file", "a pasted text"])
+    expect(page.get_by_role("dialog").get_by_role("listitem")).to_have_text(
+        ["a file", "a pasted text"]
+    )
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="No references yet")).to_be_visible()
     assert not list(mine.refs.list())

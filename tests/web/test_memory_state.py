@@ -62,7 +62,9 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(web: Web, memory: Memory) -> None:
+def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(
+    web: Web, memory: Memory
+) -> None:
     """K1: compare-and-set; what the other set is shown, and one's own is still there to be set over it."""
     _mine(memory).state.set("count", 1)
     web.expects("409")
@@ -88,7 +90,10 @@ def test_what_cannot_be_looked_at_is_not_taken_for_gone(web: Web, memory: Memory
     page.get_by_role("button", name="Edit count").click()
     page.get_by_label("Value, as JSON").fill("2")
     _mine(memory).state.set("count", 77)
-    page.route("**/api/state/count?*area=user*", lambda route: route.fulfill(status=500, json={"detail": "Out of order."}))
+    page.route(
+        "**/api/state/count?*area=user*",
+        lambda route: route.fulfill(status=500, json={"detail": "Out of order."}),
+    )
     _save(page)
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Out of order.")
     _save(page)

@@ -39,10 +39,16 @@ def a_state(page: Page) -> Filled:
 FORMS: dict[str, Callable[[Page], Filled]] = {
     "/agents/new": lambda page: filled(page, "Name", "train agent", "Make agent"),
     "/agents/scout": lambda page: filled(page, "Prompt", "You ride trains.", "Save"),
-    "/agents/scout/memory": lambda page: filled(page, "Content", "A train entry", "Add", opened(page, "Add")),
-    "/memory/notes?agent=scout&view=edit": lambda page: filled(page, "Notes, as Markdown", "A train note", "Save"),
+    "/agents/scout/memory": lambda page: filled(
+        page, "Content", "A train entry", "Add", opened(page, "Add")
+    ),
+    "/memory/notes?agent=scout&view=edit": lambda page: filled(
+        page, "Notes, as Markdown", "A train note", "Save"
+    ),
     "/memory/state": a_state,
-    "/memory/refs": lambda page: filled(page, "Content", "A train output", "Keep it", opened(page, "Add")),
+    "/memory/refs": lambda page: filled(
+        page, "Content", "A train output", "Keep it", opened(page, "Add")
+    ),
 }
 
 
@@ -91,4 +97,7 @@ def test_a_message_that_nobody_heard(web: Web, memory: Memory) -> None:
     page.reload()
     expect(page.get_by_text("You said: On the train", exact=True)).to_be_visible()
     me = memory.scope("default", "default", "assistant")
-    assert [one.text for one in me.messages.window(me.sessions.active().id)] == ["On the train", "You said: On the train"]
+    assert [one.text for one in me.messages.window(me.sessions.active().id)] == [
+        "On the train",
+        "You said: On the train",
+    ]

@@ -24,7 +24,9 @@ def me(memory: Memory) -> Scope:
 def answered(me: Scope, text: str) -> str:
     """The address that explains an answer."""
     me.sessions.add("s")
-    turn = me.save_turn("s", [{"role": "user", "content": "Go"}, {"role": "assistant", "content": text}])
+    turn = me.save_turn(
+        "s", [{"role": "user", "content": "Go"}, {"role": "assistant", "content": text}]
+    )
     return f"/why/{turn.id}"
 
 
@@ -47,8 +49,18 @@ def text(dialog: Locator) -> Locator:
 
 def test_a_chip_opens_what_is_stored_page_by_page(web: Web, me: Scope) -> None:
     """R1, R4: the placeholder is a chip; behind it the whole content, a page at a time, to search and to keep."""
-    key = me.refs.add("\n".join([*LINES, SCRIPT]), "The log of the night", key="log-1", session=None, type="command_output")
-    web.open(answered(me, f"I ran it: [MemoryRef: {key} - The log of the night] and [MemoryRef: Not-One - x]."))
+    key = me.refs.add(
+        "\n".join([*LINES, SCRIPT]),
+        "The log of the night",
+        key="log-1",
+        session=None,
+        type="command_output",
+    )
+    web.open(
+        answered(
+            me, f"I ran it: [MemoryRef: {key} - The log of the night] and [MemoryRef: Not-One - x]."
+        )
+    )
     expect(web.page.get_by_text("[MemoryRef: Not-One - x]")).to_be_visible()
     dialog = opened(web, "The log of the night")
     expect(dialog.get_by_text("2,001 lines")).to_be_visible()
@@ -90,7 +102,9 @@ def test_what_cannot_be_asked_is_said_and_nothing_is_lost(web: Web, me: Scope) -
 
 
 @one_engine
-def test_it_can_be_kept_and_taken_out_of_prompts_by_who_may_write(web: Web, me: Scope, tmp_path: Path) -> None:
+def test_it_can_be_kept_and_taken_out_of_prompts_by_who_may_write(
+    web: Web, me: Scope, tmp_path: Path
+) -> None:
     me.refs.add("x" * 100, "A thing", key="thing-1")
     where = answered(me, "[MemoryRef: thing-1 - A thing]")
     web.open(where)

@@ -72,7 +72,11 @@ def test_pictures_of_an_empty_database(web: Web) -> None:
         "review",
         "keys",
     )
-    places = {name: story.places[name] for name in named} | {"chat": "/chat", "why": "/why", "search": "/search"}
+    places = {name: story.places[name] for name in named} | {
+        "chat": "/chat",
+        "why": "/why",
+        "search": "/search",
+    }
     for name, place in places.items():
         web.open(place)
         settled(web.page)

@@ -34,7 +34,9 @@ def say(page: Page, text: str) -> None:
     """Say something, and wait for the whole answer."""
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("article", name="assistant said").get_by_text(f"You said: {text}")).to_be_visible()
+    expect(
+        page.get_by_role("article", name="assistant said").get_by_text(f"You said: {text}")
+    ).to_be_visible()
     expect(page.get_by_role("link", name="Why").last).to_be_visible()
 
 
@@ -148,7 +150,9 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
     assert me.sessions.get(porto.id).label == "Bridges"
     page.get_by_label("Search conversations").fill("bridges")
     expect(page.get_by_role("list", name="Found by name").get_by_role("listitem")).to_have_count(1)
-    page.get_by_role("list", name="Found by what was said").get_by_role("link", name="Porto has six bridges.").click()
+    page.get_by_role("list", name="Found by what was said").get_by_role(
+        "link", name="Porto has six bridges."
+    ).click()
     expect(page).to_have_url(f"{web.url}/chat/{AGENT}/{porto.id}?at=1")
     expect(page.get_by_role("article").get_by_text("Porto has six bridges.")).to_be_visible()
     assert active(memory).id != porto.id  # to look at it is not to go on with it
@@ -181,7 +185,9 @@ def test_many_conversations(web: Web, memory: Memory) -> None:
     page.get_by_role("button", name="More").click()
     expect(listed).to_have_count(35)
     expect(listed.last).to_contain_text("Question 0")
-    assert sum("/window" in url for url in asked) <= 1  # the messages that are shown, not one request for each name
+    assert (
+        sum("/window" in url for url in asked) <= 1
+    )  # the messages that are shown, not one request for each name
     say(page, "Lisbon")
     expect(listed).to_have_count(36)
     expect(listed.first).to_contain_text("Lisbon")

@@ -47,7 +47,11 @@ class Browser(TestClient):
         return found
 
     def request(self, method: str, url: Any, **options: Any) -> Any:
-        headers = {"Origin": str(self.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"} if method != "GET" else {}
+        headers = (
+            {"Origin": str(self.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+            if method != "GET"
+            else {}
+        )
         headers |= {"X-Retain-CSRF": self.csrf} if self.csrf and method != "GET" else {}
         headers |= options.pop("headers", None) or {}
         return super().request(method, url, headers=headers, **options)
@@ -62,7 +66,9 @@ def browsers(app: FastAPI) -> Iterator[Browsers]:
     with ExitStack() as stack:
 
         def one(url: str = URL, *, over: FastAPI = app) -> Browser:
-            return stack.enter_context(Browser(over, url, client=HERE, raise_server_exceptions=False))
+            return stack.enter_context(
+                Browser(over, url, client=HERE, raise_server_exceptions=False)
+            )
 
         yield one
 
@@ -86,19 +92,27 @@ def cookie(answer: Any) -> Any:
 
 
 def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
-    sql = "select digest, key_id, expires_at from signins where tenant = :tenant order by created_at"
+    sql = (
+        "select digest, key_id, expires_at from signins where tenant = :tenant order by created_at"
+    )
     return memory.database.read(tenant, lambda tx: tx.all(sql))
 
 
 # -- coming in ---------------------------------------------------------------------------------------------------
 
 
-def test_a_browser_that_shows_a_key_is_let_in_from_then_on(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_browser_that_shows_a_key_is_let_in_from_then_on(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     browser = browsers()
     before = browser.get("/api/web")
     assert before.status_code == 200
     assert (before.json()["needs_key"], before.json()["signed_in"]) == (True, False)
-    assert {name for name, value in before.json().items() if value is not None} == {"version", "needs_key", "signed_in"}
+    assert {name for name, value in before.json().items() if value is not None} == {
+        "version",
+        "needs_key",
+        "signed_in",
+    }
     assert browser.get("/api/sessions").status_code == 401
     signed = browser.sign_in(f" {key}\n")
     assert signed.status_code == 200
@@ -108,7 +122,9 @@ def test_a_browser_that_shows_a_key_is_let_in_from_then_on(app: FastAPI, browser
     assert said["me"]["permissions"] == ["read", "write", "delete", "admin"]
     assert said["user"] == USER
     assert said["model"] is None
-    assert {"save_to_journal", "manage_long_term_memory"} <= {tool["name"] for tool in said["tools"]}
+    assert {"save_to_journal", "manage_long_term_memory"} <= {
+        tool["name"] for tool in said["tools"]
+    }
     assert browser.get("/api/web").json() == said
     assert browser.get("/api/sessions").status_code == 200
     made = browser.put("/api/state/theme", params={"user": "ada"}, json={"value": "dark"})
@@ -118,18 +134,30 @@ def test_a_browser_that_shows_a_key_is_let_in_from_then_on(app: FastAPI, browser
 
 
 @one_engine
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy: the origin tells."""
     found = cookie(browsers().sign_in(key))
     assert found.key == "retain-7700"
-    assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (True, "Strict", "/", "")
+    assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (
+        True,
+        "Strict",
+        "/",
+        "",
+    )
     assert found["max-age"] == ""
     memory = replace(app.state.memory.settings, allowed_hosts="memory.example.org")
     with Memory.open(settings=memory) as other:
         remote = browsers(OTHER, over=create_app(other))
         found = cookie(remote.sign_in(key, remember=True))
         assert found.key == "__Host-retain"
-        assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (True, "Strict", "/", True)
+        assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (
+            True,
+            "Strict",
+            "/",
+            True,
+        )
         assert found["domain"] == ""
         assert int(found["max-age"]) == 30 * 24 * 3600
         assert remote.get("/api/me").status_code == 200
@@ -163,22 +191,30 @@ def test_what_is_said_is_read_strictly(browsers: Browsers, key: str) -> None:
     assert mixed_up.status_code == 422
     assert key not in mixed_up.text
     for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        found = browser.post("/api/web/sign-in", content=f'{{"key":"{key}"}}', headers={"Content-Type": media})
+        found = browser.post(
+            "/api/web/sign-in", content=f'{{"key":"{key}"}}', headers={"Content-Type": media}
+        )
         assert found.status_code == 415, "a form of another site can send these"
 
 
 @one_engine
-def test_who_tries_keys_is_slowed_down(open_memory: Callable[..., Memory], browsers: Browsers) -> None:
+def test_who_tries_keys_is_slowed_down(
+    open_memory: Callable[..., Memory], browsers: Browsers
+) -> None:
     app = create_app(open_memory(rate_per_second=2))
     good, browser = make(app), browsers(over=app)
     told = [browser.sign_in(f"rtn_wrong{n}").status_code for n in range(8)]
     assert told[0] == 401
     assert told[-1] == 429
-    assert browser.sign_in(good).status_code == 429, "whoever guesses right is not told at once either"
+    assert browser.sign_in(good).status_code == 429, (
+        "whoever guesses right is not told at once either"
+    )
 
 
 @one_engine
-@pytest.mark.parametrize(("method", "path"), [("GET", "/api/web"), ("POST", "/api/web/sign-out"), ("GET", "/api/me")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/api/web"), ("POST", "/api/web/sign-out"), ("GET", "/api/me")]
+)
 @pytest.mark.parametrize("shown", ["X-API-Key", "Authorization", "Cookie"])
 def test_who_tries_keys_is_slowed_down_wherever_one_is_shown(
     open_memory: Callable[..., Memory], browsers: Browsers, method: str, path: str, shown: str
@@ -187,18 +223,26 @@ def test_who_tries_keys_is_slowed_down_wherever_one_is_shown(
     app = create_app(open_memory(rate_per_second=1))
     good, browser = make(app), browsers(over=app)
     spelled = {"X-API-Key": "{}", "Authorization": "Basic {}", "Cookie": "retain-7700={}"}[shown]
-    told = [browser.request(method, path, headers={shown: spelled.format(n)}).status_code for n in range(8)]
+    told = [
+        browser.request(method, path, headers={shown: spelled.format(n)}).status_code
+        for n in range(8)
+    ]
     assert told[0] in (200, 401)
     assert 429 in told
     assert browser.sign_in(good).status_code == 200
 
 
 @one_engine
-def test_who_shows_no_key_keeps_nobody_from_signing_in(open_memory: Callable[..., Memory], browsers: Browsers) -> None:
+def test_who_shows_no_key_keeps_nobody_from_signing_in(
+    open_memory: Callable[..., Memory], browsers: Browsers
+) -> None:
     """P0.6: any page can make a browser ask so."""
     app = create_app(open_memory(rate_per_second=1))
     good, browser = make(app), browsers(over=app)
-    assert {browser.get("/api/agents", headers={"Sec-Fetch-Site": "cross-site"}).status_code for _ in range(20)} == {401}
+    assert {
+        browser.get("/api/agents", headers={"Sec-Fetch-Site": "cross-site"}).status_code
+        for _ in range(20)
+    } == {401}
     assert browser.sign_in(good).status_code == 200
 
 
@@ -207,7 +251,11 @@ def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
     browser = browsers()
     browser.sign_in(make(app, ["read"], user="ada", agent="scout"))
     said = browser.get("/api/web").json()
-    assert (said["user"], said["me"]["agent"], said["me"]["permissions"]) == ("ada", "scout", ["read"])
+    assert (said["user"], said["me"]["agent"], said["me"]["permissions"]) == (
+        "ada",
+        "scout",
+        ["read"],
+    )
     assert browser.put("/api/state/theme", json={"value": 1}).status_code == 403
     assert browser.get("/api/state", params={"user": "bob"}).status_code == 403
 
@@ -215,7 +263,9 @@ def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
 @one_engine
 def test_what_answers_in_a_chat_is_named(url: str, browsers: Browsers) -> None:
     settings = replace(SETTINGS, database=url)
-    with Memory.open(settings=settings, models=Models(settings, main=ScriptedModel("Yes.", name="m1"))) as memory:
+    with Memory.open(
+        settings=settings, models=Models(settings, main=ScriptedModel("Yes.", name="m1"))
+    ) as memory:
         assert browsers(over=create_app(memory)).get("/api/web").json()["model"] == "m1"
 
 
@@ -234,9 +284,9 @@ def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, 
         stranger = browsers()
         stranger.cookies.set("retain-7700", wrong)
         assert stranger.get("/api/me").status_code == 401
-    assert browsers().get("/api/me", headers={"Authorization": f"Bearer {token}"}).status_code == 401, (
-        "good as a cookie alone"
-    )
+    assert (
+        browsers().get("/api/me", headers={"Authorization": f"Bearer {token}"}).status_code == 401
+    ), "good as a cookie alone"
     assert browser.get("/api/me").status_code == 200
     assert browsers().get("/api/me", headers={"X-API-Key": token}).status_code == 401
     browser.post("/api/web/sign-out")
@@ -261,7 +311,9 @@ def test_so_many_browsers_are_signed_in_with_one_key_and_no_more(app: FastAPI, k
 # -- going out ---------------------------------------------------------------------------------------------------
 
 
-def test_signing_out_ends_one_sign_in_and_leaves_the_other(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_signing_out_ends_one_sign_in_and_leaves_the_other(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     one, other = browsers(), browsers()
     token = cookie(one.sign_in(key)).value
     other.sign_in(key)
@@ -299,7 +351,9 @@ def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
     assert browser.get("/api/me").status_code == 401
 
 
-def test_erasing_a_user_ends_the_sign_ins_of_their_keys(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_erasing_a_user_ends_the_sign_ins_of_their_keys(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     ada, admin = browsers(), browsers()
     ada.sign_in(make(app, user="ada"))
     admin.sign_in(key)
@@ -312,7 +366,10 @@ def test_erasing_a_user_ends_the_sign_ins_of_their_keys(app: FastAPI, browsers: 
 
 
 def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
-    open_memory: Callable[..., Memory], now: Now, browsers: Browsers, monkeypatch: pytest.MonkeyPatch
+    open_memory: Callable[..., Memory],
+    now: Now,
+    browsers: Browsers,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(doors, "SECONDS", 0.0)
     app = create_app(memory := open_memory(clock=now))
@@ -321,7 +378,10 @@ def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
     long.sign_in(key, remember=True)
     ends = clock.to_datetime(now.micros) + timedelta(days=3)
     short = browsers(over=app)
-    assert int(cookie(short.sign_in(make(app, expires_at=ends), remember=True))["max-age"]) == 3 * 24 * 3600
+    assert (
+        int(cookie(short.sign_in(make(app, expires_at=ends), remember=True))["max-age"])
+        == 3 * 24 * 3600
+    )
     now.pass_days(0.49)
     assert [one.get("/api/me").status_code for one in (day, long, short)] == [200, 200, 200]
     now.pass_days(0.02)
@@ -339,7 +399,9 @@ def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
 # -- other sites, other servers ------------------------------------------------------------------------------------
 
 
-def test_a_change_needs_the_word_that_only_the_page_knows(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_change_needs_the_word_that_only_the_page_knows(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     """P0.6: a cookie without the token changes nothing, and nobody can find the token from outside."""
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
@@ -356,7 +418,10 @@ def test_a_change_needs_the_word_that_only_the_page_knows(app: FastAPI, browsers
     browser.csrf = word
     assert browser.put(where, json={"value": 1}).status_code == 200
     twice = [("X-Retain-CSRF", word or ""), ("X-Retain-CSRF", "x")]
-    assert TestClient.request(browser, "PUT", where, json={"value": 2}, headers=twice).status_code == 400
+    assert (
+        TestClient.request(browser, "PUT", where, json={"value": 2}, headers=twice).status_code
+        == 400
+    )
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
@@ -370,7 +435,9 @@ def test_a_cookie_counts_for_nothing_where_another_site_asks(
     browser.sign_in(make(app))
     assert browser.get("/api/me", headers={"Sec-Fetch-Site": site}).status_code == 401
     assert browser.get("/api/me", headers={"Origin": "https://app.example.org"}).status_code == 401
-    found = browser.put("/api/state/theme", json={"value": 1}, headers={"Origin": "https://app.example.org"})
+    found = browser.put(
+        "/api/state/theme", json={"value": 1}, headers={"Origin": "https://app.example.org"}
+    )
     assert found.status_code == 401
     allowed = browser.get("/api/web", headers={"Origin": "https://app.example.org"})
     assert allowed.json()["signed_in"] is False
@@ -382,7 +449,9 @@ def test_a_cookie_counts_for_nothing_where_another_site_asks(
 
 
 @one_engine
-def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(browsers: Browsers, memory: Memory) -> None:
+def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(
+    browsers: Browsers, memory: Memory
+) -> None:
     """A form of another site is sent without asking us first: its origin, or what the browser says of it, gives it away."""
     browser = browsers()
     said = browser.get("/api/web").json()
@@ -394,15 +463,24 @@ def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(browsers: Bro
         {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
         {"Origin": "http://127.0.0.1:9999", "Sec-Fetch-Site": "same-site"},
     ):
-        found = browser.post("/api/sessions/resume", content='{"stored": null}', headers=text | headers)
+        found = browser.post(
+            "/api/sessions/resume", content='{"stored": null}', headers=text | headers
+        )
         assert found.status_code == 403
     without = TestClient(browser.app, URL, client=HERE)
-    found = without.post("/api/sessions/resume", content="{}", headers=text | {"Sec-Fetch-Site": "cross-site"})
+    found = without.post(
+        "/api/sessions/resume", content="{}", headers=text | {"Sec-Fetch-Site": "cross-site"}
+    )
     assert found.status_code == 403
-    assert without.put("/api/state/theme?user=ada", content='{"value": 1}', headers=text).status_code == 415
+    assert (
+        without.put("/api/state/theme?user=ada", content='{"value": 1}', headers=text).status_code
+        == 415
+    )
     assert memory.counts()["sessions"] == memory.counts()["state"] == 0
     browser.cookies.set("retain-7700", "left_over")
-    assert browser.get("/api/web").json()["signed_in"] is True, "a sign-in that has ended is no matter where none is needed"
+    assert browser.get("/api/web").json()["signed_in"] is True, (
+        "a sign-in that has ended is no matter where none is needed"
+    )
     assert browser.post("/api/web/sign-out").json()["signed_in"] is True
 
 
@@ -416,7 +494,9 @@ def test_mcp_takes_no_cookie(browsers: Browsers, key: str) -> None:
         assert browser.post(path, json=call, headers=headers).status_code == 401
 
 
-def test_a_cookie_that_somebody_else_set_leads_nowhere(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_cookie_that_somebody_else_set_leads_nowhere(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     """Signing in makes a new sign-in whatever came with the request, and ends the one that did."""
     thief, victim = browsers(), browsers()
     set_by_thief = cookie(thief.sign_in(key)).value
@@ -427,11 +507,15 @@ def test_a_cookie_that_somebody_else_set_leads_nowhere(app: FastAPI, browsers: B
     victim.cookies.clear()
     name = name_of("127.0.0.1:7700", secure=False)
     tossed = {"Cookie": f"{name}={set_by_thief}; {name}={cookie(signed).value}"}
-    assert victim.get("/api/me", headers=tossed).status_code == 401, "two of one name are somebody's doing"
+    assert victim.get("/api/me", headers=tossed).status_code == 401, (
+        "two of one name are somebody's doing"
+    )
 
 
 @one_engine
-def test_a_cookie_is_of_no_use_at_another_server(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_cookie_is_of_no_use_at_another_server(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     with Memory.open("memory:", settings=replace(SETTINGS, auth="keys")) as elsewhere:
@@ -446,7 +530,9 @@ def test_a_cookie_is_of_no_use_at_another_server(app: FastAPI, browsers: Browser
     assert next_door.get("/api/me").status_code == 401, "the cookie of the server on another port"
 
 
-def test_a_tenants_cookie_shows_that_tenant_alone(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_tenants_cookie_shows_that_tenant_alone(
+    app: FastAPI, browsers: Browsers, key: str
+) -> None:
     """P11"""
     acme, globex = browsers(), browsers()
     token = cookie(acme.sign_in(key)).value

@@ -39,7 +39,9 @@ def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
     _sign_in(page, key)
     expect(page.get_by_role("link", name="Health")).to_have_attribute("aria-current", "page")
     assert page.url.endswith("/operations/health")
-    assert key not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
+    assert key not in page.evaluate(
+        "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie"
+    )
     page.get_by_title("Whose memory this is").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
@@ -84,7 +86,9 @@ def test_whoever_is_signed_out_in_mid_work_keeps_what_was_typed(web: Web) -> Non
     assert web.axe(page) == []
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_text("Nothing is saved until you are back")).to_be_visible()
-    page.get_by_role("complementary", name="Signed out").get_by_role("button", name="Sign in").click()
+    page.get_by_role("complementary", name="Signed out").get_by_role(
+        "button", name="Sign in"
+    ).click()
     _sign_in(page, second)
     expect(dialog).to_be_hidden()
     expect(page.get_by_label("What", exact=True)).to_have_value("keys_create")
@@ -139,7 +143,9 @@ def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memor
     web.expects("404")
     first, second = web.key(), web.key(tenant="other")
     memory.scope("default", "default", "assistant").sessions.add("the one")
-    memory.scope("default", "default", "assistant").messages.append("the one", "user", "The secret of the first")
+    memory.scope("default", "default", "assistant").messages.append(
+        "the one", "user", "The secret of the first"
+    )
     page = web.device(signed_in=False)
     web.open("/chat/assistant/the one", page)
     _sign_in(page, first)

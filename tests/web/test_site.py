@@ -36,11 +36,16 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def browser(memory: Memory, built: Path) -> TestClient:
     """A client without a key, from somewhere else."""
-    return TestClient(create_app(memory), URL, client=("192.0.2.1", 50_000), raise_server_exceptions=False)
+    return TestClient(
+        create_app(memory), URL, client=("192.0.2.1", 50_000), raise_server_exceptions=False
+    )
 
 
 def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestClient) -> None:
-    for path in ["/", *(f"/{page}{below}" for page in site.PAGES for below in ("", "/", "/a/b%2Fc?d=e"))]:
+    for path in [
+        "/",
+        *(f"/{page}{below}" for page in site.PAGES for below in ("", "/", "/a/b%2Fc?d=e")),
+    ]:
         found = browser.get(path)
         assert found.status_code == 200, path
         assert found.text.startswith("<!doctype html>")
@@ -52,9 +57,14 @@ def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestCli
 
 def test_no_script_but_files_of_ours_and_no_text_that_becomes_html(browser: TestClient) -> None:
     """P0.6"""
-    found = dict(part.strip().split(" ", 1) for part in browser.get("/").headers["Content-Security-Policy"].split(";"))
+    found = dict(
+        part.strip().split(" ", 1)
+        for part in browser.get("/").headers["Content-Security-Policy"].split(";")
+    )
     assert found["default-src"] == "'none'"
-    assert {found[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {"'self'"}
+    assert {found[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {
+        "'self'"
+    }
     assert {found[name] for name in ("object-src", "base-uri", "frame-ancestors")} == {"'none'"}
     assert found["img-src"] == "'self' data: blob:"
     assert found["require-trusted-types-for"] == "'script'"
@@ -65,21 +75,36 @@ def test_what_has_its_hash_in_its_name_is_kept_for_good(browser: TestClient) -> 
     assert hashed.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert hashed.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert hashed.headers["X-Content-Type-Options"] == "nosniff"
-    assert [site._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")] == [True, False]
+    assert [site._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")] == [
+        True,
+        False,
+    ]
     assert browser.get("/assets/theme.js").headers["Cache-Control"] == "no-cache"
     again = browser.get("/", headers={"If-None-Match": browser.get("/").headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
-    assert browser.get("/").headers["ETag"].startswith('W/"'), "compressed or not, it is the same file, not the same bytes"
+    assert browser.get("/").headers["ETag"].startswith('W/"'), (
+        "compressed or not, it is the same file, not the same bytes"
+    )
     assert browser.get("/", headers={"If-None-Match": "*"}).status_code == 304
     assert browser.get("/", headers={"If-None-Match": '"other"'}).status_code == 200
 
 
 @pytest.mark.parametrize(
     ("accepts", "packed"),
-    [("gzip, deflate, br", True), ("br;q=1.0, gzip;q=0.8", True), ("", False), ("gzip;q=0", False), ("br", False)],
+    [
+        ("gzip, deflate, br", True),
+        ("br;q=1.0, gzip;q=0.8", True),
+        ("", False),
+        ("gzip;q=0", False),
+        ("br", False),
+    ],
 )
-def test_a_file_is_sent_as_the_browser_takes_it(browser: TestClient, built: Path, accepts: str, packed: bool) -> None:
-    with browser.stream("GET", "/assets/index-a1B2_c3-.js", headers={"Accept-Encoding": accepts}) as found:
+def test_a_file_is_sent_as_the_browser_takes_it(
+    browser: TestClient, built: Path, accepts: str, packed: bool
+) -> None:
+    with browser.stream(
+        "GET", "/assets/index-a1B2_c3-.js", headers={"Accept-Encoding": accepts}
+    ) as found:
         raw = b"".join(found.iter_raw())
     assert (found.headers.get("Content-Encoding") == "gzip") == packed
     assert found.headers["Vary"] == "Accept-Encoding"
@@ -90,7 +115,16 @@ def test_a_file_is_sent_as_the_browser_takes_it(browser: TestClient, built: Path
 
 @pytest.mark.parametrize(
     "path",
-    ["", "../../secret.js", "..%2f..%2fsecret.js", "%2e%2e/%2e%2e/secret.js", "/etc/passwd", "notes.exe", "no.js", "."],
+    [
+        "",
+        "../../secret.js",
+        "..%2f..%2fsecret.js",
+        "%2e%2e/%2e%2e/secret.js",
+        "/etc/passwd",
+        "notes.exe",
+        "no.js",
+        ".",
+    ],
 )
 def test_nothing_but_the_files_of_the_site_is_served(browser: TestClient, path: str) -> None:
     found = browser.get(f"/assets/{path}")
@@ -106,7 +140,9 @@ def test_asking_without_the_content(browser: TestClient) -> None:
     assert browser.post("/").status_code == 405
 
 
-def test_where_nothing_was_built_the_page_says_how(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_was_built_the_page_says_how(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(site, "FOLDER", tmp_path / "nothing")
     here = TestClient(create_app(memory), URL, client=HERE)
     for path in ("/", "/chat/scout"):
@@ -131,8 +167,14 @@ def test_no_text_can_become_html_and_nothing_can_be_loaded_from_elsewhere(web: W
     web.expects("Content Security Policy", "Trusted", "127.0.0.2")
     web.open("/")
     expect(web.page.get_by_role("main")).to_be_visible()
-    for attempt in ('innerHTML = "<b>x</b>"', 'setAttribute("onerror", "window.hit = 1")', 'outerHTML = "<i></i>"'):
-        refused = f"() => {{ try {{ document.body.{attempt}; return false }} catch {{ return true }} }}"
+    for attempt in (
+        'innerHTML = "<b>x</b>"',
+        'setAttribute("onerror", "window.hit = 1")',
+        'outerHTML = "<i></i>"',
+    ):
+        refused = (
+            f"() => {{ try {{ document.body.{attempt}; return false }} catch {{ return true }} }}"
+        )
         assert web.page.evaluate(refused), attempt
     beacon = """() => { const one = document.createElement("img"); one.src = "http://127.0.0.2:1/x.png";
         return new Promise(done => { one.onload = () => done("loaded"); one.onerror = () => done("refused") }) }"""

@@ -19,7 +19,10 @@ MOST_SCRIPT = 150_000
 def test_the_script_of_the_first_page(web: Web) -> None:
     """Under 150 kB of script, compressed, as it comes over the wire on a first visit."""
     came: list[Request] = []
-    web.page.on("requestfinished", lambda request: came.append(request) if request.url.endswith(".js") else None)
+    web.page.on(
+        "requestfinished",
+        lambda request: came.append(request) if request.url.endswith(".js") else None,
+    )
     web.open("/chat")
     expect(web.page.get_by_label("Message", exact=True)).to_be_visible()
     web.page.wait_for_load_state("networkidle")

@@ -26,13 +26,20 @@ FILES: tuple[str, ...] = (
     "scripts/build_site.py",
     "src/retain/__init__.py",
 )
-FILES += ("src/retain/search/static.LICENSE", "web/package.json", "web/package-lock.json", "web/index.html")
+FILES += (
+    "src/retain/search/static.LICENSE",
+    "web/package.json",
+    "web/package-lock.json",
+    "web/index.html",
+)
 
 
 def pack(target: str, root: Path, to: Path, **env: str) -> tuple[Path, str]:
     """Build a wheel or an sdist; the file, and what was said."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(to)]
-    done = subprocess.run(command, cwd=root, env=os.environ | env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=os.environ | env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (made,) = to.iterdir()
     return made, done.stdout + done.stderr
@@ -56,14 +63,20 @@ def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> 
     with zipfile.ZipFile(made) as wheel:
         names = wheel.namelist()
         page = wheel.read("retain/web/site/index.html").decode()
-        assert f"Version: {release}\n" in wheel.read(f"retain-{release}.dist-info/METADATA").decode()
+        assert (
+            f"Version: {release}\n" in wheel.read(f"retain-{release}.dist-info/METADATA").decode()
+        )
     loaded = re.findall(r'(?:src|href)="/([^"]*)"', page)
     assert any(re.fullmatch(r"assets/index-[\w-]{8}\.js", path) for path in loaded)
     assert {f"retain/web/site/{path}" for path in loaded} <= set(names)
-    assert not [name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))]
+    assert not [
+        name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))
+    ]
 
 
-def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(project: Path, tmp_path: Path) -> None:
+def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(
+    project: Path, tmp_path: Path
+) -> None:
     made, said = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
     assert "THE WEB APP IS NOT IN THIS PACKAGE" in said
     assert "Node.js 20" in said
@@ -72,12 +85,18 @@ def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(project: 
         assert not [name for name in wheel.namelist() if "web/site" in name]
 
 
-def test_the_sdist_has_the_sources_and_what_was_built_of_them(project: Path, tmp_path: Path) -> None:
+def test_the_sdist_has_the_sources_and_what_was_built_of_them(
+    project: Path, tmp_path: Path
+) -> None:
     """A wheel that is made of it needs no Node.js: what is there is what would be built."""
     (project / "src/retain/web/site").mkdir(parents=True)
     for name in ("index.html", "stamp"):
         (project / "src/retain/web/site" / name).write_text(name)
-    script = [sys.executable, "-c", "import build_site; build_site.STAMP.write_text(build_site.sources())"]
+    script = [
+        sys.executable,
+        "-c",
+        "import build_site; build_site.STAMP.write_text(build_site.sources())",
+    ]
     subprocess.run(script, cwd=project / "scripts", check=True)
     made, said = pack("sdist", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
     assert "the web app is built" in said
@@ -91,18 +110,25 @@ def test_the_sdist_has_the_sources_and_what_was_built_of_them(project: Path, tmp
         assert found.read("retain/web/site/index.html") == b"index.html"
 
 
-def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(project: Path, tmp_path: Path) -> None:
+def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(
+    project: Path, tmp_path: Path
+) -> None:
     script = [sys.executable, str(project / "scripts" / "build_site.py")]
     env = os.environ | {"PATH": str(tmp_path)}
     alone = subprocess.run(script, env=env, capture_output=True, text=True, check=False)
     assert alone.returncode == 1
     assert "Node.js 20.19, or 22.12 or newer" in alone.stderr
-    serving = subprocess.run([*script, "--if-possible"], env=env, capture_output=True, text=True, check=False)
+    serving = subprocess.run(
+        [*script, "--if-possible"], env=env, capture_output=True, text=True, check=False
+    )
     assert serving.returncode == 0
     assert "the server runs without it" in serving.stderr
     for version in ("18.20.4", "21.7.0", "22.11.0"):
         fake_node(tmp_path, version)
-        assert version in subprocess.run(script, env=env, capture_output=True, text=True, check=False).stderr
+        assert (
+            version
+            in subprocess.run(script, env=env, capture_output=True, text=True, check=False).stderr
+        )
 
 
 def fake_node(folder: Path, version: str) -> None:
@@ -113,7 +139,9 @@ def fake_node(folder: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [None, "22.12.0"])
-def test_no_wheel_has_an_older_page_than_its_sources(project: Path, tmp_path: Path, version: str | None) -> None:
+def test_no_wheel_has_an_older_page_than_its_sources(
+    project: Path, tmp_path: Path, version: str | None
+) -> None:
     """Whether nothing can be built here or the build fails: there is no wheel, and it says why."""
     built = project / "src/retain/web/site"
     built.mkdir(parents=True)
@@ -123,9 +151,20 @@ def test_no_wheel_has_an_older_page_than_its_sources(project: Path, tmp_path: Pa
     bin.mkdir()
     if version:
         fake_node(bin, version)
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(tmp_path / "out"),
+    ]
     env = os.environ | {"PATH": str(bin)}
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert ("`npm ci --no-audit" if version else "must be built again or removed") in done.stderr
     assert not list(tmp_path.glob("out/*.whl"))
@@ -143,7 +182,9 @@ def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() ->
     assert all("integrity" in one for name, one in locked.items() if name and not one.get("link"))
     named = {name for one in locked.values() for name in one.get("optionalDependencies", {})}
     there = {name.rpartition("node_modules/")[2] for name in locked}
-    assert named <= there, "npm ci refuses it: what other machines need is missing, make it where the registry has all of it"
+    assert named <= there, (
+        "npm ci refuses it: what other machines need is missing, make it where the registry has all of it"
+    )
 
 
 def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> None:
@@ -151,10 +192,14 @@ def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> Non
     there = site.files(site.FOLDER)
     assert there, "the page was not built: make site"
     page = there["index.html"].content.decode()
-    assert not re.search(r"<style|style=|\son\w+=|javascript:|//", page.replace("<!doctype html>", ""))
+    assert not re.search(
+        r"<style|style=|\son\w+=|javascript:|//", page.replace("<!doctype html>", "")
+    )
     named = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert named
     assert {path.removeprefix("/") for path in named} <= there.keys()
     assert "<script>" not in page
-    first = sum(len(there[path.removeprefix("/")].packed or b"") for path in named if path.endswith(".js"))
+    first = sum(
+        len(there[path.removeprefix("/")].packed or b"") for path in named if path.endswith(".js")
+    )
     assert 0 < first < 150_000

@@ -31,21 +31,41 @@ def me(memory: Memory) -> Scope:
     me.sessions.add("now", label="This afternoon")
     for place in range(12):
         said = {"role": "user", "content": f"Question {place} about the sea {SCRIPT}"}
-        me.messages.extend("now", [said, {"role": "assistant", "content": f"Answer {place}: " + "the sea is blue. " * 20}])
+        me.messages.extend(
+            "now",
+            [
+                said,
+                {"role": "assistant", "content": f"Answer {place}: " + "the sea is blue. " * 20},
+            ],
+        )
     return me
 
 
 def asked(me: Scope, budget: int = 1200) -> str:
     """A turn with its context; where it is explained."""
     context = me.context("now", QUESTION, budget=budget)
-    said = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": f"In **Porto**. {SCRIPT}"}]
-    usage = {"model": "gpt-5-mini", "tokens_in": 1100, "tokens_out": 7, "cost": 0.25, "latency_ms": 1840}
+    said = [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": f"In **Porto**. {SCRIPT}"},
+    ]
+    usage = {
+        "model": "gpt-5-mini",
+        "tokens_in": 1100,
+        "tokens_out": 7,
+        "cost": 0.25,
+        "latency_ms": 1840,
+    }
     return f"/why/{me.save_turn('now', said, usage=usage, context=context).id}"
 
 
 def row(web: Web, layer: str, what: str) -> Locator:
     """An item of a context, by what it is called."""
-    return web.page.get_by_role("region", name=re.compile(f"^{layer}")).get_by_role("listitem").filter(has_text=what).first
+    return (
+        web.page.get_by_role("region", name=re.compile(f"^{layer}"))
+        .get_by_role("listitem")
+        .filter(has_text=what)
+        .first
+    )
 
 
 def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
@@ -67,14 +87,22 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     expect(page.get_by_label("The model call")).to_contain_text("1.84 s")
     bar = page.get_by_role("figure", name="Tokens by layer")
     expect(bar).to_contain_text("of 1,200 tokens")
-    expect(bar.get_by_role("button", name=re.compile(r"^Recent turns: [\d,]+ tokens, \d+ % of the budget"))).to_be_visible()
+    expect(
+        bar.get_by_role(
+            "button", name=re.compile(r"^Recent turns: [\d,]+ tokens, \d+ % of the budget")
+        )
+    ).to_be_visible()
 
     recalled = row(web, "Recalled", "Message 1 of another conversation")
     expect(recalled).to_contain_text(re.compile(r"score 0\.\d\d\s*by (words|meaning)"))
     recalled.locator("summary").click()
     expect(recalled.get_by_text("My sister Clara moved to Porto in 2021.")).to_be_visible()
-    expect(recalled.get_by_role("list", name="Why it was found").get_by_role("button").nth(1)).to_be_visible()
-    expect(recalled.get_by_role("link", name="Open it where it lives")).to_have_attribute("href", "/chat/scout/trip?at=1")
+    expect(
+        recalled.get_by_role("list", name="Why it was found").get_by_role("button").nth(1)
+    ).to_be_visible()
+    expect(recalled.get_by_role("link", name="Open it where it lives")).to_have_attribute(
+        "href", "/chat/scout/trip?at=1"
+    )
 
     changed = row(web, "Own memory", "Clara likes coffee.")
     changed.locator("summary").click()
@@ -144,7 +172,9 @@ def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope
 
 
 @one_engine
-def test_what_is_being_written_in_a_chat_is_looked_at_before_it_is_sent(web: Web, me: Scope) -> None:
+def test_what_is_being_written_in_a_chat_is_looked_at_before_it_is_sent(
+    web: Web, me: Scope
+) -> None:
     page = web.open("/chat/scout/now")
     page.get_by_label("Message", exact=True).fill(QUESTION)
     page.get_by_role("link", name="Preview the context").click()

@@ -25,7 +25,19 @@ from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.serving import serving
 
-BAD_PATHS = ["a", "", "/", "/a/", "//a", "/a/../b", "/./a", "/a\nb", "/a\u200bb", "/\u2028", "/e\u0301"]
+BAD_PATHS = [
+    "a",
+    "",
+    "/",
+    "/a/",
+    "//a",
+    "/a/../b",
+    "/./a",
+    "/a\nb",
+    "/a\u200bb",
+    "/\u2028",
+    "/e\u0301",
+]
 BAD_PATHS += ["/" + "a/" * 20 + "b", "/" + "é" * 600, "/" + "é" * 300]
 
 
@@ -42,7 +54,12 @@ class Server:
 
     def client(self, *given: Any, user: str | None = "ada", **named: Any) -> Anthropic:
         headers = {} if user is None else {"X-Retain-User": user}
-        return Anthropic(base_url=self.url, api_key=self.key(*given, **named), default_headers=headers, max_retries=0)
+        return Anthropic(
+            base_url=self.url,
+            api_key=self.key(*given, **named),
+            default_headers=headers,
+            max_retries=0,
+        )
 
 
 @pytest.fixture
@@ -60,7 +77,10 @@ def sha(text: str) -> str:
 def test_stores(server: Server) -> None:
     """Made, read, changed, listed, archived and deleted."""
     stores = server.client().beta.memory_stores
-    made = [stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"}) for n in range(3)]
+    made = [
+        stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"})
+        for n in range(3)
+    ]
     first = made[0]
     assert first.type == "memory_store"
     assert first.id.startswith("memstore_")
@@ -72,7 +92,11 @@ def test_stores(server: Server) -> None:
     assert page.has_next_page()
 
     changed = stores.update(first.id, name="Other", metadata={"x": None, "z": "1"})
-    assert (changed.name, changed.description, changed.metadata) == ("Other", "Notes", {"n": "0", "z": "1"})
+    assert (changed.name, changed.description, changed.metadata) == (
+        "Other",
+        "Notes",
+        {"n": "0", "z": "1"},
+    )
     assert changed.updated_at > first.updated_at
     assert changed.created_at == first.created_at
 
@@ -148,12 +172,18 @@ def test_memories(server: Server) -> None:
     )
     assert again.memory_version_id == new.memory_version_id
     moved = memories.update(made.id, memory_store_id=store, path="/people/ada/now.md")
-    assert (moved.id, moved.path, moved.content_sha256) == (made.id, "/people/ada/now.md", sha("Ada moved."))
+    assert (moved.id, moved.path, moved.content_sha256) == (
+        made.id,
+        "/people/ada/now.md",
+        sha("Ada moved."),
+    )
     assert moved.created_at == made.created_at
 
     with pytest.raises(anthropic.ConflictError):
         memories.delete(made.id, memory_store_id=store, expected_content_sha256=made.content_sha256)
-    gone = memories.delete(made.id, memory_store_id=store, expected_content_sha256=new.content_sha256)
+    gone = memories.delete(
+        made.id, memory_store_id=store, expected_content_sha256=new.content_sha256
+    )
     assert gone.type == "memory_deleted"
     assert gone.id == made.id
     with pytest.raises(anthropic.NotFoundError):
@@ -169,16 +199,25 @@ def test_memories(server: Server) -> None:
     assert len(list(versions.list(store, api_key_id=author.api_key_id))) == 4
     assert [one.id for one in versions.list(store, operation="created")] == [made.memory_version_id]
     assert not list(versions.list(store, session_id="sesn_1"))
-    assert [one.id for one in versions.list(store, created_at_gte=listed[1].created_at)] == [one.id for one in listed[:2]]
+    assert [one.id for one in versions.list(store, created_at_gte=listed[1].created_at)] == [
+        one.id for one in listed[:2]
+    ]
     assert versions.retrieve(made.memory_version_id, memory_store_id=store) == listed[3]
 
     redacted = versions.redact(made.memory_version_id, memory_store_id=store)
     assert redacted.redacted_at is not None
     assert redacted.redacted_by == author
     assert redacted.created_at == made.created_at
-    assert (redacted.content, redacted.path, redacted.content_sha256, redacted.content_size_bytes) == (None,) * 4
+    assert (
+        redacted.content,
+        redacted.path,
+        redacted.content_sha256,
+        redacted.content_size_bytes,
+    ) == (None,) * 4
     assert versions.redact(made.memory_version_id, memory_store_id=store) == redacted
-    raw = [item.raw for item in server.memory.scope("acme", "ada").items.list((f"{store} versions",))]
+    raw = [
+        item.raw for item in server.memory.scope("acme", "ada").items.list((f"{store} versions",))
+    ]
     assert not any("Lisbon" in one for one in raw)
 
 
@@ -203,18 +242,27 @@ def test_lists_of_memories(server: Server) -> None:
     assert told(path_prefix="/none/") == []
     full = [item for item in stores.memories.list(store, view="full") if item.type == "memory"]
     assert [item.content for item in full] == paths
-    assert [item.type for item in stores.memories.list(store, depth=1)] == ["memory"] + ["memory_prefix"] * 3
+    assert [item.type for item in stores.memories.list(store, depth=1)] == ["memory"] + [
+        "memory_prefix"
+    ] * 3
     assert told(path_prefix="/" + "a/" * 20) == []
 
 
-def test_a_folder_is_told_without_reading_all_of_it(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_told_without_reading_all_of_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However much is in it, and whatever its neighbours are called."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     items = server.memory.scope("acme", "ada").items
     for folder in ("big", "big ", "big!", "z"):
         files = {"text": "x", "id": "mem_1", "version": "memver_1"}
-        items.write([Put((store, folder), f"{n:04}", files, None, []) for n in range(350 if folder == "big" else 1)])
+        items.write(
+            [
+                Put((store, folder), f"{n:04}", files, None, [])
+                for n in range(350 if folder == "big" else 1)
+            ]
+        )
         items.write([Put((store, folder, "below"), "file", files, None, [])])
     reads: list[Any] = []
     listed = Items.list
@@ -231,7 +279,9 @@ def test_a_folder_is_told_without_reading_all_of_it(server: Server, monkeypatch:
             "/big!/",
             "/z/",
         ]
-    assert len(reads) < 15  # one for each page, and one behind the folder that is larger than a read
+    assert (
+        len(reads) < 15
+    )  # one for each page, and one behind the folder that is larger than a read
     assert len(list(stores.memories.list(store, limit=100))) == 357
 
 
@@ -275,7 +325,9 @@ def test_paths_that_are_taken(server: Server) -> None:
             stores.memories.update(other.id, memory_store_id=store, path=path)
     assert stores.memories.update(one.id, memory_store_id=store, path="/a/b/c").path == "/a/b/c"
     stores.memories.delete(one.id, memory_store_id=store)
-    assert stores.memories.create(store, path="/a", content="").path == "/a"  # empty folders are in nobody's way
+    assert (
+        stores.memories.create(store, path="/a", content="").path == "/a"
+    )  # empty folders are in nobody's way
 
 
 @one_engine
@@ -306,7 +358,9 @@ def test_their_limits(server: Server) -> None:
         lambda: stores.list(created_at_gte="yesterday"),
         lambda: stores.memories.create(store, path="/x", content="", extra_body={"unknown": 1}),
         lambda: stores.memories.list(store, extra_query={"unknown": 1}),
-        lambda: stores.memories.delete(made.id, memory_store_id=store, expected_content_sha256="ABC"),
+        lambda: stores.memories.delete(
+            made.id, memory_store_id=store, expected_content_sha256="ABC"
+        ),
         lambda: stores.memory_versions.redact(made.memory_version_id, memory_store_id=store),
         *(partial(stores.memories.create, store, path=path, content="") for path in BAD_PATHS),
         lambda: client.post("/v1/memory_stores", cast_to=object, body=[1]),
@@ -315,7 +369,9 @@ def test_their_limits(server: Server) -> None:
         with pytest.raises(anthropic.BadRequestError) as caught:
             call()
         assert caught.value.type == "invalid_request_error"
-        assert not re.search("place:|key:|after:", str(caught.value.api_message))  # words that they never said
+        assert not re.search(
+            "place:|key:|after:", str(caught.value.api_message)
+        )  # words that they never said
 
 
 @one_engine
@@ -340,7 +396,11 @@ def test_whose_they_are(server: Server) -> None:
                 call()
     reader = server.client("acme", ["read"]).beta.memory_stores
     assert [one.id for one in reader.list()] == [store]
-    for denied in (lambda: reader.create(name="x"), lambda: reader.delete(store), lambda: reader.archive(store)):
+    for denied in (
+        lambda: reader.create(name="x"),
+        lambda: reader.delete(store),
+        lambda: reader.archive(store),
+    ):
         with pytest.raises(anthropic.PermissionDeniedError) as caught:
             denied()
         assert caught.value.type == "permission_error"
@@ -361,14 +421,19 @@ def test_the_asynchronous_client(server: Server) -> None:
     """The same, awaited; lists go on by themselves."""
 
     async def story() -> list[str]:
-        async with AsyncAnthropic(base_url=server.url, api_key=server.key(), max_retries=0) as client:
+        async with AsyncAnthropic(
+            base_url=server.url, api_key=server.key(), max_retries=0
+        ) as client:
             stores = client.beta.memory_stores
             store = await stores.create(name="Shared")
             for number in range(5):
                 made = await stores.memories.create(store.id, path=f"/{number}", content="x")
             await stores.memories.update(made.id, memory_store_id=store.id, content="y")
             await stores.memories.delete(made.id, memory_store_id=store.id)
-            assert [one.operation async for one in stores.memory_versions.list(store.id, memory_id=made.id, limit=2)] == [
+            assert [
+                one.operation
+                async for one in stores.memory_versions.list(store.id, memory_id=made.id, limit=2)
+            ] == [
                 "deleted",
                 "modified",
                 "created",
@@ -388,17 +453,29 @@ def test_the_tool_in_a_store(server: Server) -> None:
     store = stores.create(name="Shared").id
     tool = RetainMemoryTool(server.memory.scope("acme", "ada"), store=store)
     tool.call({"command": "create", "path": "/memories/people/ada.md", "file_text": "Ada\n"})
-    tool.call({"command": "str_replace", "path": "/memories/people/ada.md", "old_str": "Ada", "new_str": "Ada Lovelace"})
+    tool.call(
+        {
+            "command": "str_replace",
+            "path": "/memories/people/ada.md",
+            "old_str": "Ada",
+            "new_str": "Ada Lovelace",
+        }
+    )
     (found,) = stores.memories.list(store, view="full")
     assert found.type == "memory"
     assert found.content == "Ada Lovelace\n"
-    tool.call({"command": "rename", "old_path": "/memories/people", "new_path": "/memories/persons"})
+    tool.call(
+        {"command": "rename", "old_path": "/memories/people", "new_path": "/memories/persons"}
+    )
     assert stores.memories.retrieve(found.id, memory_store_id=store).path == "/persons/ada.md"
     stores.memories.update(found.id, memory_store_id=store, content="Countess\n")
     assert "Countess" in str(tool.call({"command": "view", "path": "/memories/persons/ada.md"}))
     tool.call({"command": "delete", "path": "/memories/persons"})
     assert not list(stores.memories.list(store))
-    told = [(one.operation, one.path, one.created_by is not None) for one in stores.memory_versions.list(store)]
+    told = [
+        (one.operation, one.path, one.created_by is not None)
+        for one in stores.memory_versions.list(store)
+    ]
     assert told == [
         ("deleted", "/persons/ada.md", False),
         ("modified", "/persons/ada.md", True),

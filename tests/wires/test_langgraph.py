@@ -48,9 +48,20 @@ def test_the_client_stores_finds_and_forgets(client: SyncLangGraphClient, memory
     """A9: the unmodified client works with only its url changed."""
     store = client.store
     assert store.get_item(["memories", "ada"], key="name") is None
-    store.put_item(["memories", "ada"], key="name", value={"text": "The user is called Ada.", "n": 1, "deep": {"x": [None]}})
-    store.put_item(["memories", "ada"], key="cat", value={"text": "Her cat is called Kafka.", "n": 2}, index=["text"])
-    store.put_item(["memories", "bob"], key="secret", value={"text": "the cat burglar", "n": 3}, index=False)
+    store.put_item(
+        ["memories", "ada"],
+        key="name",
+        value={"text": "The user is called Ada.", "n": 1, "deep": {"x": [None]}},
+    )
+    store.put_item(
+        ["memories", "ada"],
+        key="cat",
+        value={"text": "Her cat is called Kafka.", "n": 2},
+        index=["text"],
+    )
+    store.put_item(
+        ["memories", "bob"], key="secret", value={"text": "the cat burglar", "n": 3}, index=False
+    )
 
     item = store.get_item(["memories", "ada"], key="name")
     assert item["value"] == {"text": "The user is called Ada.", "n": 1, "deep": {"x": [None]}}
@@ -62,10 +73,16 @@ def test_the_client_stores_finds_and_forgets(client: SyncLangGraphClient, memory
     assert found[0]["key"] == "cat"
     assert found[0]["score"] is not None
     assert found[0]["score"] > 0.1
-    assert [one["key"] for one in store.search_items(["memories"], filter={"n": {"$gte": 2}})["items"]] == ["secret", "cat"]
-    assert [one["key"] for one in store.search_items(["memories"], limit=1, offset=2)["items"]] == ["name"]
+    assert [
+        one["key"] for one in store.search_items(["memories"], filter={"n": {"$gte": 2}})["items"]
+    ] == ["secret", "cat"]
+    assert [one["key"] for one in store.search_items(["memories"], limit=1, offset=2)["items"]] == [
+        "name"
+    ]
     assert store.list_namespaces() == {"namespaces": [["memories", "ada"], ["memories", "bob"]]}
-    assert store.list_namespaces(suffix=["bob"], max_depth=1, limit=5) == {"namespaces": [["memories"]]}
+    assert store.list_namespaces(suffix=["bob"], max_depth=1, limit=5) == {
+        "namespaces": [["memories"]]
+    }
 
     store.delete_item(["memories", "ada"], key="name")
     store.delete_item(["memories", "ada"], key="name")
@@ -79,7 +96,9 @@ def test_the_asynchronous_client_does_the_same(address: str, memory: Memory) -> 
 
     async def talk() -> None:
         client: LangGraphClient = get_client(url=address, api_key=text, headers=ADA)
-        await asyncio.gather(*(client.store.put_item(["a", str(n % 3)], f"k{n}", {"n": n}) for n in range(30)))
+        await asyncio.gather(
+            *(client.store.put_item(["a", str(n % 3)], f"k{n}", {"n": n}) for n in range(30))
+        )
         found = await client.store.search_items(["a"], limit=100)
         assert {one["value"]["n"] for one in found["items"]} == set(range(30))
         assert len((await client.store.list_namespaces(prefix=["a", "*"]))["namespaces"]) == 3
@@ -119,7 +138,9 @@ def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory)
         writer.store.delete_item(["m"], key="k")
     before = memory.scope("acme", "ada").items.get(("m",), "k").expires_at
     assert reader.store.get_item(["m"], key="k")["value"] == {}
-    assert memory.scope("acme", "ada").items.get(("m",), "k").expires_at == before  # who only reads prolongs nothing
+    assert (
+        memory.scope("acme", "ada").items.get(("m",), "k").expires_at == before
+    )  # who only reads prolongs nothing
     writer.store.get_item(["m"], key="k")
     after = memory.scope("acme", "ada").items.get(("m",), "k").expires_at
     assert before is not None
@@ -157,7 +178,9 @@ def test_what_is_wrong_is_said_as_the_client_expects_it(client: SyncLangGraphCli
     with pytest.raises(UnprocessableEntityError, match="key"):
         client.http.get("/store/items", params={"namespace": "a"})
     with pytest.raises(UnprocessableEntityError, match="refresh_ttl"):
-        client.http.get("/store/items", params={"namespace": "a", "key": "k", "refresh_ttl": "perhaps"})
+        client.http.get(
+            "/store/items", params={"namespace": "a", "key": "k", "refresh_ttl": "perhaps"}
+        )
     assert http.post("/store/items", json={}).status_code == 405
     wrong = http.put("/store/items", content=b"{", headers={"Content-Type": "application/json"})
     assert wrong.status_code == 400
@@ -167,5 +190,7 @@ def test_what_is_wrong_is_said_as_the_client_expects_it(client: SyncLangGraphCli
 def test_what_is_written_is_on_record(client: SyncLangGraphClient, memory: Memory) -> None:
     client.store.put_item(["m"], key="k", value={"text": "a secret"})
     client.store.delete_item(["m"], key="k")
-    deeds = memory.database.read("acme", lambda tx: tx.all("select what, subject from audit where tenant = :tenant"))
+    deeds = memory.database.read(
+        "acme", lambda tx: tx.all("select what, subject from audit where tenant = :tenant")
+    )
     assert deeds == [("items_put", "item m k"), ("items_remove", "item m k")]

@@ -38,14 +38,18 @@ def address(app: FastAPI) -> Iterator[str]:
 
 
 def key(app: FastAPI, *permissions: str, **bound: Any) -> str:
-    _, text = Keys(app.state.memory.database).create("acme", "a test", permissions or ("read", "write", "delete"), **bound)
+    _, text = Keys(app.state.memory.database).create(
+        "acme", "a test", permissions or ("read", "write", "delete"), **bound
+    )
     app.state.door.forget()
     return text
 
 
 @pytest.fixture
 def client(app: FastAPI, address: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=address, api_key=key(app), max_retries=0, default_headers={"X-Retain-User": "ada"}) as client:
+    with OpenAI(
+        base_url=address, api_key=key(app), max_retries=0, default_headers={"X-Retain-User": "ada"}
+    ) as client:
         yield client
 
 
@@ -60,8 +64,15 @@ def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) ->
 
     added = client.conversations.items.create(talk.id, items=cast(Any, SAID[1:]))
     assert [item.type for item in added.data] == [item.get("type", "message") for item in SAID[1:]]
-    assert (added.first_id, added.last_id, added.has_more) == (added.data[0].id, added.last_id, False)
-    assert client.conversations.items.retrieve(str(added.last_id), conversation_id=talk.id).id == "msg_1"
+    assert (added.first_id, added.last_id, added.has_more) == (
+        added.data[0].id,
+        added.last_id,
+        False,
+    )
+    assert (
+        client.conversations.items.retrieve(str(added.last_id), conversation_id=talk.id).id
+        == "msg_1"
+    )
     first = client.conversations.items.list(talk.id, order="asc", limit=1).data[0]
     assert first.model_dump(exclude_unset=True) == {
         "id": first.id,
@@ -92,18 +103,25 @@ def test_pages_meet_in_both_directions(client: OpenAI, own: bool) -> None:
     talk = client.conversations.create().id
     said: list[Any] = [{"type": "message", "role": "user", "content": f"{n}"} for n in range(45)]
     for start in range(0, 45, 20):
-        given = [{**item, "id": f"msg_own{start + n}"} if own else item for n, item in enumerate(said[start : start + 20])]
+        given = [
+            {**item, "id": f"msg_own{start + n}"} if own else item
+            for n, item in enumerate(said[start : start + 20])
+        ]
         client.conversations.items.create(talk, items=cast(Any, given))
     everything = [item.id for item in client.conversations.items.list(talk, order="asc", limit=100)]
     assert len(set(everything)) == 45
     for limit in (1, 20, 45):
-        assert [item.id for item in client.conversations.items.list(talk, order="asc", limit=limit)] == everything
+        assert [
+            item.id for item in client.conversations.items.list(talk, order="asc", limit=limit)
+        ] == everything
     assert [item.id for item in client.conversations.items.list(talk)] == everything[::-1]
     some = client.conversations.items.list(talk, after=str(everything[30]), order="asc", limit=2)
     assert [item.id for item in some.data] == everything[31:33]
     assert some.has_more
     assert own or some.last_id == everything[32]
-    last = client.conversations.items.list(talk, after=str(everything[1]), limit=2, include=["reasoning.encrypted_content"])
+    last = client.conversations.items.list(
+        talk, after=str(everything[1]), limit=2, include=["reasoning.encrypted_content"]
+    )
     assert ([item.id for item in last.data], last.has_more) == ([everything[0]], False)
 
 
@@ -121,14 +139,21 @@ def test_ids_lead_to_their_items_alone(client: OpenAI) -> None:
     assert client.conversations.items.list(two).data == []
     assert [str(each.id) for each in client.conversations.items.list(one)] == [twin.id, item.id]
     for _ in range(2):  # the same id twice: the newest is meant
-        client.conversations.items.create(two, items=cast(Any, [{"id": "msg_x", "type": "message", **ASKED}]))
-    client.conversations.items.create(two, items=cast(Any, [{"id": "msg_y", "type": "message", **ASKED}]))
+        client.conversations.items.create(
+            two, items=cast(Any, [{"id": "msg_x", "type": "message", **ASKED}])
+        )
+    client.conversations.items.create(
+        two, items=cast(Any, [{"id": "msg_y", "type": "message", **ASKED}])
+    )
     for order in ("asc", "desc"):
         pages = client.conversations.items.list(two, order=cast(Any, order), limit=1)
         assert sorted(str(each.id) for each in pages) == ["msg_x", "msg_x", "msg_y"]
     with pytest.raises(BadRequestError, match="last_id"):
         client.conversations.items.list(two, after="msg_x")
-    assert [str(each.id) for each in client.conversations.items.list(two, after="msg_y")] == ["msg_x", "msg_x"]
+    assert [str(each.id) for each in client.conversations.items.list(two, after="msg_y")] == [
+        "msg_x",
+        "msg_x",
+    ]
     client.conversations.items.delete("msg_y", conversation_id=two)
     client.conversations.items.delete("msg_x", conversation_id=two)
     assert [each.id for each in client.conversations.items.list(two)] == ["msg_x"]
@@ -143,7 +168,12 @@ def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memo
     me.messages.extend("trip", [{"role": "assistant", "content": "I will.", "tool_calls": [call]}])
     me.messages.extend("trip", [{"role": "tool", "content": "A dog.", "tool_call_id": "c1"}])
     items = list(client.conversations.items.list("trip", order="asc", limit=1))
-    assert [item.type for item in items] == ["message", "message", "function_call", "function_call_output"]
+    assert [item.type for item in items] == [
+        "message",
+        "message",
+        "function_call",
+        "function_call_output",
+    ]
     assert [str(item.id).split("_")[0] for item in items] == ["msg", "msg", "fc", "fco"]
     assert list(client.conversations.items.list("trip", limit=1)) == items[::-1]
     assert client.conversations.items.retrieve(str(items[2].id), conversation_id="trip") == items[2]
@@ -181,8 +211,17 @@ def test_failures_are_told_in_their_shape(client: OpenAI, app: FastAPI, address:
     for said, field in wrong:
         with pytest.raises(BadRequestError) as told:
             client.conversations.items.create(talk, **said)
-        assert (told.value.type, told.value.param, told.value.code) == ("invalid_request_error", field, None)
-    for asked in ({"limit": 0}, {"limit": 101}, {"order": "sideways"}, {"extra_query": {"nonsense": "1"}}):
+        assert (told.value.type, told.value.param, told.value.code) == (
+            "invalid_request_error",
+            field,
+            None,
+        )
+    for asked in (
+        {"limit": 0},
+        {"limit": 101},
+        {"order": "sideways"},
+        {"extra_query": {"nonsense": "1"}},
+    ):
         with pytest.raises(BadRequestError):
             client.conversations.items.list(talk, **cast(Any, asked))
     for metadata in ({"a": "b" * 513}, {"a" * 65: "b"}, {str(n): "" for n in range(17)}, {"a": 1}):
@@ -202,7 +241,9 @@ def test_failures_are_told_in_their_shape(client: OpenAI, app: FastAPI, address:
     once = {"Idempotency-Key": "k"}
     client.conversations.items.create(talk, items=[ASKED], extra_headers=once)
     with pytest.raises(BadRequestError):
-        client.conversations.items.create(talk, items=cast(Any, [{**ASKED, "content": "x"}]), extra_headers=once)
+        client.conversations.items.create(
+            talk, items=cast(Any, [{**ASKED, "content": "x"}]), extra_headers=once
+        )
 
 
 @one_engine
@@ -219,7 +260,10 @@ def test_nobody_sees_anothers_conversation(client: OpenAI, app: FastAPI, calling
             ("DELETE", f"/items/{item}"),
         ]:
             assert other.request(method, f"/v1/conversations/{talk}{path}").status_code == 404
-        assert other.post(f"/v1/conversations/{talk}/items", json={"items": [ASKED]}).status_code == 404
+        assert (
+            other.post(f"/v1/conversations/{talk}/items", json={"items": [ASKED]}).status_code
+            == 404
+        )
     assert [each.id for each in client.conversations.items.list(talk)] == [item]
 
 
@@ -236,7 +280,9 @@ def test_it_is_on_record_and_not_in_our_document(calling: Calling, http: TestCli
     http.delete(f"/v1/conversations/{made}")
     done = [row["what"] for row in http.get("/api/audit").json()["data"]]
     assert {"sessions_add", "sessions_remove"} <= set(done)
-    assert not [path for path in http.get("/openapi.json").json()["paths"] if path.startswith("/v1")]
+    assert not [
+        path for path in http.get("/openapi.json").json()["paths"] if path.startswith("/v1")
+    ]
 
 
 def test_their_sdks_session_works_unchanged(app: FastAPI, address: str) -> None:
@@ -247,12 +293,19 @@ def test_their_sdks_session_works_unchanged(app: FastAPI, address: str) -> None:
             theirs = OpenAIConversationsSession(openai_client=client)
             assert await theirs.get_items() == []
             talk = theirs.session_id
-            await theirs.add_items([cast(Any, {"role": "user", "content": str(n)}) for n in range(45)])
+            await theirs.add_items(
+                [cast(Any, {"role": "user", "content": str(n)}) for n in range(45)]
+            )
             await theirs.add_items(cast(Any, SAID[4:6]))
             read: list[Any] = list(await theirs.get_items())
             assert [item["content"][0]["text"] for item in read[:-2]] == [str(n) for n in range(45)]
-            assert [item["type"] for item in await theirs.get_items(limit=2)] == ["function_call", "function_call_output"]
-            assert [item["type"] for item in [await theirs.pop_item(), await theirs.pop_item()] if item] == [
+            assert [item["type"] for item in await theirs.get_items(limit=2)] == [
+                "function_call",
+                "function_call_output",
+            ]
+            assert [
+                item["type"] for item in [await theirs.pop_item(), await theirs.pop_item()] if item
+            ] == [
                 "function_call_output",
                 "function_call",
             ]

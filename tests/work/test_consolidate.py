@@ -29,7 +29,9 @@ def opened(url: str, now: Now) -> Iterator[Open]:
 
     def open_it(wanted: Any, model: Model | None = None) -> Memory:
         settings = replace(SETTINGS, database=url, consolidate=wanted)
-        memories.append(Memory.open(url, settings=settings, clock=now, models=Models(settings, main=model)))
+        memories.append(
+            Memory.open(url, settings=settings, clock=now, models=Models(settings, main=model))
+        )
         return memories[-1]
 
     yield open_it
@@ -74,7 +76,9 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
     memory.scope("acme", None, "young").entries.add("of today")
     assert consolidate.due(memory.home, "acme") == ["critic", "scout"]
     seen: list[tuple[int, int]] = []
-    assert consolidate.run(memory.home, "acme", progress=lambda done, total: seen.append((done, total))) == Done(done=2)
+    assert consolidate.run(
+        memory.home, "acme", progress=lambda done, total: seen.append((done, total))
+    ) == Done(done=2)
     assert seen == [(1, 2), (2, 2)]
     assert statuses(scout) == statuses(critic) == ["proposed"]
     assert scout.entries.counts() == {"core": 0, "journal": 1}
@@ -121,7 +125,9 @@ def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now)
     a, b = journals(memory, now, "a", "b")
     done = consolidate.run(memory.home, "acme")
     assert (done.done, done.failed) == (1, 1)
-    assert done.errors[0].startswith("tenant acme, agent a: The model 'scripted' gave an answer that cannot be used: ")
+    assert done.errors[0].startswith(
+        "tenant acme, agent a: The model 'scripted' gave an answer that cannot be used: "
+    )
     assert (statuses(a), statuses(b)) == ([], ["accepted"])
     assert consolidate.run(memory.home, "acme") == Done(done=1)
     assert statuses(a) == ["accepted"]
@@ -159,7 +165,9 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
     taken: list[leases.Lease | None] = []
 
     def think(asked: Asked) -> str:
-        rows = memory.database.read("acme", lambda tx: tx.all("select expires_at from leases where tenant = :tenant"))
+        rows = memory.database.read(
+            "acme", lambda tx: tx.all("select expires_at from leases where tenant = :tenant")
+        )
         ends.append(rows[0][0] - now.micros)
         now.micros += 20 * 1_000_000
         if len(ends) == 2:
@@ -180,7 +188,9 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
     assert ends == [seconds * 1_000_000] * 2
     assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
     assert len(memory.scope("acme").interactions.list()) == 2
-    assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, "the other one has it still"
+    assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, (
+        "the other one has it still"
+    )
 
 
 def test_what_went_wrong_first_is_what_is_told(opened: Open, now: Now) -> None:

@@ -28,7 +28,12 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
     ])  # fmt: skip
     me.state.set("soon gone", 1, ttl=1)
     now.micros += 2_000_000
-    assert due(memory.home, "acme") == {**nothing, "summaries": 1, "consolidations": 1, "retention": 1}
+    assert due(memory.home, "acme") == {
+        **nothing,
+        "summaries": 1,
+        "consolidations": 1,
+        "retention": 1,
+    }
     assert due(memory.home, "other") == nothing
     memory.work()
     memory.purge(days=30)
@@ -39,7 +44,9 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
 
 
 def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]) -> None:
-    memory = open_memory(summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0)
+    memory = open_memory(
+        summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0
+    )
     me = memory.scope("acme", "ada", "scout")
     me.sessions.add("s")
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])

@@ -77,7 +77,9 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
     found = vectors(memory)
     assert found.keys() == set(texts)
     number = np.frombuffer(found[texts[7]][1], np.int8).astype(np.float32)
-    assert number @ checked(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(1, abs=1e-3)
+    assert number @ checked(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
+        1, abs=1e-3
+    )
     assert memory.work().jobs["vectors"].done == 0
 
 
@@ -87,10 +89,14 @@ def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
     assert lag(memory.home, "acme") == Lag(0)
 
 
-@pytest.mark.parametrize("how", ["error", "nan", "wrong-dimension", "zero", "wrong-count", "unavailable"])
+@pytest.mark.parametrize(
+    "how", ["error", "nan", "wrong-dimension", "zero", "wrong-count", "unavailable"]
+)
 def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: str) -> None:
     """B2: every row is stored and found by its words, the others have vectors, and what is pending can be seen."""
-    fake = FakeEmbedder(fails=lambda text: "topic" in text and int(text.rpartition("topic")[2]) % 10 < 3, how=how)
+    fake = FakeEmbedder(
+        fails=lambda text: "topic" in text and int(text.rpartition("topic")[2]) % 10 < 3, how=how
+    )
     texts = say(using(memory, fake), 100)
     done = memory.work().jobs["vectors"]
     assert (done.done, done.failed) == (70, 30)
@@ -124,7 +130,9 @@ def test_an_embedder_that_fails_with_everything_is_asked_twice(memory: Memory) -
     assert lag(memory.home, "acme").pending == 300
 
 
-def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
     say(using(memory, fake), 10)
     worker = Worker(memory.home)
@@ -148,7 +156,9 @@ def test_a_worker_looks_behind_its_floor_for_some_minutes_and_at_everything_afte
     assert worker.run().jobs["vectors"].done == 3
 
     def forget() -> None:
-        memory.database.write("acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant"))
+        memory.database.write(
+            "acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant")
+        )
 
     forget()  # as if they had been committed only now
     now.pass_days(1 / 24 / 60)
@@ -203,7 +213,9 @@ def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -
     using(memory, longer)
     assert lag(memory.home, "acme").pending == 20
     assert job.run(memory.home, "acme").done == 20
-    assert {(model, len(vector)) for model, vector in vectors(memory).values()} == {("fake-16@1", 24)}
+    assert {(model, len(vector)) for model, vector in vectors(memory).values()} == {
+        ("fake-16@1", 24)
+    }
     assert lag(memory.home, "acme").pending == 0
     assert "vectors" in mine(memory).search(texts[3]).hits[0].legs
     assert all(finding.ok for finding in memory.verify())
@@ -223,7 +235,10 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
     )
     wrong = {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
     assert (
-        "fake-16@1" in wrong["all vectors of one model are equally long, and none is empty (`retain work` makes them anew)"]
+        "fake-16@1"
+        in wrong[
+            "all vectors of one model are equally long, and none is empty (`retain work` makes them anew)"
+        ]
     )
     memory.work()
     assert all(finding.ok for finding in memory.verify())
@@ -240,7 +255,9 @@ def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> N
     assert memory.work().jobs["vectors"].done == 5
 
 
-def test_a_worker_that_lost_its_lease_stops(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_lost_its_lease_stops(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embed, "_LEASE_SECONDS", 1e-9)
     monkeypatch.setattr(embed, "BATCH", 2)
     taken: list[object] = []
@@ -261,7 +278,9 @@ def test_progress_is_told(memory: Memory, fake: FakeEmbedder) -> None:
     assert told == [(256, 300), (300, 300)]
 
 
-def test_many_rows_are_looked_at_in_parts(memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_looked_at_in_parts(
+    memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embed, "_IN_ONE_READ", 4)
     say(using(memory, fake), 10)
     assert memory.work().jobs["vectors"].done == 10
@@ -271,7 +290,12 @@ def test_many_rows_are_looked_at_in_parts(memory: Memory, fake: FakeEmbedder, mo
 def test_a_service_is_on_record_with_what_it_took(open_memory: Open) -> None:
     """T1."""
     with FakeService(dimension=8) as service:
-        given = {"embedding_base_url": service.url, "embedding_model": "m", "embedding_dimensions": 8, "model_retries": 0}
+        given = {
+            "embedding_base_url": service.url,
+            "embedding_model": "m",
+            "embedding_dimensions": 8,
+            "model_retries": 0,
+        }
         memory = open_memory(embedder="service", **given)
         say(memory, 3)
         assert memory.work().jobs["vectors"].done == 3
@@ -300,15 +324,25 @@ me.messages.append("s", "user", "message about topic0")
 memory.work()"""
 
 
-def test_what_a_killed_process_wrote_is_embedded_after_the_restart(url: str, open_memory: Open, now: Now) -> None:
+def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
+    url: str, open_memory: Open, now: Now
+) -> None:
     """P12, B36: the process dies between the write and the vector, while it has the lease."""
-    done = subprocess.run([sys.executable, "-c", KILLED, url], capture_output=True, text=True, env=os.environ, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, url],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
+    )
     assert done.returncode == 9, done.stderr
     memory = using(Memory.open(url, settings=SETTINGS, embedder=FakeEmbedder()), FakeEmbedder())
     with memory:
         assert mine(memory).search("topic0").hits[0].text == "message about topic0"
         assert lag(memory.home, "acme").pending == 1
-        memory.database.write("acme", lambda tx: tx.run("update leases set expires_at = :now where tenant = :tenant"))
+        memory.database.write(
+            "acme", lambda tx: tx.run("update leases set expires_at = :now where tenant = :tenant")
+        )
         assert memory.work().jobs["vectors"].done == 1
         assert lag(memory.home, "acme").pending == 0
 
@@ -337,13 +371,17 @@ def test_seconds_are_those_of_the_database(open_memory: Open, now: Now) -> None:
     assert lag(memory.home, "acme").seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
 
 
-def test_what_is_old_and_written_now_waits_since_the_last_round(open_memory: Open, now: Now) -> None:
+def test_what_is_old_and_written_now_waits_since_the_last_round(
+    open_memory: Open, now: Now
+) -> None:
     """P12: `embedding_lag_seconds` is how long a row waits for its vector, not how long ago its thing happened."""
     memory = using(open_memory(now), FakeEmbedder(fails=lambda text: text.endswith("topic1")))
     say(memory, 2)
     now.pass_days(300)
     memory.work()
-    assert lag(memory.home, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), "one of them still waits"
+    assert lag(memory.home, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), (
+        "one of them still waits"
+    )
     using(memory, FakeEmbedder())
     memory.work()
     again = [Item("messages", "s", "as if it was imported", START, 1, 9, "ada")]
@@ -355,7 +393,11 @@ def test_what_is_old_and_written_now_waits_since_the_last_round(open_memory: Ope
 def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> None:
     """F7: it goes on with words, says so, and what happened is on record; work may wait longer."""
     with FakeService(dimension=8) as service:
-        given = {"embedding_base_url": service.url, "embedding_model": "m", "embedding_seconds": 0.2}
+        given = {
+            "embedding_base_url": service.url,
+            "embedding_model": "m",
+            "embedding_seconds": 0.2,
+        }
         memory = open_memory(embedder="service", **given)
         texts = say(memory, 2)
         service.misbehave("hang")

@@ -44,14 +44,18 @@ def memory(open_memory: Callable[..., Memory], time_: Time) -> Memory:
 
 
 def say(me: Scope, count: int, session: str = "s", word: str = "x", **more: Any) -> None:
-    me.messages.extend(session, [{"role": "user", "content": f"{word} {n}"} for n in range(count)], **more)
+    me.messages.extend(
+        session, [{"role": "user", "content": f"{word} {n}"} for n in range(count)], **more
+    )
 
 
 def seqs(me: Scope, session: str = "s") -> list[int]:
     return [message.seq for message in me.messages.window(session)]
 
 
-def test_what_is_older_than_so_many_days_goes_and_nothing_else(memory: Memory, me: Scope, time_: Time) -> None:
+def test_what_is_older_than_so_many_days_goes_and_nothing_else(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     """C7: to the microsecond; a session stays, and says where it begins now."""
     me.sessions.add("s")
     for _ in range(10):
@@ -71,7 +75,9 @@ def test_what_is_older_than_so_many_days_goes_and_nothing_else(memory: Memory, m
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_numbering_goes_on_after_everything_was_purged(memory: Memory, me: Scope, time_: Time) -> None:
+def test_numbering_goes_on_after_everything_was_purged(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     """P4: a number is never given twice."""
     me.sessions.add("s")
     say(me, 5)
@@ -86,7 +92,9 @@ def test_numbering_goes_on_after_everything_was_purged(memory: Memory, me: Scope
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_the_keys_of_purged_messages_go_with_them(memory: Memory, me: Scope, time_: Time, url: str) -> None:
+def test_the_keys_of_purged_messages_go_with_them(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
     me.sessions.add("s")
     say(me, 3, key="old")
     time_.pass_days(30)
@@ -101,7 +109,9 @@ def test_the_keys_of_purged_messages_go_with_them(memory: Memory, me: Scope, tim
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_expired_state_goes_and_live_state_stays(memory: Memory, me: Scope, time_: Time, url: str) -> None:
+def test_expired_state_goes_and_live_state_stays(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
     me.sessions.add("s")
     for n in range(30):
         me.state.set(f"k{n}", n, ttl=60 if n % 3 else 600)
@@ -136,10 +146,15 @@ class Watched:
 
     def _count(self) -> int:
         with raw(self._url) as database:
-            return sum(database.all(f"select count(*) from {table}")[0][0] for table in ("messages", "state"))
+            return sum(
+                database.all(f"select count(*) from {table}")[0][0]
+                for table in ("messages", "state")
+            )
 
 
-def test_no_transaction_removes_more_than_five_hundred_rows(memory: Memory, me: Scope, time_: Time, url: str) -> None:
+def test_no_transaction_removes_more_than_five_hundred_rows(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
     """P10, L9: by counting the rows before and after each of them; progress tells how far it is."""
     me.sessions.add("s")
     for _ in range(3):
@@ -152,7 +167,11 @@ def test_no_transaction_removes_more_than_five_hundred_rows(memory: Memory, me: 
     watched = Watched(memory.database, url)
     told: list[tuple[int, int]] = []
     purged = retention.purge(
-        watched, memory.home.blobs, memory.home.index, days=7, progress=lambda done, total: told.append((done, total))
+        watched,
+        memory.home.blobs,
+        memory.home.index,
+        days=7,
+        progress=lambda done, total: told.append((done, total)),
     )
     assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
     assert max(watched.removed) == retention.MOST_IN_ONE_WRITE == 500
@@ -222,7 +241,9 @@ def test_two_purges_at_once_remove_everything_once(memory: Memory, me: Scope, ti
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(memory: Memory, me: Scope, time_: Time) -> None:
+def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     me.sessions.add("s")
     for _ in range(3):
         say(me, 500)
@@ -240,7 +261,9 @@ def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(memory: M
     assert seqs(me) == [1501]
 
 
-def test_a_clock_that_jumps_does_not_break_the_order(memory: Memory, me: Scope, time_: Time) -> None:
+def test_a_clock_that_jumps_does_not_break_the_order(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     """F6: numbers decide what is a prefix, never times; a purge stops at the first message that is young enough."""
     me.sessions.add("s")
     for day in (0, 5, -20, 3, 8, -1):
@@ -260,11 +283,15 @@ def test_a_clock_that_jumps_does_not_break_the_order(memory: Memory, me: Scope, 
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_history_that_was_brought_in_is_as_old_as_it_says(memory: Memory, me: Scope, time_: Time) -> None:
+def test_history_that_was_brought_in_is_as_old_as_it_says(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     me.sessions.add("s")
     moment = datetime.fromtimestamp(START / 1e6, UTC)
     for days in (40, 20, 3):
-        me.messages.append("s", "user", f"{days} days ago", created_at=moment - timedelta(days=days))
+        me.messages.append(
+            "s", "user", f"{days} days ago", created_at=moment - timedelta(days=days)
+        )
     me.sessions.add("later")
     me.messages.append("later", "user", "tomorrow", created_at=moment + timedelta(hours=23))
     me.messages.append("later", "user", "long ago", created_at=moment - timedelta(days=365))
@@ -274,7 +301,9 @@ def test_history_that_was_brought_in_is_as_old_as_it_says(memory: Memory, me: Sc
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_every_tenant_is_purged_and_other_things_stay(open_memory: Callable[..., Memory], url: str) -> None:
+def test_every_tenant_is_purged_and_other_things_stay(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
     time_ = Time()
     memory = open_memory(clock=time_)
     for tenant in ("acme", "other"):
@@ -303,7 +332,9 @@ def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     assert seqs(memory.scope("other")) == [1, 2, 3]
 
 
-def test_how_long_is_the_settings_word_where_none_is_given(open_memory: Callable[..., Memory]) -> None:
+def test_how_long_is_the_settings_word_where_none_is_given(
+    open_memory: Callable[..., Memory],
+) -> None:
     time_ = Time()
     memory = open_memory(clock=time_, retention_days=7)
     me = memory.scope("acme", "ada", "scout")
@@ -329,7 +360,9 @@ def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[...,
     me.sessions.add("s")
     for _ in range(20):
         old = datetime(2020, 1, 1, tzinfo=UTC)
-        me.messages.extend("s", [{"role": "user", "content": "x", "created_at": old} for _ in range(40)])
+        me.messages.extend(
+            "s", [{"role": "user", "content": "x", "created_at": old} for _ in range(40)]
+        )
         last = me.sessions.get("s").last_seq
         threads = [threading.Thread(target=memory.purge, kwargs={"days": 1}) for memory in memories]
         for thread in threads:
@@ -340,7 +373,9 @@ def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[...,
     assert all(finding.ok for finding in memories[0].verify())
 
 
-def test_a_purge_of_next_to_everything_ends(memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_purge_of_next_to_everything_ends(
+    memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """C7: while time passes, a session that was emptied does not become old again; what comes meanwhile stays."""
     for session in ("s", "t"):
         me.sessions.add(session)

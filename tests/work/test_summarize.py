@@ -21,7 +21,9 @@ Open = Callable[..., Memory]
 
 def fill(me: Scope, session: str, count: int) -> None:
     me.sessions.add(session)
-    me.messages.extend(session, [NewMessage("user", f"This is m{n}m.") for n in range(1, count + 1)])
+    me.messages.extend(
+        session, [NewMessage("user", f"This is m{n}m.") for n in range(1, count + 1)]
+    )
 
 
 def due(memory: Memory, since: int = 0) -> list[str]:
@@ -40,7 +42,10 @@ def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) ->
     assert me.sessions.get("long").summarized_count == 29
     assert due(memory) == []
     memory.database.write(
-        "acme", lambda tx: tx.run("update sessions set first_seq = 30 where tenant = :tenant and id = 'short'")
+        "acme",
+        lambda tx: tx.run(
+            "update sessions set first_seq = 30 where tenant = :tenant and id = 'short'"
+        ),
     )
     assert due(memory) == []
 
@@ -54,7 +59,9 @@ def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
     assert due(memory, now + clock.MINUTE) == []
 
 
-def test_many_sessions_are_found_page_by_page(open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sessions_are_found_page_by_page(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(summarize, "_IN_ONE_READ", 3)
     memory = open_memory(summary_enabled=True, summary_threshold=2)
     me = memory.scope("acme", "ada", "scout")
@@ -78,7 +85,10 @@ def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open)
             raise ModelUnavailable(model="moody", problem="503")
         return ANSWER
 
-    memory = with_model(open_memory(summary_enabled=True, summary_threshold=4, summary_keep_last=1), ScriptedModel(moody))
+    memory = with_model(
+        open_memory(summary_enabled=True, summary_threshold=4, summary_keep_last=1),
+        ScriptedModel(moody),
+    )
     me = memory.scope("acme", "ada", "scout")
     for name, count in (("a", 5), ("bad", 9), ("c", 5)):
         fill(me, name, count)
@@ -211,13 +221,18 @@ def test_reports_add_up_and_stay_small() -> None:
 
 def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
     """T1: whoever asked for it, a call that failed included; for the user and agent of the scope."""
-    memory = with_model(open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5))
+    memory = with_model(
+        open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
+    )
     me = memory.scope("acme", "ada", "scout")
     fill(me, "long", 41)
     with pytest.raises(BadAnswer):
         me.summaries.fold("long")
     me.summaries.fold("long")
-    found = [(one.route, one.model, one.cost, one.session, one.user, one.agent) for one in me.interactions.list()]
+    found = [
+        (one.route, one.model, one.cost, one.session, one.user, one.agent)
+        for one in me.interactions.list()
+    ]
     assert found == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
 
 
@@ -237,7 +252,13 @@ def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None
     fill(me, "long", 41)
     assert memory.work().jobs["summaries"] == Done(done=1)
     (call,) = me.interactions.list().items
-    assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == ("unnamed", 0, 0, None, "")
+    assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == (
+        "unnamed",
+        0,
+        0,
+        None,
+        "",
+    )
 
 
 def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:

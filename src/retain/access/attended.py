@@ -26,12 +26,17 @@ from retain.storage.tables import Table, fingerprint
 
 T = TypeVar("T")
 Render = Callable[[Any], Answer]
-ADDED = frozenset({"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"})
+ADDED = frozenset(
+    {"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"}
+)
 """What is only added, many times a minute: on record where the setting `audit` is `all`."""
 LATER = frozenset({"summaries_fold", "consolidations_propose"})
 """Verbs of several transactions, whose answer is not known in the first. Begun again, they do what is left to do."""
 _SUBJECTS = ("id", "key", "name", "session", "board", "user")
-_MAIN = {kind.name: next((t for t in kind.tables if t.name == kind.name), kind.tables[0]) for kind in KINDS}
+_MAIN = {
+    kind.name: next((t for t in kind.tables if t.name == kind.name), kind.tables[0])
+    for kind in KINDS
+}
 
 
 @dataclass(frozen=True)
@@ -50,10 +55,22 @@ def recorded(settings: Settings, what: str, *, reads: bool = False) -> bool:
     return settings.audit != "off" and not reads and (settings.audit == "all" or what not in ADDED)
 
 
-def attend(home: Home, who: Who, principal: Principal, act: Act, call: Callable[[Home], Any], render: Render) -> Answer:
+def attend(
+    home: Home,
+    who: Who,
+    principal: Principal,
+    act: Act,
+    call: Callable[[Home], Any],
+    render: Render,
+) -> Answer:
     """Do something with a home whose writes are attended, and give its answer, or the one that was given before."""
     if act.once and act.what in LATER:
-        act = replace(act, once=replace(act.once, patience=round((home.settings.model_seconds + 30) * clock.SECOND)))
+        act = replace(
+            act,
+            once=replace(
+                act.once, patience=round((home.settings.model_seconds + 30) * clock.SECOND)
+            ),
+        )
     if act.once and (kept := act.once.find(home.database, who.tenant)):
         return kept
     database = Attended(home.database, home.settings, who, principal, act, render)
@@ -75,14 +92,22 @@ def attended(home: Home, who: Who, principal: Principal, act: Act) -> Home:
 
 def _with(home: Home, database: Attended) -> Home:
     """The home, attended but for what calls of models take: that is no deed, and comes before the deed itself."""
-    return replace(home, database=cast(Database, database), record=lambda _, *call: home.record(home, *call))
+    return replace(
+        home, database=cast(Database, database), record=lambda _, *call: home.record(home, *call)
+    )
 
 
 class Attended:
     """A database that puts one act of somebody on record when it writes; in all else it is the database behind it."""
 
     def __init__(
-        self, database: Database, settings: Settings, who: Who, principal: Principal, act: Act, render: Render | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        who: Who,
+        principal: Principal,
+        act: Act,
+        render: Render | None = None,
     ) -> None:
         self._database = database
         self._on_record = recorded(settings, act.what)
@@ -96,14 +121,26 @@ class Attended:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        safe: bool = False,
+        frees: bool = False,
+        slow: bool = False,
+    ) -> T:
         """Run work and commit it with what is kept of it."""
         once = self._act.once
         if tenant in self._done:
             later = once if self._claimed and self._kept is None else None
-            return self._database.write(tenant, _renewing(later, work), safe=safe, frees=frees, slow=slow)
+            return self._database.write(
+                tenant, _renewing(later, work), safe=safe, frees=frees, slow=slow
+            )
         removes = self._act.what.endswith("_remove")
-        secrets = masking.seen() - self._secrets  # counted in this thread, and not in that which writes for it
+        secrets = (
+            masking.seen() - self._secrets
+        )  # counted in this thread, and not in that which writes for it
 
         def both(tx: Transaction) -> tuple[T, bool, Answer | None]:
             if once:
@@ -111,11 +148,17 @@ class Attended:
             before = self._before(tx)
             found = work(tx)
             record = self._record(found)
-            if found is None and self._kind in _MAIN and not removes:  # nothing was done yet: the verb tries again
+            if (
+                found is None and self._kind in _MAIN and not removes
+            ):  # nothing was done yet: the verb tries again
                 if once:
                     once.release(tx)
                 return found, False, None
-            answer = self._render(self._meant(record)) if once and self._render and self._act.what not in LATER else None
+            answer = (
+                self._render(self._meant(record))
+                if once and self._render and self._act.what not in LATER
+                else None
+            )
             if once and answer:
                 once.settle(tx, answer)
             if self._on_record:
@@ -128,7 +171,9 @@ class Attended:
                     )  # fmt: skip
             return found, True, answer
 
-        safe = safe or (once is not None and self._act.what not in LATER)  # run again, it finds what it did at first
+        safe = safe or (
+            once is not None and self._act.what not in LATER
+        )  # run again, it finds what it did at first
         found, done, answer = self._database.write(tenant, both, safe=safe, frees=frees, slow=slow)
         if done:
             self._done.add(tenant)
@@ -139,14 +184,20 @@ class Attended:
         """Keep the answer that was given, where it was not known when the change was written."""
         once = self._act.once
         if once and self._claimed and answer != self._kept:
-            with suppress(StorageError):  # it is done all the same, and who asks again will find it so
-                self._database.write(self._who.tenant, lambda tx: once.settle(tx, answer), safe=True)
+            with suppress(
+                StorageError
+            ):  # it is done all the same, and who asks again will find it so
+                self._database.write(
+                    self._who.tenant, lambda tx: once.settle(tx, answer), safe=True
+                )
 
     def release(self) -> None:
         """Let whoever has the same key try again, where there is no answer."""
         once = self._act.once
         if once and self._claimed and self._kept is None:
-            with suppress(StorageError):  # then the claim runs out; what went wrong before is what matters
+            with suppress(
+                StorageError
+            ):  # then the claim runs out; what went wrong before is what matters
                 self._database.write(self._who.tenant, once.release, safe=True)
 
     def _record(self, found: Any) -> Any:
@@ -171,10 +222,16 @@ class Attended:
             named["key"] = found
         elif found is not None:
             named |= getattr(found, "__dict__", {})
-        if self._kind == "state" and named.get("area", "user") == "user":  # an area is stored with its owner's name
+        if (
+            self._kind == "state" and named.get("area", "user") == "user"
+        ):  # an area is stored with its owner's name
             named["area"] = f"user:{self._who.user}"
         place = named.get("place")
-        if self._kind == "items" and isinstance(place, list | tuple) and all(_is_name(name) for name in place):
+        if (
+            self._kind == "items"
+            and isinstance(place, list | tuple)
+            and all(_is_name(name) for name in place)
+        ):
             named["area"] = "tenant" if self._who.user is None else f"user:{self._who.user}"
             named["place"] = item.text([str(name) for name in place])
         return named
@@ -191,7 +248,11 @@ class Attended:
     def _hash(self, tx: Transaction, named: Mapping[str, Any]) -> str | None:
         """The hash of the row that is named, None where there is none or it is not one row."""
         table = self._table(named)
-        return None if table is None else fingerprint(tx, table, {column: named[column] for column in table.key})
+        return (
+            None
+            if table is None
+            else fingerprint(tx, table, {column: named[column] for column in table.key})
+        )
 
     def _table(self, named: Mapping[str, Any]) -> Table | None:
         """Where the row is that is named, None where it is not one row."""
@@ -204,7 +265,9 @@ class Attended:
             return [self._act.subject]
         table = self._table(named)
         columns = table.key if table else ()
-        names = [named[column] for column in columns] or [named[n] for n in _SUBJECTS if _is_name(named.get(n))][:1]
+        names = [named[column] for column in columns] or [
+            named[n] for n in _SUBJECTS if _is_name(named.get(n))
+        ][:1]
         told = [self._kind]
         for name in names or named.get("ids", ()):
             if len(told[-1]) + len(str(name)) >= audit.MOST_SUBJECT and told[-1] != self._kind:
@@ -227,4 +290,6 @@ def _renewing(once: Once | None, work: Work[T]) -> Work[T]:
 
 def _is_name(value: Any) -> bool:
     """Whether a row can go by it: what a caller gave is looked at before the verb has refused what no database takes."""
-    return isinstance(value, int) or (isinstance(value, str) and value.replace(AFTER_A_NAME, "").isprintable())
+    return isinstance(value, int) or (
+        isinstance(value, str) and value.replace(AFTER_A_NAME, "").isprintable()
+    )

@@ -57,7 +57,9 @@ def add(
     """Put something that is done in this transaction on record; the last thing in it, because others wait from here on."""
     tx.lock("select 1 from tenants where tenant = :tenant")
     number, chain = tx.one(_LAST) or (0, "")
-    about = masking.mask(subject[:MOST_SUBJECT])  # whatever the setting says: what is here stays for good
+    about = masking.mask(
+        subject[:MOST_SUBJECT]
+    )  # whatever the setting says: what is here stays for good
     said = (number + 1, tx.now, who[:512], what, about, before, after, secrets, request_id[:200])
     names = ("number", "at", "who", "what", "subject", "before", "after", "secrets", "request_id")
     values = dict(zip(names, said, strict=True))

@@ -11,7 +11,12 @@ from retain.storage.connect import embedded
 
 def may_be_open(settings: Settings) -> bool:
     """Whether the settings let somebody in without a key at all: on this machine alone, to a file of theirs."""
-    return settings.auth == "auto" and embedded(settings) and loopback(settings.host) and not settings.jwt_issuer
+    return (
+        settings.auth == "auto"
+        and embedded(settings)
+        and loopback(settings.host)
+        and not settings.jwt_issuer
+    )
 
 
 @lru_cache(1024)

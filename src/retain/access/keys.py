@@ -88,13 +88,20 @@ class Keys:
         until = None if expires_at is None else clock.from_datetime(expires_at, "expires_at")
         id = base32(secrets.token_bytes(10))
         text = f"{PREFIX}{base32(tenant.encode())}_{id}_{base32(secrets.token_bytes(32))}"
-        values: dict[str, Any] = {"id": id, "name": name, "digest": digest(text), "permissions": ",".join(allowed)}
+        values: dict[str, Any] = {
+            "id": id,
+            "name": name,
+            "digest": digest(text),
+            "permissions": ",".join(allowed),
+        }
         values |= {"user": user, "agent": agent, "until": until}
 
         def work(tx: Transaction) -> Row:
             if until is not None and until <= tx.now:
                 raise Invalid(field="expires_at", problem="must lie in the future")
-            tx.run("insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing")
+            tx.run(
+                "insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing"
+            )
             (row,) = tx.all(_INSERT, **values)
             return row
 
@@ -104,8 +111,14 @@ class Keys:
         """The keys of a tenant, the oldest first, with those that no longer let anybody in."""
         size = canonical.whole(limit, "limit", 1, 1000)
         start, last = unpack(after, [int, str]) if after else (0, "")
-        rows = self._database.read(tenant, lambda tx: tx.all(_LIST, start=start, last=last, size=size + 1))
-        return cut([_key(row) for row in rows], size, lambda key: [clock.from_datetime(key.created_at, "after"), key.id])
+        rows = self._database.read(
+            tenant, lambda tx: tx.all(_LIST, start=start, last=last, size=size + 1)
+        )
+        return cut(
+            [_key(row) for row in rows],
+            size,
+            lambda key: [clock.from_datetime(key.created_at, "after"), key.id],
+        )
 
     def revoke(self, tenant: str, id: str) -> Key:
         """Let nobody in with this key any more; one that was revoked before stays so."""
@@ -132,7 +145,9 @@ class Keys:
 
     def used(self, tenant: str, id: str) -> None:
         """Note that a key was used, at most once a minute."""
-        self._database.write(tenant, lambda tx: tx.run(_USED, id=id, before=tx.now - clock.MINUTE), safe=True)
+        self._database.write(
+            tenant, lambda tx: tx.run(_USED, id=id, before=tx.now - clock.MINUTE), safe=True
+        )
 
     def any(self) -> bool:
         """Whether a key was ever made, in any tenant."""
@@ -158,7 +173,9 @@ def chosen(permissions: Iterable[str]) -> list[Permission]:
     named = [permissions] if isinstance(permissions, str) else list(permissions)
     unknown = [name for name in named if name not in PERMISSIONS]
     if unknown or not named:
-        problem = f"must be some of {', '.join(_ORDER)}" + (f", not {str(unknown[0])[:50]!r}" if unknown else "")
+        problem = f"must be some of {', '.join(_ORDER)}" + (
+            f", not {str(unknown[0])[:50]!r}" if unknown else ""
+        )
         raise Invalid(field="permissions", problem=problem)
     return [permission for permission in _ORDER if permission in named]
 
@@ -172,7 +189,17 @@ def _key(row: Row) -> Key:
     created, expires, used, revoked = times
     maybe = clock.to_datetime_or_none
     allowed = [permission for permission in _ORDER if permission in _permissions(permissions)]
-    return Key(id, name, allowed, user, agent, clock.to_datetime(created), maybe(expires), maybe(used), maybe(revoked))
+    return Key(
+        id,
+        name,
+        allowed,
+        user,
+        agent,
+        clock.to_datetime(created),
+        maybe(expires),
+        maybe(used),
+        maybe(revoked),
+    )
 
 
 def admitted(tenant: str, row: Sequence[Any], now: int) -> Admitted:
@@ -181,7 +208,9 @@ def admitted(tenant: str, row: Sequence[Any], now: int) -> Admitted:
     if not id or revoked is not None or (expires is not None and expires <= now):
         raise Unauthorized(problem=UNKNOWN)
     principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent, expires)
-    return Admitted(principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id)
+    return Admitted(
+        principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id
+    )
 
 
 def digest(text: str) -> str:
@@ -197,6 +226,8 @@ def base32(data: bytes) -> str:
 def tenant_of(written: str) -> str:
     """The tenant that is written in a key, which it alone proves nothing about."""
     try:
-        return canonical.key(base64.b32decode(written.upper() + "=" * (-len(written) % 8)).decode(), "tenant")
+        return canonical.key(
+            base64.b32decode(written.upper() + "=" * (-len(written) % 8)).decode(), "tenant"
+        )
     except (RetainError, UnicodeDecodeError, binascii.Error):
         raise Unauthorized(problem=UNKNOWN) from None

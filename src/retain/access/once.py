@@ -17,7 +17,9 @@ from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
 KEPT = clock.DAY
-TABLES = (Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),)
+TABLES = (
+    Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),
+)
 """For erasing alone: what a request without a user was answered may be about any."""
 _FIND = """select digest, status, version, body, created_at from answers
            where tenant = :tenant and principal = :principal and route = :route and key = :key"""
@@ -67,10 +69,17 @@ class Once:
     """For how long, in microseconds, one that was begun counts as being worked on."""
 
     @classmethod
-    def of(cls, principal: str, route: str, key: str, *asked: bytes | str, user: str | None = None) -> Once:
+    def of(
+        cls, principal: str, route: str, key: str, *asked: bytes | str, user: str | None = None
+    ) -> Once:
         """One for a request; `asked` is all that makes it this request: its path, its parameters, its body."""
-        parts = [part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in asked]
-        digest = hashlib.sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).hexdigest()
+        parts = [
+            part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            for part in asked
+        ]
+        digest = hashlib.sha256(
+            b"".join(b"%d:%s" % (len(part), part) for part in parts)
+        ).hexdigest()
         return cls(principal[:512], route, canonical.key(key, "Idempotency-Key"), digest, user)
 
     @property
@@ -94,7 +103,9 @@ class Once:
 
     def settle(self, tx: Transaction, answer: Answer) -> None:
         """Keep the answer."""
-        tx.run(_SETTLE, **self._names, status=answer.status, version=answer.version, body=answer.body)
+        tx.run(
+            _SETTLE, **self._names, status=answer.status, version=answer.version, body=answer.body
+        )
 
     def release(self, tx: Transaction) -> None:
         """There will be no answer: whoever asks again may try."""
@@ -123,6 +134,8 @@ def sweep(tx: Transaction, size: int) -> int:
 def sweep_all(database: Database, tenant: str, size: int = 500) -> int:
     """Forget every answer of a tenant that is older than a day, in small batches that nobody has to wait for; how many."""
     swept = 0
-    while database.read(tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEPT)):  # to look costs no writer anything
+    while database.read(
+        tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEPT)
+    ):  # to look costs no writer anything
         swept += database.write(tenant, lambda tx: sweep(tx, size), frees=True)
     return swept

@@ -34,14 +34,18 @@ class Principal:
         """Go on only if this is allowed."""
         if permission not in self.permissions:
             lacks = "is no admin's" if permission == "admin" else f"may not {permission}"
-            raise Forbidden(problem=f"this key {lacks}, it may only {', '.join(sorted(self.permissions)) or 'do nothing'}")
+            raise Forbidden(
+                problem=f"this key {lacks}, it may only {', '.join(sorted(self.permissions)) or 'do nothing'}"
+            )
 
     def require_all(self, does: str) -> None:
         """Go on only if this is about the whole tenant, as what is to be done is."""
         if self.user is not None or self.agent is not None:
             raise Forbidden(problem=f"a key that is for one user or one agent alone may not {does}")
 
-    def require_for(self, permission: Permission, kind: str, named: Mapping[str, Any], user: str | None) -> None:
+    def require_for(
+        self, permission: Permission, kind: str, named: Mapping[str, Any], user: str | None
+    ) -> None:
         """Go on only if a verb may be used on what it names: what the tenant shares is not for one user to change.
 
         `user` is whose memory is meant: of some kinds, what is nobody's is the tenant's.

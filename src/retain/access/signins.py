@@ -55,7 +55,9 @@ class Signins:
     def check(self, text: str) -> Admitted:
         """Whom a sign-in lets in, as its key is now."""
         tenant = _tenant(text)
-        now, row = self._database.read(tenant, lambda tx: (tx.now, tx.one(_CHECK, digest=digest(text))))
+        now, row = self._database.read(
+            tenant, lambda tx: (tx.now, tx.one(_CHECK, digest=digest(text)))
+        )
         if row is None or row[0] <= now:
             raise Unauthorized(problem=UNKNOWN)
         found = admitted(tenant, row[1:], now)

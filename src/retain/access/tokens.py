@@ -88,7 +88,15 @@ class Tokens:
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
             return self._admitted(claims)
-        except (jwt.PyJWTError, KeyError, ValueError, TypeError, OverflowError, RecursionError, Invalid):
+        except (
+            jwt.PyJWTError,
+            KeyError,
+            ValueError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+            Invalid,
+        ):
             raise Unauthorized(problem=UNKNOWN) from None
 
     def _admitted(self, claims: Mapping[str, Any]) -> Admitted:
@@ -117,7 +125,11 @@ def _permissions(claims: Mapping[str, Any]) -> frozenset[Permission]:
     named: list[str] = []
     for claim in ("scope", "scp", "permissions"):
         value = claims.get(claim)
-        named += value.split() if isinstance(value, str) else [word for word in value or () if isinstance(word, str)]
+        named += (
+            value.split()
+            if isinstance(value, str)
+            else [word for word in value or () if isinstance(word, str)]
+        )
     words = {word.removeprefix("retain:") for word in named}
     return frozenset(permission for permission in PERMISSIONS if permission in words)
 
@@ -137,7 +149,9 @@ class _Keys:
             try:
                 self._found, self._read_at = _usable(self._read()), time.monotonic()
             except (OSError, ValueError) as error:
-                raise SettingsError(where="jwt_keys", problem=f"{place} cannot be used: {error}") from None
+                raise SettingsError(
+                    where="jwt_keys", problem=f"{place} cannot be used: {error}"
+                ) from None
 
     def find(self, id: Any, algorithm: Any) -> _Key:
         """The key with an id, or the only one there is, if it can have signed with this algorithm."""
@@ -152,7 +166,9 @@ class _Keys:
 
     def _known(self, id: str | None) -> Sequence[_Key]:
         """All keys; read now if it is time, or if one with this id is wanted that is not among them."""
-        if self._due(id) and self._lock.acquire(blocking=self._found is None):  # with keys at hand, nobody waits for another
+        if self._due(id) and self._lock.acquire(
+            blocking=self._found is None
+        ):  # with keys at hand, nobody waits for another
             try:
                 if self._due(id):
                     self._refresh()
@@ -166,7 +182,9 @@ class _Keys:
         moment = time.monotonic()
         if moment < self._next:
             return False
-        missing = self._found is None or (id is not None and all(key.id != id for key in self._found))
+        missing = self._found is None or (
+            id is not None and all(key.id != id for key in self._found)
+        )
         return missing or moment - self._read_at > FRESH_SECONDS
 
     def _refresh(self) -> None:
@@ -188,10 +206,14 @@ def _fetch(url: str) -> bytes:
     """What is at an https address, and nowhere else: no redirect is followed, and neither time nor size is unlimited."""
     parts = urlsplit(url)
     context, end = ssl.create_default_context(), time.monotonic() + FETCH_SECONDS
-    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=FETCH_SECONDS, context=context)
+    connection = http.client.HTTPSConnection(
+        parts.hostname or "", parts.port, timeout=FETCH_SECONDS, context=context
+    )
     try:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "retain"})
+        connection.request(
+            "GET", path, headers={"Accept": "application/json", "User-Agent": "retain"}
+        )
         answer = connection.getresponse()
         if answer.status != 200:
             raise ValueError(f"the answer has the status {answer.status}")
@@ -217,7 +239,9 @@ def _usable(data: bytes) -> Sequence[_Key]:
     listed = listed if isinstance(listed, list) else []
     keys = [key for one in listed if isinstance(one, dict) and (key := _key(one))]
     if not keys:
-        raise ValueError("it has no public key that can be used (RSA from 2048 bits, EC or Ed25519)")
+        raise ValueError(
+            "it has no public key that can be used (RSA from 2048 bits, EC or Ed25519)"
+        )
     return keys
 
 
@@ -231,7 +255,9 @@ def _key(found: Mapping[str, Any]) -> _Key | None:
     if not algorithms or found.get("use", "sig") != "sig" or not isinstance(id, str | None):
         return None
     try:
-        public = jwt.PyJWK({name: found[name] for name in _PUBLIC if name in found}, algorithms[0]).key
+        public = jwt.PyJWK(
+            {name: found[name] for name in _PUBLIC if name in found}, algorithms[0]
+        ).key
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
     if kind == "RSA" and public.key_size < _LEAST_RSA_BITS:

@@ -15,7 +15,17 @@ from urllib.parse import quote
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from retain.adapters.adk_events import ADK, as_json, event_of, id_of, key_of, kits_id, named, scope_of, written_of
+from retain.adapters.adk_events import (
+    ADK,
+    as_json,
+    event_of,
+    id_of,
+    key_of,
+    kits_id,
+    named,
+    scope_of,
+    written_of,
+)
 from retain.adapters.adk_memory import RetainMemoryService
 from retain.adapters.given import extra, local
 from retain.errors import AlreadyExists, NotFound, OutOfOrder
@@ -30,7 +40,11 @@ with extra("adk"):
     from google.adk.events.event import Event
     from google.adk.platform import time as platform_time
     from google.adk.sessions import Session
-    from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+    from google.adk.sessions.base_session_service import (
+        BaseSessionService,
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
     from google.adk.sessions.state import State
 
 __all__ = ["RetainMemoryService", "RetainSessionService"]
@@ -47,20 +61,34 @@ class RetainSessionService(BaseSessionService):
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
     ) -> Session:
         """Start a session, with some state."""
         id = (session_id or "").strip() or str(uuid4())
         return await asyncio.to_thread(self._create, app_name, user_id, id, _deltas(state or {}))
 
     async def get_session(
-        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
     ) -> Session | None:
         """A session with its events, or the newest of them; None where there is none."""
         id = session_id.strip()
-        return await asyncio.to_thread(self._get, app_name, user_id, id, config or GetSessionConfig())
+        return await asyncio.to_thread(
+            self._get, app_name, user_id, id, config or GetSessionConfig()
+        )
 
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
         """The sessions of an app, of one user or of all, without their events, the one that was used last at the end."""
         return ListSessionsResponse(sessions=await asyncio.to_thread(self._list, app_name, user_id))
 
@@ -69,13 +97,17 @@ class RetainSessionService(BaseSessionService):
 
         def remove() -> None:
             with suppress(NotFound):
-                scope_of(self.scope, app_name, user_id).sessions.remove(id_of(app_name, user_id, session_id.strip()))
+                scope_of(self.scope, app_name, user_id).sessions.remove(
+                    id_of(app_name, user_id, session_id.strip())
+                )
 
         await asyncio.to_thread(remove)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What an app keeps of a user, whatever the session; without the prefix."""
-        return await asyncio.to_thread(lambda: _state(scope_of(self.scope, app_name, user_id), app_name, "user"))
+        return await asyncio.to_thread(
+            lambda: _state(scope_of(self.scope, app_name, user_id), app_name, "user")
+        )
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Add an event, and what it changes of the state, at once; only to the session as it was loaded."""
@@ -84,7 +116,9 @@ class RetainSessionService(BaseSessionService):
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         id = id_of(session.app_name, session.user_id, session.id)
-        async with self._locks.setdefault(id, asyncio.Lock()):  # branches of one run share the session object
+        async with self._locks.setdefault(
+            id, asyncio.Lock()
+        ):  # branches of one run share the session object
             seq, new = await asyncio.to_thread(self._append, session, event)
             if new:
                 session._storage_update_marker = str(seq)
@@ -107,7 +141,11 @@ class RetainSessionService(BaseSessionService):
         return _session(made, id, state.of(made), [], now)
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
-        scope, name, last = scope_of(self.scope, app, user), id_of(app, user, id), config.num_recent_events
+        scope, name, last = (
+            scope_of(self.scope, app, user),
+            id_of(app, user, id),
+            config.num_recent_events,
+        )
         try:
             found = scope.sessions.get(name)
             messages = [] if last == 0 else scope.messages.window(name, last=last)
@@ -116,12 +154,20 @@ class RetainSessionService(BaseSessionService):
         if kits_id(found) is None:  # another agent's, under this name
             return None
         events = [event_of(message) for message in messages]
-        seq = max(found.last_seq, messages[-1].seq if messages else 0)  # one may have come between the two reads
+        seq = max(
+            found.last_seq, messages[-1].seq if messages else 0
+        )  # one may have come between the two reads
         updated = events[-1].timestamp if events else self._updated(scope, found)
         if config.after_timestamp is not None:
-            old = [place for place, event in enumerate(events) if event.timestamp < config.after_timestamp]
+            old = [
+                place
+                for place, event in enumerate(events)
+                if event.timestamp < config.after_timestamp
+            ]
             events = events[old[-1] + 1 :] if old else events
-        return _session(replace(found, last_seq=seq), id, _States(scope, app).of(found), events, updated)
+        return _session(
+            replace(found, last_seq=seq), id, _States(scope, app).of(found), events, updated
+        )
 
     def _list(self, app: str, user: str | None) -> list[Session]:
         who, after, found = self.scope.who, None, list[Session]()
@@ -133,7 +179,9 @@ class RetainSessionService(BaseSessionService):
         while True:
             page = scope.sessions.list(after=after)
             for one in page:
-                if (id := kits_id(one)) is None:  # a conversation of the agent's that the kit has not begun
+                if (
+                    id := kits_id(one)
+                ) is None:  # a conversation of the agent's that the kit has not begun
                     continue
                 with suppress(NotFound):  # it was deleted just now
                     found.append(_session(one, id, states.of(one), [], self._updated(scope, one)))
@@ -147,7 +195,9 @@ class RetainSessionService(BaseSessionService):
             return float(talk.unpacked(messages[0])["timestamp"])
         kept = session.attributes.get(ADK)  # anybody may have changed it
         created = kept.get("created") if isinstance(kept, dict) else None
-        return float(created) if isinstance(created, int | float) else session.created_at.timestamp()
+        return (
+            float(created) if isinstance(created, int | float) else session.created_at.timestamp()
+        )
 
     def _append(self, session: Session, event: Event) -> tuple[int, bool]:
         """The number of the event, and whether it is new: who delivers it once more changes nothing."""
@@ -160,7 +210,9 @@ class RetainSessionService(BaseSessionService):
         def work(inner: Scope) -> tuple[int, bool]:
             expected = self._expected(inner, session, name)
             added = inner.messages.extend(name, [message], key=key, expected_last_seq=expected)
-            if not added or added[0].seq <= expected:  # it came before; perhaps it was removed since
+            if (
+                not added or added[0].seq <= expected
+            ):  # it came before; perhaps it was removed since
                 return expected, False
             _merge(inner, session.app_name, name, deltas)
             return added[0].seq, True
@@ -174,7 +226,9 @@ class RetainSessionService(BaseSessionService):
 
     def _expected(self, scope: Scope, session: Session, name: str) -> int:
         """The number of the last event that the caller's session knows of; what was not loaded here is looked at."""
-        if (session._storage_update_marker or "").isdecimal():  # else it is none, or another service's
+        if (
+            session._storage_update_marker or ""
+        ).isdecimal():  # else it is none, or another service's
             return int(session._storage_update_marker or 0)
         found = scope.sessions.get(name)
         if self._updated(scope, found) > session.last_update_time:
@@ -208,9 +262,13 @@ def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
     return {prefix + key: value for key, value in state.items()}
 
 
-def _session(found: OurSession, id: str, state: dict[str, Any], events: list[Event], updated: float) -> Session:
+def _session(
+    found: OurSession, id: str, state: dict[str, Any], events: list[Event], updated: float
+) -> Session:
     app, user = found.agent, found.user
-    session = Session(app_name=app, user_id=user, id=id, state=state, events=events, last_update_time=updated)
+    session = Session(
+        app_name=app, user_id=user, id=id, state=state, events=events, last_update_time=updated
+    )
     session._storage_update_marker = str(found.last_seq)
     return session
 
@@ -219,7 +277,11 @@ def _deltas(state: Mapping[str, Any]) -> Delta:
     """What changes of the app's, the user's and the session's state, as JSON; what is temporary is nobody's."""
     found: Delta = {"tenant": {}, "user": {}, "session": {}}
     for key, value in state.items():
-        for area, prefix in (("tenant", State.APP_PREFIX), ("user", State.USER_PREFIX), ("session", "")):
+        for area, prefix in (
+            ("tenant", State.APP_PREFIX),
+            ("user", State.USER_PREFIX),
+            ("session", ""),
+        ):
             if key.startswith(prefix) and not key.startswith(State.TEMP_PREFIX):
                 found[area][key.removeprefix(prefix)] = value
                 break

@@ -27,14 +27,20 @@ ADK = "adk"
 
 def scope_of(scope: Scope, app: str, user: str) -> Scope:
     """The scope of one app and one user: never another than the service is for, and never everybody's."""
-    who = replace(scope.who, user=named("user_id", scope.who.user, user), agent=named("app_name", scope.who.agent, app))
+    who = replace(
+        scope.who,
+        user=named("user_id", scope.who.user, user),
+        agent=named("app_name", scope.who.agent, app),
+    )
     return Scope(scope._home, who)
 
 
 def named(field: str, bound: str | None, name: str) -> str:
     """The name of a user or an app, which is not blank, and no other than the service is for."""
     if bound not in (None, canonical.key(name, field)):
-        raise Forbidden(problem=f"this service is for the {field} {bound!r} alone, not for {name!r}")
+        raise Forbidden(
+            problem=f"this service is for the {field} {bound!r} alone, not for {name!r}"
+        )
     return name
 
 

@@ -42,7 +42,9 @@ class RetainMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Keep the events of a session that are not kept yet."""
-        await asyncio.to_thread(self._add, session.app_name, session.user_id, session.id, session.events, {})
+        await asyncio.to_thread(
+            self._add, session.app_name, session.user_id, session.id, session.events, {}
+        )
 
     async def add_events_to_memory(
         self,
@@ -54,7 +56,9 @@ class RetainMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Keep some events that are not kept yet."""
-        await asyncio.to_thread(self._add, app_name, user_id, session_id or "", events, custom_metadata or {})
+        await asyncio.to_thread(
+            self._add, app_name, user_id, session_id or "", events, custom_metadata or {}
+        )
 
     async def add_memory(
         self,
@@ -68,19 +72,30 @@ class RetainMemoryService(BaseMemoryService):
         events = [_said(memory) for memory in memories]
         await asyncio.to_thread(self._add, app_name, user_id, "", events, custom_metadata or {})
 
-    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
         """What is remembered that answers a question, by words and by meaning, best first."""
-        return SearchMemoryResponse(memories=await asyncio.to_thread(self._search, app_name, user_id, query))
+        return SearchMemoryResponse(
+            memories=await asyncio.to_thread(self._search, app_name, user_id, query)
+        )
 
-    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
         """Forget something that was found, for good and everywhere: in its session, too."""
         if memory_id:
             await asyncio.to_thread(_forget, scope_of(self.scope, app_name, user_id), memory_id)
 
-    def _add(self, app: str, user: str, session: str, events: Sequence[Event], more: Mapping[str, object]) -> None:
+    def _add(
+        self, app: str, user: str, session: str, events: Sequence[Event], more: Mapping[str, object]
+    ) -> None:
         scope, name = scope_of(self.scope, app, user), id_of(app, user, session)
         try:
-            known = {key_of(event.id, written_of(event)) for event in map(event_of, scope.messages.window(name))}
+            known = {
+                key_of(event.id, written_of(event))
+                for event in map(event_of, scope.messages.window(name))
+            }
         except NotFound:  # not one of our session service, whose sessions nobody else begins
             known, name = set(), name + _ADDED
             with suppress(AlreadyExists):
@@ -90,7 +105,9 @@ class RetainMemoryService(BaseMemoryService):
                 continue
             written = written_of(event)
             key = key_of(event.id, written)
-            if key in known or talk.is_foreign(event.id, name):  # what others said there is there, or was removed
+            if key in known or talk.is_foreign(
+                event.id, name
+            ):  # what others said there is there, or was removed
                 continue
             if more:
                 written["customMetadata"] = as_json({**written.get("customMetadata", {}), **more})
@@ -104,7 +121,9 @@ class RetainMemoryService(BaseMemoryService):
         for most in (2 * _MOST, MOST_HITS):  # more, where what is not for this app took the places
             hits = scope.search(query, kinds=self.kinds, limit=most, least=LIKELY)
             # What is asked is kept, too, and no answer to itself.
-            found = [hit for hit in hits if _is_of(app, hit) and hit.text.strip() != query.strip()][:_MOST]
+            found = [hit for hit in hits if _is_of(app, hit) and hit.text.strip() != query.strip()][
+                :_MOST
+            ]
             if len(found) == _MOST or len(hits) < most:
                 break
         return [entry for hit in found for entry in _entry(scope, hit)]
@@ -128,16 +147,28 @@ def _forget(scope: Scope, memory_id: str) -> None:
                 raise Invalid(field="memory_id", problem="is of an entry that is every user's")
             scope.entries.remove(id)
         else:
-            raise Invalid(field="memory_id", problem="is of something that only its own kind can remove")
+            raise Invalid(
+                field="memory_id", problem="is of something that only its own kind can remove"
+            )
 
 
 def _entry(scope: Scope, hit: Hit) -> list[MemoryEntry]:
     """Something that was found, as the kit tells it to a model."""
-    known: dict[str, Any] = {"id": f"{hit.kind} {hit.id} {hit.seq}", "timestamp": hit.at.isoformat()}
+    known: dict[str, Any] = {
+        "id": f"{hit.kind} {hit.id} {hit.seq}",
+        "timestamp": hit.at.isoformat(),
+    }
     if hit.kind != "messages":
         text = f"{hit.title}: {hit.text}" if hit.title else hit.text
         said = Content(role="user", parts=[Part(text=_fenced(text))])
-        return [MemoryEntry(content=said, author=hit.author or hit.kind, custom_metadata={"kind": hit.kind}, **known)]
+        return [
+            MemoryEntry(
+                content=said,
+                author=hit.author or hit.kind,
+                custom_metadata={"kind": hit.kind},
+                **known,
+            )
+        ]
     try:
         event = event_of(scope.messages.get(hit.id, hit.seq))
     except NotFound:  # it was removed just now
@@ -161,4 +192,6 @@ def _said(memory: MemoryEntry) -> Event:
         with suppress(ValueError):
             known["timestamp"] = datetime.fromisoformat(memory.timestamp).timestamp()
     more, author = memory.custom_metadata or None, memory.author or "user"
-    return Event(author=author, invocation_id=_UNNAMED, content=memory.content, custom_metadata=more, **known)
+    return Event(
+        author=author, invocation_id=_UNNAMED, content=memory.content, custom_metadata=more, **known
+    )

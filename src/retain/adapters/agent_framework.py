@@ -69,10 +69,19 @@ class RetainHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Every message of a session, the oldest first; one that is not there has none."""
         found = await asyncio.to_thread(self._load, _named(session_id))
-        return [one for one in found if not (self.skip_excluded and one.additional_properties.get("_excluded", False))]
+        return [
+            one
+            for one in found
+            if not (self.skip_excluded and one.additional_properties.get("_excluded", False))
+        ]
 
     async def save_messages(
-        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **kwargs: Any
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        *,
+        state: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Add those of the messages that are not there yet, all or none."""
         if messages:
@@ -90,7 +99,9 @@ class RetainHistoryProvider(HistoryProvider):
             def work(inner: Scope) -> None:
                 # The framework looks for what overlaps; no more can than there are new ones.
                 recent = inner.messages.window(session, last=len(messages) + 1)
-                new = filter_new_messages([_message(one) for one in recent], messages)  # the last of them
+                new = filter_new_messages(
+                    [_message(one) for one in recent], messages
+                )  # the last of them
                 sessions.extend(inner, session, given[len(given) - len(new) :])
 
             self.scope.together(work, alone=f"history {session}")
@@ -119,19 +130,40 @@ class RetainContextProvider(ContextProvider):
         self._tools = scope.tools(tools)
 
     async def before_run(
-        self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
     ) -> None:
         """Tell the agent what is remembered for what it is asked, and give it our tools."""
-        name, asked = _named(context.session_id), "\n".join(one.text for one in context.input_messages if one.text)
-        told = sessions.remembered(await asyncio.to_thread(sessions.context, self.scope, name, asked, self.budget))
-        context.extend_instructions(self.source_id, [one.text for one in told if one.role == "system"])
-        context.extend_messages(self, [Message("user", [one.text]) for one in told if one.role == "user"])
+        name, asked = (
+            _named(context.session_id),
+            "\n".join(one.text for one in context.input_messages if one.text),
+        )
+        told = sessions.remembered(
+            await asyncio.to_thread(sessions.context, self.scope, name, asked, self.budget)
+        )
+        context.extend_instructions(
+            self.source_id, [one.text for one in told if one.role == "system"]
+        )
+        context.extend_messages(
+            self, [Message("user", [one.text]) for one in told if one.role == "user"]
+        )
         context.extend_tools(self.source_id, [_tool(tool) for tool in self._tools])
-        context.extend_middleware(self.source_id, _Offload(self.scope, name, {tool.name for tool in self._tools}))
+        context.extend_middleware(
+            self.source_id, _Offload(self.scope, name, {tool.name for tool in self._tools})
+        )
         context.metadata[self.source_id] = time.monotonic()
 
     async def after_run(
-        self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
     ) -> None:
         """Keep what the run took."""
         if context.response is None or context.response.usage_details is None:
@@ -155,7 +187,9 @@ class _Offload(FunctionMiddleware):
     def __init__(self, scope: Scope, session: str, ours: set[str]) -> None:
         self._scope, self._session, self._ours = scope, session, ours
 
-    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+    async def process(
+        self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+    ) -> None:
         await call_next()
         result = context.result
         if context.function.name in self._ours or not isinstance(result, list):
@@ -163,14 +197,19 @@ class _Offload(FunctionMiddleware):
         if result and all(isinstance(one, Content) and one.type == "text" for one in result):
             text = "\n".join(one.text or "" for one in result)
             source = f"{context.function.name} {context.arguments}"[:120]
-            kept = await asyncio.to_thread(self._scope.refs.capture, text, source=source, session=self._session)
+            kept = await asyncio.to_thread(
+                self._scope.refs.capture, text, source=source, session=self._session
+            )
             if kept is not text:
                 context.result = [Content.from_text(kept)]
 
 
 def _named(session: str | None) -> str:
     if session is None:
-        raise Invalid(field="session_id", problem="is needed here: run the agent with agent.create_session(session_id=…)")
+        raise Invalid(
+            field="session_id",
+            problem="is needed here: run the agent with agent.create_session(session_id=…)",
+        )
     return session
 
 
@@ -192,4 +231,6 @@ def _tool(tool: Tool) -> FunctionTool:
     async def call(**arguments: Any) -> dict[str, Any]:
         return await asyncio.to_thread(tool.call, arguments)
 
-    return FunctionTool(name=tool.name, description=tool.description, func=call, input_model=dict(tool.parameters))
+    return FunctionTool(
+        name=tool.name, description=tool.description, func=call, input_model=dict(tool.parameters)
+    )

@@ -43,11 +43,18 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
     """The memory tool, with its files in a scope: the user's own, or in a memory store by its id."""
 
     def __init__(
-        self, scope: Scope, *, store: str | None = None, cache_control: BetaCacheControlEphemeralParam | None = None
+        self,
+        scope: Scope,
+        *,
+        store: str | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         if store is not None and not store.startswith(STORE):
-            raise Invalid(field="store", problem=f"is the id of a memory store, which begins with {STORE}, not {store!r}")
+            raise Invalid(
+                field="store",
+                problem=f"is the id of a memory store, which begins with {STORE}, not {store!r}",
+            )
         local(scope)
         self._files = Files(scope) if store is None else StoreFiles(scope, store)
 
@@ -68,7 +75,9 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         if command.view_range and len(command.view_range) == 2:
             first = max(1, command.view_range[0]) - 1
             last = len(lines) if command.view_range[1] == -1 else command.view_range[1]
-        return f"Here's the content of {command.path} with line numbers:\n" + _numbered(lines[first:last], first + 1)
+        return f"Here's the content of {command.path} with line numbers:\n" + _numbered(
+            lines[first:last], first + 1
+        )
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Make a new file, and the folders around it."""
@@ -115,7 +124,9 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
                 raise ToolError(f"Invalid `insert_line` parameter: {command.insert_line}. {said}")
             lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
             new = "\n".join(lines)
-            return new if new.endswith("\n") else f"{new}\n", f"The file {command.path} has been edited."
+            return new if new.endswith(
+                "\n"
+            ) else f"{new}\n", f"The file {command.path} has been edited."
 
         return self._edit(command.path, insert)
 
@@ -144,10 +155,14 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         def work(files: Files) -> str | Exception:
             if not new or files.find(new) is not None:
                 raise ToolError(f"The destination {command.new_path} already exists")
-            blocked = files.make_folders(new[:-1])  # also where nothing can be moved there, as the SDK's tool does
+            blocked = files.make_folders(
+                new[:-1]
+            )  # also where nothing can be moved there, as the SDK's tool does
             moved = files.find(old)
             around = 0 if moved is not None else _trouble(files, old[:-1])
-            if around == errno.ENOTDIR or (blocked is not None and (path_of(blocked) != new[:-1] or not around)):
+            if around == errno.ENOTDIR or (
+                blocked is not None and (path_of(blocked) != new[:-1] or not around)
+            ):
                 return _failure(errno.ENOTDIR, command.new_path)
             if moved is None:
                 return ToolError(f"The path {command.old_path} does not exist")
@@ -210,7 +225,11 @@ class RetainAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for the SDK's asynchronous client: each command is one hop to a thread."""
 
     def __init__(
-        self, scope: Scope, *, store: str | None = None, cache_control: BetaCacheControlEphemeralParam | None = None
+        self,
+        scope: Scope,
+        *,
+        store: str | None = None,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._tool = RetainMemoryTool(scope, store=store)
@@ -260,7 +279,9 @@ def _path(said: str) -> Path:
             names.append(name if names else f"/{name}")
     else:
         if names[:1] == [ROOT]:
-            if any(len(name.encode("utf-8", "surrogatepass")) > MOST_BYTES_OF_A_NAME for name in names):
+            if any(
+                len(name.encode("utf-8", "surrogatepass")) > MOST_BYTES_OF_A_NAME for name in names
+            ):
                 raise _failure(errno.ENAMETOOLONG, said)
             return tuple(names[1:])
     raise ToolError(f"Path {said} would escape /memories directory")
@@ -298,14 +319,20 @@ def _numbered(lines: list[str], first: int) -> str:
 def _listed(said: str, path: Path, items: list[Item]) -> str:
     """What is in a folder and in the folders in it, but for what is hidden."""
     lines = [f"{_size(_FOLDER_BYTES)}\t{said}"]
-    for names, item in sorted([(path_of(item)[len(path) :], item) for item in items], key=lambda one: one[0]):
+    for names, item in sorted(
+        [(path_of(item)[len(path) :], item) for item in items], key=lambda one: one[0]
+    ):
         if len(names) > 2 or any(name.startswith(".") for name in names):
             continue
         whole = f"{said}/{'/'.join(names)}"
         lines.append(
-            f"{_size(len(item.value['text'].encode()))}\t{whole}" if is_file(item) else f"{_size(_FOLDER_BYTES)}\t{whole}/"
+            f"{_size(len(item.value['text'].encode()))}\t{whole}"
+            if is_file(item)
+            else f"{_size(_FOLDER_BYTES)}\t{whole}/"
         )
-    header = f"Here're the files and directories up to 2 levels deep in {said}, excluding hidden items:"
+    header = (
+        f"Here're the files and directories up to 2 levels deep in {said}, excluding hidden items:"
+    )
     return "\n".join([header, *lines])
 
 

@@ -75,7 +75,9 @@ class Files:
     def make_folders(self, path: Path) -> Item | None:
         """Make what is missing of a folder and those around it; the file that is in the way, where one is."""
         asked = [(self.root + path[:depth], path[depth]) for depth in range(len(path))]
-        for (place, key), found in zip(asked, self.scope.items.read(asked) if asked else [], strict=True):
+        for (place, key), found in zip(
+            asked, self.scope.items.read(asked) if asked else [], strict=True
+        ):
             if found is None:
                 self.scope.items.put(place, key, _FOLDER, fields=[])
             elif is_file(found):
@@ -122,14 +124,23 @@ class StoreFiles(Files):
 
     def record(self) -> Item:
         """The store itself."""
-        found = self.scope.items.read([(STORES, self.store)])[0] if self.store.startswith(STORE) else None
+        found = (
+            self.scope.items.read([(STORES, self.store)])[0]
+            if self.store.startswith(STORE)
+            else None
+        )
         if found is None:
             raise NotFound(what="memory store", id=self.store)
         return found
 
     def remove_store(self) -> None:
         """Remove the store with all that is in it."""
-        gone = [self.record(), *self.under(), *_all(self.scope, self.ids), *_all(self.scope, self.versions)]
+        gone = [
+            self.record(),
+            *self.under(),
+            *_all(self.scope, self.ids),
+            *_all(self.scope, self.versions),
+        ]
         changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in gone)]
         most = self.scope._home.settings.max_batch
         for start in range(0, len(changes), most):
@@ -147,18 +158,32 @@ class StoreFiles(Files):
 
     def _value(self, path: Path, text: str, before: Item | None) -> dict[str, Any]:
         if self.record().value["archived"]:
-            raise Invalid(field="memory_store_id", problem="the store is archived: what is in it can be read and deleted")
+            raise Invalid(
+                field="memory_store_id",
+                problem="the store is archived: what is in it can be read and deleted",
+            )
         id = f"mem_{uuid7().replace('-', '')}" if before is None else before.value["id"]
         version = self._note(id, path, text, "created" if before is None else "modified")
         if before is None or path_of(before) != path:
             self.scope.items.put(self.ids, id, {"path": list(path)}, fields=[])
-        made = {} if before is None else {"created": before.value.get("created") or before.created_at.isoformat()}
+        made = (
+            {}
+            if before is None
+            else {"created": before.value.get("created") or before.created_at.isoformat()}
+        )
         return {"text": text, "id": id, "version": version, **made}
 
     def _note(self, id: str, path: Path, text: str | None, operation: str) -> str:
         """Add a version; its id. The newest is the first in the order of their ids."""
         version, at = numbered(self.scope, "memver", self.store)
-        value = {"memory": id, "path": list(path), "text": text, "operation": operation, "by": self.by, "at": at}
+        value = {
+            "memory": id,
+            "path": list(path),
+            "text": text,
+            "operation": operation,
+            "by": self.by,
+            "at": at,
+        }
         self.scope.items.put(self.versions, version, value, fields=[], if_version=0)
         return version
 
@@ -173,7 +198,9 @@ def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
 def _all(scope: Scope, place: Path) -> Iterator[Item]:
     after: str | None = None
     while True:
-        page = scope.items.list(place, limit=min(_AT_ONCE, scope._home.settings.max_page), after=after)
+        page = scope.items.list(
+            place, limit=min(_AT_ONCE, scope._home.settings.max_page), after=after
+        )
         yield from page
         after = page.next
         if after is None:

@@ -56,7 +56,12 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """
 
     def __init__(
-        self, scope: Scope, *, budget: int | None = None, offload: bool = True, tools: Sequence[str] | None = OPENING
+        self,
+        scope: Scope,
+        *,
+        budget: int | None = None,
+        offload: bool = True,
+        tools: Sequence[str] | None = OPENING,
     ) -> None:
         super().__init__()
         self.scope, self.budget, self.offload = local(scope), budget, offload
@@ -71,19 +76,25 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return handler(self._remembering(request))
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Tell the model what is remembered."""
         return await handler(await asyncio.to_thread(self._remembering, request))
 
     def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         """Keep a large output as a reference, so that the model sees its placeholder."""
         return self._offloaded(request, handler(request))
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Keep a large output as a reference, so that the model sees its placeholder."""
         return await asyncio.to_thread(self._offloaded, request, await handler(request))
@@ -99,14 +110,21 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _remembering(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """A request with what is remembered: own words as system text, what others may have said in a fence."""
         messages = request.messages
-        at = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
+        at = max(
+            (place for place, one in enumerate(messages) if isinstance(one, HumanMessage)),
+            default=0,
+        )
         has_history = any(isinstance(one, AIMessage) for one in messages[:at])
         context = self._context(_session(request.runtime), messages[at] if messages else None)
         system = "\n\n".join(one.text for one in context.said if one.role == "system")
         told = sessions.remembered(context) if has_history else context.said
         told = [one for one in told if one.role != "system"]
-        if request.system_message is not None:  # who the agent is says the framework's own prompt, where there is one
-            prompt = next((text for source, text in context.texts.items() if source.startswith("agents ")), "")
+        if (
+            request.system_message is not None
+        ):  # who the agent is says the framework's own prompt, where there is one
+            prompt = next(
+                (text for source, text in context.texts.items() if source.startswith("agents ")), ""
+            )
             system = system.removeprefix(prompt).strip()
         return request.override(
             system_message=_joined(request.system_message, system),
@@ -127,7 +145,9 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
                     self._runs.popitem(last=False)
         return known[0]
 
-    def _offloaded(self, request: ToolCallRequest, result: ToolMessage | Command[Any]) -> ToolMessage | Command[Any]:
+    def _offloaded(
+        self, request: ToolCallRequest, result: ToolMessage | Command[Any]
+    ) -> ToolMessage | Command[Any]:
         call = request.tool_call
         if not self.offload or call["name"] in {tool.name for tool in self.tools}:
             return result
@@ -136,7 +156,10 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return self._shrunk(result, source, request)
         if isinstance(result.update, Mapping) and isinstance(result.update.get("messages"), list):
             given = result.update["messages"]
-            kept = [self._shrunk(one, source, request) if isinstance(one, ToolMessage) else one for one in given]
+            kept = [
+                self._shrunk(one, source, request) if isinstance(one, ToolMessage) else one
+                for one in given
+            ]
             return replace(result, update={**result.update, "messages": kept})
         return result
 
@@ -160,11 +183,22 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         run = runtime.execution_info.run_id if runtime.execution_info is not None else None
         with self._lock:
             context, began = self._runs.pop((session, asked), (None, time.monotonic()))
-        new = [talk.packed(message_to_dict(one), f"messages[{place}]") for place, one in enumerate(turn)]
-        usage = _usage([one for one in turn if isinstance(one, AIMessage)], (time.monotonic() - began) * 1000)
-        about: dict[str, Any] = {"usage": usage, "key": _key(run, question) if run else asked, "context": context}
+        new = [
+            talk.packed(message_to_dict(one), f"messages[{place}]")
+            for place, one in enumerate(turn)
+        ]
+        usage = _usage(
+            [one for one in turn if isinstance(one, AIMessage)], (time.monotonic() - began) * 1000
+        )
+        about: dict[str, Any] = {
+            "usage": usage,
+            "key": _key(run, question) if run else asked,
+            "context": context,
+        }
         with suppress(KeyReused):  # a run that was repeated: it is kept as it was the first time
-            sessions.keep(self.scope, session, new, lambda said: self.scope.save_turn(session, said, **about))
+            sessions.keep(
+                self.scope, session, new, lambda said: self.scope.save_turn(session, said, **about)
+            )
 
 
 def _key(run: str, question: HumanMessage | None) -> str:
@@ -178,14 +212,18 @@ def _session(runtime: Any) -> str:
     named = given.get("session") if isinstance(given, Mapping) else getattr(given, "session", None)
     named = get_config().get("configurable", {}).get("thread_id") if named is None else named
     if named is None:
-        problem = 'is needed to know the session: agent.invoke(…, {"configurable": {"thread_id": "…"}})'
+        problem = (
+            'is needed to know the session: agent.invoke(…, {"configurable": {"thread_id": "…"}})'
+        )
         raise Invalid(field="thread_id", problem=problem)
     return str(named)
 
 
 def _start(messages: Sequence[AnyMessage]) -> int:
     """Where the last turn begins: with everything that was said to the agent since it last said something."""
-    last = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
+    last = max(
+        (place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0
+    )
     while last and not isinstance(messages[last - 1], AIMessage | ToolMessage):
         last -= 1
     return last
@@ -209,7 +247,10 @@ def _usage(answers: Sequence[AIMessage], took: float) -> Usage | None:
     names = (metadata.get("model_name") or metadata.get("model") for metadata in said)
     spent = [one.usage_metadata for one in answers if one.usage_metadata]
     model = next((name for name in names if isinstance(name, str) and name), "unknown")
-    tokens_in, tokens_out = sum(one["input_tokens"] for one in spent), sum(one["output_tokens"] for one in spent)
+    tokens_in, tokens_out = (
+        sum(one["input_tokens"] for one in spent),
+        sum(one["output_tokens"] for one in spent),
+    )
     return Usage(model, latency_ms=took, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
@@ -221,5 +262,9 @@ def _tool(tool: Tool) -> BaseTool:
         return await asyncio.to_thread(tool.call, arguments)
 
     return StructuredTool(
-        name=tool.name, description=tool.description, args_schema=dict(tool.parameters), func=call, coroutine=acall
+        name=tool.name,
+        description=tool.description,
+        args_schema=dict(tool.parameters),
+        func=call,
+        coroutine=acall,
     )

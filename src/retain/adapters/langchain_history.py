@@ -79,7 +79,10 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
 
 
 def _packed(messages: Sequence[BaseMessage]) -> list[NewMessage]:
-    return [langchain.packed(message_to_dict(message), f"messages[{n}]") for n, message in enumerate(messages)]
+    return [
+        langchain.packed(message_to_dict(message), f"messages[{n}]")
+        for n, message in enumerate(messages)
+    ]
 
 
 def _message(message: Message) -> BaseMessage:

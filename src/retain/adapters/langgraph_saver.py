@@ -62,7 +62,11 @@ class RetainSaver(BaseCheckpointSaver[str]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """One step of a thread, the newest where the config names none; None where there is none."""
         try:
-            return self._told(self._steps.get(_thread(config), ns=_ns(config) or "", id=get_checkpoint_id(config) or None))
+            return self._told(
+                self._steps.get(
+                    _thread(config), ns=_ns(config) or "", id=get_checkpoint_id(config) or None
+                )
+            )
         except NotFound:
             return None
 
@@ -82,7 +86,11 @@ class RetainSaver(BaseCheckpointSaver[str]):
             yield from found
 
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a step; of its channels, those whose version is new."""
         thread, ns = _thread(config), _ns(config) or ""
@@ -90,11 +98,15 @@ class RetainSaver(BaseCheckpointSaver[str]):
         self._steps.add(
             thread,
             checkpoint["id"],
-            self._dump({name: value for name, value in checkpoint.items() if name != "channel_values"}),
+            self._dump(
+                {name: value for name, value in checkpoint.items() if name != "channel_values"}
+            ),
             ns=ns,
             parent=get_checkpoint_id(config) or None,
             metadata=get_serializable_checkpoint_metadata(config, metadata),
-            versions={channel: str(version) for channel, version in checkpoint["channel_versions"].items()},
+            versions={
+                channel: str(version) for channel, version in checkpoint["channel_versions"].items()
+            },
             values={
                 (channel, str(version)): self._dump(values[channel])
                 for channel, version in new_versions.items()
@@ -104,14 +116,23 @@ class RetainSaver(BaseCheckpointSaver[str]):
         return _config(thread, ns, checkpoint["id"])
 
     def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """Keep what a task wrote after a step; a task that is run again does not write twice."""
         made = [
             Write(task_id, WRITES_IDX_MAP.get(channel, idx), channel, self._dump(value), task_path)
             for idx, (channel, value) in enumerate(writes)
         ]
-        self._steps.write(_thread(config), str(config["configurable"]["checkpoint_id"]), made, ns=_ns(config) or "")
+        self._steps.write(
+            _thread(config),
+            str(config["configurable"]["checkpoint_id"]),
+            made,
+            ns=_ns(config) or "",
+        )
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread and everything in it."""
@@ -129,7 +150,9 @@ class RetainSaver(BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the newest step of each namespace, and what it is made from; or, with `delete`, nothing."""
         if strategy not in ("keep_latest", "delete"):
-            raise Invalid(field="strategy", problem=f"must be keep_latest or delete, not {strategy!r}")
+            raise Invalid(
+                field="strategy", problem=f"must be keep_latest or delete, not {strategy!r}"
+            )
         for thread in thread_ids:
             if strategy == "delete":
                 self.delete_thread(thread)
@@ -142,10 +165,18 @@ class RetainSaver(BaseCheckpointSaver[str]):
         """How channels that are stored as changes came to their values at a step."""
         thread, ns, id = _thread(config), _ns(config) or "", get_checkpoint_id(config)
         with suppress(NotFound):
-            traced = self._steps.trace(thread, id or self._steps.get(thread, ns=ns).id, channels, ns=ns) if channels else {}
+            traced = (
+                self._steps.trace(thread, id or self._steps.get(thread, ns=ns).id, channels, ns=ns)
+                if channels
+                else {}
+            )
             found: dict[str, DeltaChannelHistory] = {}
             for channel, one in traced.items():
-                found[channel] = {"writes": [(write.task, channel, self._load(write.value)) for write in one.writes]}
+                found[channel] = {
+                    "writes": [
+                        (write.task, channel, self._load(write.value)) for write in one.writes
+                    ]
+                }
                 if one.seed is not None:
                     found[channel]["seed"] = self._load(one.seed)
             return found
@@ -177,13 +208,21 @@ class RetainSaver(BaseCheckpointSaver[str]):
                 yield step
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a step; of its channels, those whose version is new."""
         return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
     ) -> None:
         """Keep what a task wrote after a step; a task that is run again does not write twice."""
         await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
@@ -208,7 +247,9 @@ class RetainSaver(BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """How channels that are stored as changes came to their values at a step."""
-        return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
+        return await asyncio.to_thread(
+            self.get_delta_channel_history, config=config, channels=channels
+        )
 
     def _page(
         self,
@@ -278,7 +319,10 @@ def _named(data: bytes) -> frozenset[tuple[str, str]]:
 
 def _safe(value: Typed) -> Typed:
     if value[0].partition("+")[0] == "pickle":
-        raise Invalid(field="serde", problem="must not pickle: who can write to the database could run code on reading it")
+        raise Invalid(
+            field="serde",
+            problem="must not pickle: who can write to the database could run code on reading it",
+        )
     return value
 
 

@@ -54,7 +54,9 @@ class RetainStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+    ) -> None:
         self.scope = local(scope)
         self.index_config, self.ttl_config = index, ttl
         self.embeddings: Embeddings | None = None
@@ -75,17 +77,24 @@ class RetainStore(BaseStore):
         asked = list(ops)
         for op in asked:
             if isinstance(getattr(op, "namespace", getattr(op, "namespace_prefix", ())), str):
-                raise Invalid(field="namespace", problem="must be a tuple of labels, such as ('memories',), not text")
+                raise Invalid(
+                    field="namespace",
+                    problem="must be a tuple of labels, such as ('memories',), not text",
+                )
             validate_op_namespace(op)
         results: list[Result] = [None] * len(asked)
         gets: dict[bool, dict[tuple[Namespace, str], list[int]]] = {}
         changes: dict[tuple[Namespace, str], Put | Drop] = {}
         for number, op in enumerate(asked):
             if isinstance(op, GetOp):
-                gets.setdefault(bool(op.refresh_ttl), {}).setdefault((tuple(op.namespace), op.key), []).append(number)
+                gets.setdefault(bool(op.refresh_ttl), {}).setdefault(
+                    (tuple(op.namespace), op.key), []
+                ).append(number)
             elif isinstance(op, PutOp):
                 fields = self._fields if op.index is None else op.index or []
-                changes[tuple(op.namespace), op.key] = namespaces.change(op.namespace, op.key, op.value, op.ttl, fields)
+                changes[tuple(op.namespace), op.key] = namespaces.change(
+                    op.namespace, op.key, op.value, op.ttl, fields
+                )
             elif isinstance(op, SearchOp):
                 results[number] = self._search(op)
             elif isinstance(op, ListNamespacesOp):
@@ -136,9 +145,12 @@ class RetainStore(BaseStore):
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         prefixes, suffixes = (
-            [one.path for one in op.match_conditions or () if one.match_type == way] for way in ("prefix", "suffix")
+            [one.path for one in op.match_conditions or () if one.match_type == way]
+            for way in ("prefix", "suffix")
         )
-        return namespaces.namespaces(self.scope, prefixes, suffixes, depth=op.max_depth, limit=op.limit, offset=op.offset)
+        return namespaces.namespaces(
+            self.scope, prefixes, suffixes, depth=op.max_depth, limit=op.limit, offset=op.offset
+        )
 
 
 class AsyncRetainStore(AsyncBatchedBaseStore):
@@ -146,7 +158,9 @@ class AsyncRetainStore(AsyncBatchedBaseStore):
 
     supports_ttl = True
 
-    def __init__(self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+    ) -> None:
         self._task = None  # which the end of one that could not be made looks at
         self.store = RetainStore(scope, index=index, ttl=ttl)
         super().__init__()
@@ -176,7 +190,11 @@ class LangChainEmbedder:
     """
 
     def __init__(
-        self, index: IndexConfig | Mapping[str, Any], *, name: str = "", family: Literal["static", "strong"] = "strong"
+        self,
+        index: IndexConfig | Mapping[str, Any],
+        *,
+        name: str = "",
+        family: Literal["static", "strong"] = "strong",
     ) -> None:
         self.given = index["embed"]
         self.embeddings = ensure_embeddings(self.given)

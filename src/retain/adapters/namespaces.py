@@ -54,26 +54,38 @@ def checked(labels: Sequence[str], field: str, *, new: bool = False) -> Namespac
     for label in labels:
         if not label or "." in label or "\x00" in label:
             raise Invalid(
-                field=field, problem=f"has the label {label!r}, and no label is empty or has a period or a NUL in it"
+                field=field,
+                problem=f"has the label {label!r}, and no label is empty or has a period or a NUL in it",
             )
     if new and (not labels or labels[0] == "langgraph"):
-        raise Invalid(field=field, problem="must have at least one label, and not begin with `langgraph`")
+        raise Invalid(
+            field=field, problem="must have at least one label, and not begin with `langgraph`"
+        )
     return tuple(labels)
 
 
 def change(
-    where: Iterable[str], key: str, value: Mapping[str, Any] | None, minutes: float | None, fields: Sequence[str] | None
+    where: Iterable[str],
+    key: str,
+    value: Mapping[str, Any] | None,
+    minutes: float | None,
+    fields: Sequence[str] | None,
 ) -> Put | Drop:
     """What is to be written: a value, or its removal where there is none; nothing at the places of other adapters."""
     where = tuple(where)
     if where and reserved(where[0]):
-        raise Invalid(field="namespace", problem=f"begins with {where[0]!r}, where Anthropic's memory tool keeps its files")
+        raise Invalid(
+            field="namespace",
+            problem=f"begins with {where[0]!r}, where Anthropic's memory tool keeps its files",
+        )
     if value is None:
         return Drop(place(where), stored(key))
     if not isinstance(value, Mapping):
         raise Invalid(field="value", problem=f"must be a dict, not {type(value).__name__}")
     fields = None if fields is None or list(fields) == ["$"] else fields
-    return Put(place(where), stored(key), dict(value), None if minutes is None else minutes * 60, fields)
+    return Put(
+        place(where), stored(key), dict(value), None if minutes is None else minutes * 60, fields
+    )
 
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
@@ -87,9 +99,13 @@ def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
         scope.together(lambda inner: [inner.items.write(part) for part in parts])
 
 
-def read(scope: Scope, wanted: Sequence[tuple[Namespace, str]], *, refresh: bool) -> Sequence[PlacedItem | None]:
+def read(
+    scope: Scope, wanted: Sequence[tuple[Namespace, str]], *, refresh: bool
+) -> Sequence[PlacedItem | None]:
     """Several items at one moment."""
-    return scope.items.read([(place(labels), stored(key)) for labels, key in wanted], refresh=refresh)
+    return scope.items.read(
+        [(place(labels), stored(key)) for labels, key in wanted], refresh=refresh
+    )
 
 
 def search(
@@ -107,7 +123,9 @@ def search(
     size = max(1, min(until, scope._home.settings.max_page))
     ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
     known = {(item.place, item.key) for item, _ in ranked}
-    every = _each(lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after))
+    every = _each(
+        lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after)
+    )
     rest = ((item, None) for item in every if (item.place, item.key) not in known)
     kept: list[tuple[PlacedItem, float | None]] = list(islice(chain(ranked, rest), offset, until))
     mortal = [(item.place, item.key) for item, _ in kept if item.expires_at is not None]
@@ -130,10 +148,14 @@ def namespaces(
     several = len(begins) > 1 or len(ends) > 1
     under, ending = (paths[0] if paths else () for paths in (begins, ends))
     cut = None if several else depth
-    found = _each(lambda after: scope.items.places(under, ending=ending, depth=cut, limit=_PAGE, after=after))
+    found = _each(
+        lambda after: scope.items.places(under, ending=ending, depth=cut, limit=_PAGE, after=after)
+    )
     if several:
         fitting = (names for names in found if all(_like(names, path) for path in begins))
-        fitting = (names for names in fitting if all(_like(names[::-1], path[::-1]) for path in ends))
+        fitting = (
+            names for names in fitting if all(_like(names[::-1], path[::-1]) for path in ends)
+        )
         found = iter(dict.fromkeys(names[:depth] for names in fitting))
     return [namespace(names) for names in islice(found, offset, offset + limit)]
 
@@ -159,4 +181,6 @@ def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
 
 
 def _like(names: Namespace, pattern: Namespace) -> bool:
-    return len(names) >= len(pattern) and all(wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False))
+    return len(names) >= len(pattern) and all(
+        wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False)
+    )

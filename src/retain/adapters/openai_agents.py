@@ -26,15 +26,23 @@ class RetainSession:
     """The items of one session, which is made when the first of them is added; one that is not there is empty."""
 
     def __init__(
-        self, scope: Scope, session_id: str, *, session_settings: SessionSettings | dict[str, Any] | None = None
+        self,
+        scope: Scope,
+        session_id: str,
+        *,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.scope = local(scope)
         self.session_id = session_id
-        self.session_settings: SessionSettings | None = coerce_session_settings(session_settings or {})
+        self.session_settings: SessionSettings | None = coerce_session_settings(
+            session_settings or {}
+        )
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The newest items, as many as the limit or the settings say, oldest first; all where neither does."""
-        return await asyncio.to_thread(self._get, resolve_session_limit(limit, self.session_settings))
+        return await asyncio.to_thread(
+            self._get, resolve_session_limit(limit, self.session_settings)
+        )
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items at the end, all or none, next to each other."""

@@ -26,7 +26,13 @@ from retain.tool import Tool as OurTool
 with extra("pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, ModelResponse, TextContent, ToolCallPart, UserContent
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelResponse,
+        TextContent,
+        ToolCallPart,
+        UserContent,
+    )
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import ToolDefinition
@@ -66,27 +72,41 @@ class RetainMemory(AbstractCapability[Any]):
         run = copy(self)
         run.session, run._began = self.session or ctx.conversation_id, time.monotonic()
         asked = _words(ctx.prompt)
-        found = await asyncio.to_thread(sessions.context, self.scope, run.session or "", asked, self.budget)
+        found = await asyncio.to_thread(
+            sessions.context, self.scope, run.session or "", asked, self.budget
+        )
         run._context = found
         run._told = history(openai(sessions.remembered(found) if ctx.messages else found.said))
         return run
 
-    async def before_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> ModelRequestContext:
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
         """Tell the model what is remembered, before everything else."""
         return replace(request_context, messages=[*self._told, *request_context.messages])
 
     async def after_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], result: Any
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        result: Any,
     ) -> Any:
         """Keep a large output as a reference, and tell the model its placeholder."""
         if call.tool_name in self._tools or not isinstance(result, str | dict | list):
             return result
         with suppress(Invalid):  # it has something in it that is no JSON
             source = f"{call.tool_name} {call.args_as_json_str()}"[:120]
-            return await asyncio.to_thread(self.scope.refs.capture, result, source=source, session=self.session)
+            return await asyncio.to_thread(
+                self.scope.refs.capture, result, source=source, session=self.session
+            )
         return result
 
-    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+    async def after_run(
+        self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
         """Keep the turn, with what it took."""
         if self.save:
             await asyncio.to_thread(self._save, result, (time.monotonic() - self._began) * 1000)
@@ -95,8 +115,12 @@ class RetainMemory(AbstractCapability[Any]):
     def _save(self, result: AgentRunResult[Any], took: float) -> None:
         new = result.new_messages()
         answers = [message for message in new if isinstance(message, ModelResponse)]
-        model = next((answer.model_name for answer in answers[::-1] if answer.model_name), "unknown")
-        costs = [answer.usage.cost or price(answer.model_name or "", answer.usage) for answer in answers]
+        model = next(
+            (answer.model_name for answer in answers[::-1] if answer.model_name), "unknown"
+        )
+        costs = [
+            answer.usage.cost or price(answer.model_name or "", answer.usage) for answer in answers
+        ]
         usage = Usage(
             model,
             latency_ms=took,
@@ -107,7 +131,9 @@ class RetainMemory(AbstractCapability[Any]):
         said = [talk.packed({**message, "instructions": None}) for message in written(new)]
         about: dict[str, Any] = {"usage": usage, "key": result.run_id, "context": self._context}
         session = self.session or ""
-        sessions.keep(self.scope, session, said, lambda new: self.scope.save_turn(session, new, **about))
+        sessions.keep(
+            self.scope, session, said, lambda new: self.scope.save_turn(session, new, **about)
+        )
 
 
 def _tool(tool: OurTool) -> Tool[Any]:
@@ -121,5 +147,7 @@ def _words(prompt: str | Sequence[UserContent] | None) -> str:
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
     return "\n".join(
-        part if isinstance(part, str) else part.content for part in prompt if isinstance(part, str | TextContent)
+        part if isinstance(part, str) else part.content
+        for part in prompt
+        if isinstance(part, str | TextContent)
     )

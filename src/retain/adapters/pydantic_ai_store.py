@@ -27,7 +27,12 @@ from retain.talk.message import Message, NewMessage
 
 with extra("pydantic-ai"):
     from pydantic import TypeAdapter, ValidationError
-    from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
     from pydantic_core import from_json, to_json
 
@@ -80,11 +85,15 @@ class RetainConversationStore(ConversationStore):
         """The record of a conversation, None where there is no such conversation of this scope."""
         return await asyncio.to_thread(self._record, conversation_id)
 
-    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
         """The records of all conversations, or of those with a scope, the one that was saved last first."""
         return await asyncio.to_thread(self._records, scope, limit)
 
-    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
         """The entries up to `head_id`, in order, or the last `limit` of them, in one read."""
         return await asyncio.to_thread(self._history, head_id, limit)
 
@@ -133,7 +142,9 @@ class RetainConversationStore(ConversationStore):
             raise KeyError(head) from None
         return [
             ConversationEntry(
-                id=Place.of(step.id, place.conversation, place.revision), parent_id=step.parent, message=message
+                id=Place.of(step.id, place.conversation, place.revision),
+                parent_id=step.parent,
+                message=message,
             )
             for step, message in _read(steps)
         ]
@@ -160,10 +171,15 @@ class RetainConversationStore(ConversationStore):
                 raise KeyError(head)
         elif changed or kept is None or kept.record.head_id != head:
             raise KeyError(head)
-        return line if limit is None else line[-limit:]  # whatever is missing was removed by somebody
+        return (
+            line if limit is None else line[-limit:]
+        )  # whatever is missing was removed by somebody
 
     def _write(
-        self, record: ConversationRecord, new_entries: Sequence[ConversationEntry], expected_revision: str | None
+        self,
+        record: ConversationRecord,
+        new_entries: Sequence[ConversationEntry],
+        expected_revision: str | None,
     ) -> None:
         id, said = record.conversation_id, written([entry.message for entry in new_entries])
         marks = [{"id": entry.id, "parent": entry.parent_id} for entry in new_entries]
@@ -183,7 +199,9 @@ class RetainConversationStore(ConversationStore):
             branches = kept.branches if kept else None
             if kept is None:
                 source = [_again(step) for step in _source(inner, record, after)]
-                branches = _turn(inner, id, None, None)  # what is left of another conversation is none of this one
+                branches = _turn(
+                    inner, id, None, None
+                )  # what is left of another conversation is none of this one
                 extend(inner, id, source)
             elif after != kept.record.head_id:
                 branches = _turn(inner, id, branches, after)
@@ -244,15 +262,27 @@ def _of(scope: Scope, item: Item, session: Session | None = None) -> _Kept | Non
             return None
     except (AttributeError, KeyError, NotFound, TypeError, ValueError):
         return None
-    places = [Place.of(id, item.key, record.revision) for id in (record.head_id or "", *record.branches)]
+    places = [
+        Place.of(id, item.key, record.revision) for id in (record.head_id or "", *record.branches)
+    ]
     record = replace(record, head_id=record.head_id and places[0], branches=[*places[1:]])
     return _Kept(record, branches if isinstance(branches, str) else None, item.version)
 
 
-def _keep(inner: Scope, session: Session, record: ConversationRecord, branches: str | None, version: int | None) -> None:
+def _keep(
+    inner: Scope,
+    session: Session,
+    record: ConversationRecord,
+    branches: str | None,
+    version: int | None,
+) -> None:
     """Keep a record, over the version that was read, or over whatever is there that is none; no search finds it."""
     value = _RECORD.dump_python(record, mode="json")
-    kept = {"record": exact(value) or value, "branches": branches, "since": session.created_at.isoformat()}
+    kept = {
+        "record": exact(value) or value,
+        "branches": branches,
+        "since": session.created_at.isoformat(),
+    }
     inner.items.put(_PLACE, record.conversation_id, kept, fields=[], if_version=version)
 
 
@@ -262,13 +292,19 @@ def _entries(messages: Sequence[Message]) -> list[_Step]:
     for message in messages:
         content = from_json(message.raw)
         mark = talk.entry(content)
-        said = talk.unpacked(message, content) if mark is not None and isinstance(mark.get("id"), str) else None
+        said = (
+            talk.unpacked(message, content)
+            if mark is not None and isinstance(mark.get("id"), str)
+            else None
+        )
         if mark is not None and said is not None:
             found.append(_Step(mark["id"], mark.get("parent"), message, said))
     return found
 
 
-def _lines(scope: Scope, conversation: str, branches: str | None) -> tuple[list[_Step], dict[str, _Step]]:
+def _lines(
+    scope: Scope, conversation: str, branches: str | None
+) -> tuple[list[_Step], dict[str, _Step]]:
     """The live entries of a conversation in order, and those that it left; these first: what moves while it is read is
     then missing, and not there twice.
     """
@@ -332,7 +368,9 @@ def _turn(inner: Scope, conversation: str, branches: str | None, after: str | No
 
 def _again(step: _Step) -> NewMessage:
     old = step.message
-    return NewMessage(old.role, old.content, old.author, old.tokens_in, old.tokens_out, old.cost, old.created_at)
+    return NewMessage(
+        old.role, old.content, old.author, old.tokens_in, old.tokens_out, old.cost, old.created_at
+    )
 
 
 def _active(inner: Scope, otherwise: str) -> str:
@@ -344,13 +382,17 @@ def _active(inner: Scope, otherwise: str) -> str:
 def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
     """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
     try:
-        whole = to_json([step.said for step in steps], inf_nan_mode="constants")  # in a third of the time of json.dumps
+        whole = to_json(
+            [step.said for step in steps], inf_nan_mode="constants"
+        )  # in a third of the time of json.dumps
         return [*zip(steps, ModelMessagesTypeAdapter.validate_json(whole), strict=True)]
     except ValueError:
         found = []
         for step in steps:
             with suppress(ValidationError):
-                found.append((step, ModelMessagesTypeAdapter.validate_json(json.dumps([step.said]))[0]))
+                found.append(
+                    (step, ModelMessagesTypeAdapter.validate_json(json.dumps([step.said]))[0])
+                )
         return found
 
 

@@ -65,10 +65,16 @@ def context(scope: Scope, session: str, asked: str, budget: int | None) -> Conte
 
 def remembered(found: Context) -> list[Said]:
     """What is told to an agent that has its history from elsewhere: everything but the recent turns."""
-    return [one for one in found.said if one.role == "system" or (one.role == "user" and one.text.startswith(PREAMBLE))]
+    return [
+        one
+        for one in found.said
+        if one.role == "system" or (one.role == "user" and one.text.startswith(PREAMBLE))
+    ]
 
 
-def keep(scope: Scope, session: str, new: Sequence[NewMessage], save: Callable[[Sequence[NewMessage]], T]) -> T:
+def keep(
+    scope: Scope, session: str, new: Sequence[NewMessage], save: Callable[[Sequence[NewMessage]], T]
+) -> T:
     """Save messages of a run that was answered, and so must not fail any more: what is too large for one is a reference."""
 
     def work() -> T:
@@ -87,7 +93,9 @@ def _fitting(scope: Scope, session: str, message: NewMessage) -> NewMessage:
     line = f"(more than {most} bytes, which are not kept)"
     with suppress(TooLarge):
         said = "a message that is too large for one"
-        line = scope.refs.info(scope.refs.add(json.dumps(content), said, type="file_content", session=session)).placeholder
+        line = scope.refs.info(
+            scope.refs.add(json.dumps(content), said, type="file_content", session=session)
+        ).placeholder
     short = _shortened({"text": content} if isinstance(content, str) else content, line)
     return replace(message, content=short if _fits(short, most) else {"text": line})
 
@@ -114,7 +122,9 @@ def _shortened(content: Any, line: str) -> dict[str, Any]:
 def _part(part: Any, line: str) -> Any:
     if _is_small(part):
         return part
-    if isinstance(part, Mapping) and (pairing.is_call(part) or pairing.is_result(part)):  # so that they stay a pair
+    if isinstance(part, Mapping) and (
+        pairing.is_call(part) or pairing.is_result(part)
+    ):  # so that they stay a pair
         return {name: value if _is_small(value) else line for name, value in part.items()}
     return {"type": "text", "text": line}
 

@@ -18,7 +18,9 @@ class Asker:
     principal: Principal
     request_id: str = ""
 
-    def doing(self, scope: Scope, what: str, named: Mapping[str, Any] | None = None, subject: str = "") -> Scope:
+    def doing(
+        self, scope: Scope, what: str, named: Mapping[str, Any] | None = None, subject: str = ""
+    ) -> Scope:
         """The same memory for one act that is on record."""
         act = Act(what, named or {}, request_id=self.request_id, subject=subject)
         return Scope(attended(scope._home, scope.who, self.principal, act), scope.who)

@@ -25,7 +25,11 @@ class Event:
 
     def as_json(self) -> dict[str, Any]:
         """As it is sent."""
-        return {"event": self.what, **({} if self.agent is None else {"agent": self.agent}), **self.data}
+        return {
+            "event": self.what,
+            **({} if self.agent is None else {"agent": self.agent}),
+            **self.data,
+        }
 
 
 Emit = Callable[[Event], None]
@@ -67,5 +71,10 @@ class Answer:
 def failed(error: Exception, agent: str | None = None, *, kept: bool) -> Event:
     """The event that says why there is no answer, and whether the message was kept."""
     message = getattr(error, "public", str(error))
-    told = {"error": type(error).__name__, "message": message, "status": getattr(error, "status", 500), "kept": kept}
+    told = {
+        "error": type(error).__name__,
+        "message": message,
+        "status": getattr(error, "status", 500),
+        "kept": kept,
+    }
     return Event("error", agent, told)

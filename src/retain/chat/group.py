@@ -45,7 +45,15 @@ def run(
                 except RetainError as error:
                     errors.append(error)
                     emit(failed(error, agent, kept=True))
-                    answers.append(Answer(begun.session.id, agent, begun.key, asked_seq=begun.seq, error=str(error)))
+                    answers.append(
+                        Answer(
+                            begun.session.id,
+                            agent,
+                            begun.key,
+                            asked_seq=begun.seq,
+                            error=str(error),
+                        )
+                    )
         if len(errors) == len(members):
             raise errors[0]
     except RetainError as error:

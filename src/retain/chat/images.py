@@ -47,7 +47,12 @@ class Kept:
 
     def part(self) -> dict[str, Any]:
         """As it stands in the stored message."""
-        return {"type": "reference", "key": self.key, "media_type": self.media, "text": self.placeholder}
+        return {
+            "type": "reference",
+            "key": self.key,
+            "media_type": self.media,
+            "text": self.placeholder,
+        }
 
     def shown(self) -> dict[str, Any]:
         """As a model is given it."""
@@ -77,7 +82,9 @@ def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
     """Store images as references of the session; those that are there stay."""
     for image in images:
         with suppress(AlreadyExists):
-            scope.refs.add(image.data, image.description, type="image", session=session, key=image.key)
+            scope.refs.add(
+                image.data, image.description, type="image", session=session, key=image.key
+            )
 
 
 def show(messages: Sequence[Mapping[str, Any]], images: Sequence[Kept]) -> list[Mapping[str, Any]]:
@@ -97,7 +104,10 @@ def _bytes(image: Image, field: str) -> bytes:
     if isinstance(image, str):
         head, _, data = image.partition(",")
         if not head.startswith("data:") or not head.endswith(";base64"):
-            raise Invalid(field=field, problem="must be the bytes of an image, or a data: URL with base64; no other address")
+            raise Invalid(
+                field=field,
+                problem="must be the bytes of an image, or a data: URL with base64; no other address",
+            )
         if len(data) > MOST_BYTES * 4 // 3 + 4:
             raise TooLarge(field=field, size=len(data) * 3 // 4, unit="bytes", limit=MOST_BYTES)
         try:

@@ -31,7 +31,9 @@ def alone(database: Database, tenant: str, session: str, seconds: float) -> Iter
     with _next(tenant, session, end):
         lease = _claimed(database, tenant, f"chat {session}", end)
         over = threading.Event()
-        keeper = threading.Thread(target=_keep, args=(database, lease, over), name="retain-chat-lease", daemon=True)
+        keeper = threading.Thread(
+            target=_keep, args=(database, lease, over), name="retain-chat-lease", daemon=True
+        )
         keeper.start()
         try:
             yield

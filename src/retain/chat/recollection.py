@@ -16,12 +16,23 @@ _MOST, _TOKENS = 10, 60
 
 def recollect(scope: Scope, session: str, question: str, asked_at: datetime | None) -> str:
     """What was remembered about a question of a session before it was asked."""
-    found = scope.search(question, limit=4 * _MOST, least=LIKELY, until=asked_at) if question.strip() else ()
-    hits = [hit for hit in found if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))][:_MOST]
+    found = (
+        scope.search(question, limit=4 * _MOST, least=LIKELY, until=asked_at)
+        if question.strip()
+        else ()
+    )
+    hits = [hit for hit in found if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))][
+        :_MOST
+    ]
     if not hits:
         return f"{_HEAD}\n\nNothing was remembered about it before."
     looked = words.of_question(question)
-    return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *(f"- {_line(hit, looked, session)}" for hit in hits)])
+    return "\n".join(
+        [
+            f"{_HEAD}\n\nWhat is remembered about it:\n",
+            *(f"- {_line(hit, looked, session)}" for hit in hits),
+        ]
+    )
 
 
 def _line(hit: Hit, looked: list[str], session: str) -> str:

@@ -14,7 +14,9 @@ from retain.storage import leases
 def asked(scope: Scope, session: str, key: str) -> int:
     """The number of the message that the turn with a key answers. A key that nobody used is not found."""
     step = key_of(key, "asked")
-    seq = scope._home.database.read(scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step))
+    seq = scope._home.database.read(
+        scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step)
+    )
     if seq is None:
         raise NotFound(what="turn", id=key)
     return seq

@@ -16,7 +16,9 @@ USER = "default"
 """Who speaks on a machine of their own, where nobody else is named."""
 
 
-def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Asker | None = None) -> tuple[Scope, Session]:
+def enter(
+    scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Asker | None = None
+) -> tuple[Scope, Session]:
     """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
 
     Where the scope names no agent, it is the session's, and a new session is with `agent`.
@@ -44,7 +46,9 @@ def enter(scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Asker 
         active = mine.sessions.active().id
     except NotFound:
         active = ""
-    return mine, session if active == id else _acting(mine, by, "sessions_activate", id).sessions.activate(id)
+    return mine, session if active == id else _acting(
+        mine, by, "sessions_activate", id
+    ).sessions.activate(id)
 
 
 def _acting(scope: Scope, by: Asker | None, what: str, id: str | None = None) -> Scope:
@@ -60,7 +64,9 @@ def _brought(scope: Scope, id: str, by: Asker | None) -> tuple[Scope, Session]:
     require(scope)
     try:
         return scope, _acting(scope, by, "sessions_add", id).sessions.add(id)
-    except AlreadyExists:  # another request made it just now, or it is somebody else's, which is as if it were not
+    except (
+        AlreadyExists
+    ):  # another request made it just now, or it is somebody else's, which is as if it were not
         return scope, scope.sessions.get(id)
 
 
@@ -78,4 +84,6 @@ def require(scope: Scope) -> None:
 
 def of_agent(scope: Scope, agent: str) -> Scope:
     """The same memory as an agent has it."""
-    return scope if scope.who.agent == agent else Scope(scope._home, replace(scope.who, agent=agent))
+    return (
+        scope if scope.who.agent == agent else Scope(scope._home, replace(scope.who, agent=agent))
+    )

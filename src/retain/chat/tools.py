@@ -40,11 +40,21 @@ class Result:
 
     def message(self) -> dict[str, Any]:
         """As a message of the conversation."""
-        return {"role": "tool", "tool_call_id": self.call.id, "name": self.call.name, "content": self.text}
+        return {
+            "role": "tool",
+            "tool_call_id": self.call.id,
+            "name": self.call.name,
+            "content": self.text,
+        }
 
     def told(self) -> dict[str, Any]:
         """As an event has it."""
-        return {"id": self.call.id, "name": self.call.name, "ok": self.ok, "short": self.text[:_SHORT]}
+        return {
+            "id": self.call.id,
+            "name": self.call.name,
+            "ok": self.ok,
+            "short": self.text[:_SHORT],
+        }
 
 
 class Tools:
@@ -54,7 +64,9 @@ class Tools:
     found what a tool brought, whatever it saves may be that tool's words, and is trusted no more than they are.
     """
 
-    def __init__(self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None) -> None:
+    def __init__(
+        self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None
+    ) -> None:
         self._session, self._names, self._by = session, names, by
         self._below = Scope(scope._home, replace(scope.who, source="tool"))
         """The same memory, for what nobody answers for."""
@@ -68,7 +80,11 @@ class Tools:
         may = None if self._by is None else self._by.principal.permissions
         found = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
         self._scope = scope
-        self._tools = {tool.name: tool for tool in found if tool and (not self._names or tool.name in self._names)}
+        self._tools = {
+            tool.name: tool
+            for tool in found
+            if tool and (not self._names or tool.name in self._names)
+        }
 
     @property
     def over(self) -> bool:
@@ -90,7 +106,9 @@ class Tools:
         for place, call in enumerate(calls):
             self._calls += 1
             if isinstance(call.arguments, TooLong):
-                result = _refused(call, _LONG.format(size=call.arguments.size, most=self._most_bytes))
+                result = _refused(
+                    call, _LONG.format(size=call.arguments.size, most=self._most_bytes)
+                )
             elif place >= MOST_AT_ONCE or self.over:
                 result = _refused(call, f"Not run. {_ROOM}" if self.over else _LATE)
             else:
@@ -132,7 +150,9 @@ class Tools:
         """Write as a tool from now on, if what was opened or found is no person's and no agent's own words."""
         found = answer.get("results")
         sources = (
-            [result.get("source") for result in found if isinstance(result, Mapping)] if isinstance(found, list) else []
+            [result.get("source") for result in found if isinstance(result, Mapping)]
+            if isinstance(found, list)
+            else []
         )
         if "content" in answer and isinstance(key := answer.get("memory_key"), str):
             sources.append(self._below.refs.info(key).source)
@@ -144,7 +164,9 @@ class Tools:
         given = _read(arguments)
         if self._by is not None and isinstance(given, Mapping):
             effect, deed = tool.does(given), tool.deed(given)
-            self._by.principal.require_for(effect, deed.partition("_")[0], given, self._scope.who.user)
+            self._by.principal.require_for(
+                effect, deed.partition("_")[0], given, self._scope.who.user
+            )
             if effect != "read":
                 (tool,) = self._by.doing(self._scope, deed, given).tools([tool.name])
         return tool.call(given)

@@ -23,7 +23,15 @@ from retain.chat.images import Image, Kept
 from retain.chat.recollection import recollect
 from retain.chat.tools import Tools
 from retain.context.assemble import Context
-from retain.errors import BadAnswer, Invalid, KeyReused, ModelError, ModelUnavailable, NotFound, RetainError
+from retain.errors import (
+    BadAnswer,
+    Invalid,
+    KeyReused,
+    ModelError,
+    ModelUnavailable,
+    NotFound,
+    RetainError,
+)
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Usage
 from retain.kinds.kind import Home, pack
@@ -101,7 +109,12 @@ def check(settings: Settings, message: Content, images: Sequence[Image]) -> None
 
 
 def _check(settings: Settings, said: Content) -> None:
-    read(said, "message", settings.max_message_bytes, "reject" if settings.secrets == "reject" else "off")
+    read(
+        said,
+        "message",
+        settings.max_message_bytes,
+        "reject" if settings.secrets == "reject" else "off",
+    )
 
 
 @contextmanager
@@ -117,7 +130,9 @@ def begin(
     """Wait until the session is free, keep the message and its images, and hold the session."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     found = scope.sessions.get(session)
-    scope = Scope(scope._home, replace(scope.who, user=found.user, agent=scope.who.agent or found.agent))
+    scope = Scope(
+        scope._home, replace(scope.who, user=found.user, agent=scope.who.agent or found.agent)
+    )
     scope = scope if by is None else by.doing(scope, "chat", subject=f"session {found.id}")
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
@@ -132,24 +147,35 @@ def begin(
         again = asked.seq <= before
         later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
-        yield Begun(scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at, by)
+        yield Begun(
+            scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at, by
+        )
 
 
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
     """What one agent answers to the message, saved; or what it had answered."""
-    scope, session = Scope(_lenient(begun.scope._home), replace(begun.scope.who, agent=agent)), begun.session.id
+    scope, session = (
+        Scope(_lenient(begun.scope._home), replace(begun.scope.who, agent=agent)),
+        begun.session.id,
+    )
     key = key_of(begun.key, f"said {agent}")
     emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
     turn, spoken = saved(scope, session, key) if begun.again else None, None
     if turn is None:
         spoken = _spoken(memory, scope, begun, others, emit)
         try:
-            turn = scope.save_turn(session, spoken.messages, usage=spoken.usage, key=key, context=spoken.context)
-        except KeyReused:  # somebody was quicker, after this process had been too slow to keep its lease
+            turn = scope.save_turn(
+                session, spoken.messages, usage=spoken.usage, key=key, context=spoken.context
+            )
+        except (
+            KeyReused
+        ):  # somebody was quicker, after this process had been too slow to keep its lease
             turn, spoken = saved(scope, session, key), None
             if turn is None:
                 raise
-        except Invalid as error:  # what the caller said was kept before: this is about what the model said
+        except (
+            Invalid
+        ) as error:  # what the caller said was kept before: this is about what the model said
             raise BadAnswer(model=spoken.model, problem=f"it cannot be kept ({error})") from error
     made = told(scope, begun, agent, turn, spoken)
     emit(Event("message", agent, made.as_json()))
@@ -176,31 +202,57 @@ class Spoken:
             return None
         last = self.replies[-1]
         told = {"round": len(self.replies), _LATENCY: _spent(self.replies)["latency_ms"]}
-        return Usage(self.model, "chat", last.latency_ms, last.tokens_in, last.tokens_out, last.cost, parameters=told)
+        return Usage(
+            self.model,
+            "chat",
+            last.latency_ms,
+            last.tokens_in,
+            last.tokens_out,
+            last.cost,
+            parameters=told,
+        )
 
 
-def _spoken(memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit) -> Spoken:
+def _spoken(
+    memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit
+) -> Spoken:
     agent = _agent(scope)
     model = memory.home.models.named(agent.model if agent else "")
     if model is None:
         text = recollect(scope, begun.session.id, begun.text, begun.at)
         emit(Event("text", scope.who.agent, {"delta": text, "round": 1}))
-        given = _context(scope, begun, memory.settings.context_tokens, others)  # what a model would have been given (X3)
-        return Spoken([{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=given)
+        given = _context(
+            scope, begun, memory.settings.context_tokens, others
+        )  # what a model would have been given (X3)
+        return Spoken(
+            [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=given
+        )
     if not isinstance(model, Talker):
-        raise ModelError(model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`")
+        raise ModelError(
+            model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`"
+        )
     return _Talk(memory, scope, begun, model, agent, emit).run(others)
 
 
 def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Context:
     """What a model is given for this turn; the message is in the session, unless others were answered since."""
-    return scope.context(begun.session.id, begun.message if begun.overtaken else "", budget=room, others=others)
+    return scope.context(
+        begun.session.id, begun.message if begun.overtaken else "", budget=room, others=others
+    )
 
 
 class _Talk:
     """The rounds of a turn: the model is asked until it asks for no more tools."""
 
-    def __init__(self, memory: Memory, scope: Scope, begun: Begun, model: Talker, agent: Agent | None, emit: Emit) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        scope: Scope,
+        begun: Begun,
+        model: Talker,
+        agent: Agent | None,
+        emit: Emit,
+    ) -> None:
         self._settings = memory.settings
         self._scope, self._begun, self._model, self._emit = scope, begun, model, emit
         room, names = memory.settings.context_tokens, agent.tools if agent else ()
@@ -211,7 +263,10 @@ class _Talk:
     def run(self, others: Sequence[str]) -> Spoken:
         """Ask, do what is asked for, and ask again."""
         begun, spoken, agent = self._begun, self._spoken, self._scope.who.agent
-        room = max(self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images), self._settings.context_tokens // 2)
+        room = max(
+            self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images),
+            self._settings.context_tokens // 2,
+        )
         spoken.context = _context(self._scope, begun, room, others)
         self._tools.told(spoken.context.messages)
         messages = pictures.show(spoken.context.messages, begun.images)
@@ -238,34 +293,46 @@ class _Talk:
         started, agent = time.monotonic(), self._scope.who.agent
         left = self._end - started
         if left <= 0:
-            problem = f"the turn took longer than {self._settings.chat_seconds:g} s (`chat_seconds`)"
+            problem = (
+                f"the turn took longer than {self._settings.chat_seconds:g} s (`chat_seconds`)"
+            )
             raise ModelUnavailable(model=_name(self._model.name), problem=problem)
         try:
             return self._model.converse(
                 messages,
                 self._tools.offered,
                 max_tokens=self._settings.chat_tokens,
-                on_text=lambda delta: self._emit(Event("text", agent, {"delta": delta, "round": round})),
+                on_text=lambda delta: self._emit(
+                    Event("text", agent, {"delta": delta, "round": round})
+                ),
                 use_tools=not last,
                 seconds=left,
             )
         except Exception as error:
             took = (time.monotonic() - started) * 1000
-            self._note(Reply("", (), self._model.name, latency_ms=took), f"{type(error).__name__}: {error}")
+            self._note(
+                Reply("", (), self._model.name, latency_ms=took), f"{type(error).__name__}: {error}"
+            )
             if isinstance(error, RetainError):
                 raise
-            problem = f"{type(error).__name__}: {error}"  # a model of the caller's own may raise anything
+            problem = (
+                f"{type(error).__name__}: {error}"  # a model of the caller's own may raise anything
+            )
             raise ModelError(model=_name(self._model.name), problem=problem) from error
 
     def _kept(self, reply: Reply) -> Reply:
         """A reply as it can be kept: what a model says is cleaned as all text is, and what it asks for has bounds."""
         secrets = masking.derived(self._settings.secrets)
-        text = canonical.text(str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off")
+        text = canonical.text(
+            str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off"
+        )
         return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MOST_CALLS]))
 
     def _note(self, reply: Reply, error: str) -> None:
         """Put a call on record that is not the turn's last (T1)."""
-        spent = Completion(reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms)
+        spent = Completion(
+            reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
+        )
         call = Noted(_name(reply.model), reply.latency_ms, None if error else spent, error)
         home = self._scope._home
         home.record(home, self._scope.who, "chat", call, self._begun.session.id)
@@ -279,30 +346,67 @@ class _Talk:
         if problem:
             self._note(reply, f"BadAnswer: {problem}")
             raise BadAnswer(model=_name(reply.model), problem=problem)
-        said = {"role": "assistant", "content": {"text": reply.text, "cut": True} if reply.cut else reply.text}
+        said = {
+            "role": "assistant",
+            "content": {"text": reply.text, "cut": True} if reply.cut else reply.text,
+        }
         spent = _spent(self._spoken.replies)
         return {**said, **{name: value for name, value in spent.items() if name != "latency_ms"}}
 
 
 def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
     """What a turn comes to: as it was just spoken, or as it is stored."""
-    made = Answer(begun.session.id, agent, begun.key, turn.id, first_seq=turn.first_seq, last_seq=turn.last_seq)
+    made = Answer(
+        begun.session.id,
+        agent,
+        begun.key,
+        turn.id,
+        first_seq=turn.first_seq,
+        last_seq=turn.last_seq,
+    )
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
-        call = scope._home.database.read(scope.who.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction))
-        said = scope.messages.list(turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1)
-        last = scope.messages.get(turn.session, turn.last_seq)  # not found where it was removed since
-        called = [one.name for each in said if each.seq <= last.seq for one in pairing.calls(each.content)]
-        spent: dict[str, Any] = {"tokens_in": last.tokens_in or 0, "tokens_out": last.tokens_out or 0, "cost": last.cost}
+        call = scope._home.database.read(
+            scope.who.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
+        )
+        said = scope.messages.list(
+            turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1
+        )
+        last = scope.messages.get(
+            turn.session, turn.last_seq
+        )  # not found where it was removed since
+        called = [
+            one.name for each in said if each.seq <= last.seq for one in pairing.calls(each.content)
+        ]
+        spent: dict[str, Any] = {
+            "tokens_in": last.tokens_in or 0,
+            "tokens_out": last.tokens_out or 0,
+            "cost": last.cost,
+        }
         if call is not None:
-            spent |= {"model": call.model, "latency_ms": call.parameters.get(_LATENCY, call.latency_ms)}
+            spent |= {
+                "model": call.model,
+                "latency_ms": call.parameters.get(_LATENCY, call.latency_ms),
+            }
         marks = last.content
-        return replace(made, **spent, text=last.text, tools=called, without_model=WITHOUT_MODEL in marks, cut="cut" in marks)
+        return replace(
+            made,
+            **spent,
+            text=last.text,
+            tools=called,
+            without_model=WITHOUT_MODEL in marks,
+            cut="cut" in marks,
+        )
     if not spoken.replies:
         return replace(made, text=spoken.messages[-1]["content"]["text"], without_model=True)
-    last_reply, called = spoken.replies[-1], [call.name for reply in spoken.replies[:-1] for call in reply.calls]
+    last_reply, called = (
+        spoken.replies[-1],
+        [call.name for reply in spoken.replies[:-1] for call in reply.calls],
+    )
     spent = _spent(spoken.replies)
-    return replace(made, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut)
+    return replace(
+        made, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut
+    )
 
 
 def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
@@ -317,7 +421,11 @@ def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
 
 def _assistant(reply: Reply) -> dict[str, Any]:
     calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in reply.calls
     ]
     return {"role": "assistant", "content": reply.text, "tool_calls": calls}
@@ -334,17 +442,27 @@ def _agent(scope: Scope) -> Agent | None:
 def _lenient(home: Home) -> Home:
     """The same home for what a model says: a secret in it is masked, for nobody is there to be refused."""
     secrets = masking.derived(home.settings.secrets)
-    return home if secrets == home.settings.secrets else replace(home, settings=replace(home.settings, secrets=secrets))
+    return (
+        home
+        if secrets == home.settings.secrets
+        else replace(home, settings=replace(home.settings, secrets=secrets))
+    )
 
 
 def saved(scope: Scope, session: str, key: str) -> Turn | None:
     """The turn that a step with this key saved, if it did."""
-    return scope._home.database.read(scope.who.tenant, lambda tx: scope.turns.of_key(tx, session, key))
+    return scope._home.database.read(
+        scope.who.tenant, lambda tx: scope.turns.of_key(tx, session, key)
+    )
 
 
 def _said(message: Content, images: Sequence[Kept]) -> Content:
     """The message as it is stored, with a placeholder for each image."""
-    given = {"text": message} if isinstance(message, str) and not isinstance(message, canonical.JsonText) else message
+    given = (
+        {"text": message}
+        if isinstance(message, str) and not isinstance(message, canonical.JsonText)
+        else message
+    )
     value = _mapping(given)
     if not words(value).strip() and not images:
         raise Invalid(field="message", problem="must say something")
@@ -357,7 +475,9 @@ def _said(message: Content, images: Sequence[Kept]) -> Content:
 
 
 def _mapping(message: Content) -> Mapping[str, Any]:
-    value = canonical.parse(message, "message") if isinstance(message, canonical.JsonText) else message
+    value = (
+        canonical.parse(message, "message") if isinstance(message, canonical.JsonText) else message
+    )
     if not isinstance(value, Mapping):
         raise Invalid(field="message", problem="must be text or a JSON object")
     return value

@@ -9,7 +9,9 @@ from urllib.parse import quote, urlencode
 from retain.chat.event import Answer, Event
 from retain.errors import RetainError
 
-_KEPT = "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
+_KEPT = (
+    "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
+)
 _NOT_KEPT = "Send it again with the key {key!r}."
 
 
@@ -52,16 +54,33 @@ def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Ma
     if event.what == "error":
         detail, status = event.data["message"], event.data["status"]
         detail = f"{detail} {go_on(key, event.data['kept'])}" if status >= 500 else detail
-        return {**who, "type": event.data["error"], "detail": detail, "status": status, "session_id": session, "key": key}
+        return {
+            **who,
+            "type": event.data["error"],
+            "detail": detail,
+            "status": status,
+            "session_id": session,
+            "key": key,
+        }
     return {**who, **event.data}
 
 
 def failure(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:
     """The data of an event that says why there is no answer, and how to get one."""
     status = error.status if isinstance(error, RetainError) else 500
-    detail = error.public if isinstance(error, RetainError) else "This is a mistake in retain; the log has more."
+    detail = (
+        error.public
+        if isinstance(error, RetainError)
+        else "This is a mistake in retain; the log has more."
+    )
     detail = f"{detail} {go_on(key, kept)}" if status >= 500 else detail
-    return {"type": type(error).__name__, "detail": detail, "status": status, "session_id": session, "key": key}
+    return {
+        "type": type(error).__name__,
+        "detail": detail,
+        "status": status,
+        "session_id": session,
+        "key": key,
+    }
 
 
 def go_on(key: str, kept: bool) -> str:

@@ -64,10 +64,16 @@ class Context:
     @classmethod
     def of_json(cls, sent: Mapping[str, Any]) -> Context:
         """As another process sent it."""
-        return cls([render.unpacked(one) for one in sent["said"]], Report.of_json(sent["report"]), sent["texts"])
+        return cls(
+            [render.unpacked(one) for one in sent["said"]],
+            Report.of_json(sent["report"]),
+            sent["texts"],
+        )
 
 
-def assemble(home: Home, who: Who, session: str, message: Content, budget: int | None, others: Sequence[str]) -> Context:
+def assemble(
+    home: Home, who: Who, session: str, message: Content, budget: int | None, others: Sequence[str]
+) -> Context:
     """The context for a new message of a session, inside a budget of tokens."""
     canonical.key(session, "session")
     given = canonical.whole(home.settings.context_tokens if budget is None else budget, "budget", 1)
@@ -84,7 +90,9 @@ def assemble(home: Home, who: Who, session: str, message: Content, budget: int |
     writer = Writer(found, ask, new, int(given / factor))
     if writer.free < 0:
         needed = int((writer.budget - writer.free) * factor) + 1
-        problem = f"is {given} tokens, and the system prompt and the new message alone need {needed}"
+        problem = (
+            f"is {given} tokens, and the system prompt and the new message alone need {needed}"
+        )
         raise Invalid(field="budget", problem=problem)
     said, report = writer.write()
     return Context(said, report.scaled(given, factor), writer.texts)
@@ -108,7 +116,9 @@ def _new(home: Home, message: Content) -> Said | None:
     return None
 
 
-def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: Sought | None) -> Found:
+def _read(
+    tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: Sought | None
+) -> Found:
     row = tx.one(
         """select sessions.user_id, sessions.agent, first_seq, summarized_count, coalesce(prompt, ''), coalesce(model, '')
            from sessions left join agents
@@ -123,7 +133,11 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: 
         raise NotFound(what="session", id=ask.session)
     user, agent, first, covered, prompt, model = row
     whose = replace(who, user=user, agent=who.agent or agent)
-    entries, refs, summary = Entries(home, whose), Refs(home, whose), Summaries(home, whose).section(tx, ask)
+    entries, refs, summary = (
+        Entries(home, whose),
+        Refs(home, whose),
+        Summaries(home, whose).section(tx, ask),
+    )
     sections = (
         entries.section(tx, ask),
         entries.shared_section(tx, ask),
@@ -139,8 +153,13 @@ def _read(tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: 
     recalled = None if sought is None else recall.look(tx, home, whose, sought)
     reserved = 0 if recalled is None else recall.reserve(budget)
     mentioned = recall.mentioned(recalled) if recalled else set()
-    wants = [budget if layer.name == "window" else wanted(spoken, layer.name, reserved) for layer in LAYERS]
-    recent = Messages(home, whose).recent(tx, ask.session, covered + 1, share(budget, wants)[_WINDOW])
+    wants = [
+        budget if layer.name == "window" else wanted(spoken, layer.name, reserved)
+        for layer in LAYERS
+    ]
+    recent = Messages(home, whose).recent(
+        tx, ask.session, covered + 1, share(budget, wants)[_WINDOW]
+    )
     known |= refs.known(tx, (mentioned | _mentioned(recent)) - known.keys())
     return Found(whose, prompt, model, covered, first, spoken, recent, known, reserved, recalled)
 

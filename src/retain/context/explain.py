@@ -39,14 +39,17 @@ class Report:
         if factor == 1.0:
             return replace(self, budget=budget)
         items, out = (
-            [item._replace(tokens=round(item.tokens * factor)) for item in one] for one in (self.items, self.left_out)
+            [item._replace(tokens=round(item.tokens * factor)) for item in one]
+            for one in (self.items, self.left_out)
         )
         shares = {name: round(share * factor) for name, share in self.shares.items()}
         return Report(budget, min(math.ceil(self.tokens * factor), budget), items, out, shares)
 
     def as_json(self) -> dict[str, Any]:
         """As it is stored: an item is a list of its four values."""
-        rows = {name: [list(item) for item in getattr(self, name)] for name in ("items", "left_out")}
+        rows = {
+            name: [list(item) for item in getattr(self, name)] for name in ("items", "left_out")
+        }
         return {"budget": self.budget, "tokens": self.tokens, "shares": self.shares, **rows}
 
     @classmethod

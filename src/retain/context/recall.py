@@ -83,7 +83,9 @@ def reserve(budget: int) -> int:
 
 def asked_last(home: Home, who: Who, session: str) -> tuple[str, int | None]:
     """What the user said last, and when: what a context is for that has no new message, because that is stored already."""
-    row = home.settings.recall and home.database.read(who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user))
+    row = home.settings.recall and home.database.read(
+        who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user)
+    )
     return (content.words(json.loads(row[0])), int(row[1])) if row else ("", None)
 
 
@@ -92,11 +94,17 @@ def seek(home: Home, who: Who, ask: Ask, before: int | None = None) -> Sought | 
 
     For a message that is stored already, only what was there `before` it: nothing else is as much like it as itself.
     """
-    text = ask.message if len(ask.message) <= _BEGINNING + _END else f"{ask.message[:_BEGINNING]}\n{ask.message[-_END:]}"
+    text = (
+        ask.message
+        if len(ask.message) <= _BEGINNING + _END
+        else f"{ask.message[:_BEGINNING]}\n{ask.message[-_END:]}"
+    )
     if not home.settings.recall or _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
         return None
     if who.user is None or who.agent is None:
-        row = home.database.read(who.tenant, lambda tx: tx.one(_OWNER, session=ask.session, user=who.user))
+        row = home.database.read(
+            who.tenant, lambda tx: tx.one(_OWNER, session=ask.session, user=who.user)
+        )
         if row is None:
             return None  # who reads the session will say that there is none
         who = replace(who, user=row[0], agent=who.agent or row[1])
@@ -114,10 +122,14 @@ class Recalled:
 
 def look(tx: Transaction, home: Home, who: Who, sought: Sought) -> Recalled:
     """The second half of the search: what is about what the message asks."""
-    found = [hit for hit in finding.finish(tx, home, who, sought, _LOOKED_AT) if hit.role != INACTIVE]
+    found = [
+        hit for hit in finding.finish(tx, home, who, sought, _LOOKED_AT) if hit.role != INACTIVE
+    ]
     hits = _relevant(found, sought)
     sessions = dict.fromkeys(hit.id for hit in hits if hit.kind == "messages")
-    return Recalled(hits, sought, {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions})
+    return Recalled(
+        hits, sought, {id: str((tx.one(_LABEL, session=id) or ("",))[0]) for id in sessions}
+    )
 
 
 def section(recalled: Recalled, ask: Ask, shown: Collection[str], notes: str | None) -> Section:
@@ -125,10 +137,15 @@ def section(recalled: Recalled, ask: Ask, shown: Collection[str], notes: str | N
     new = (
         hit
         for hit in recalled.hits
-        if (source(hit, ask.session) not in shown and (hit.kind != "notes" or (notes is not None and hit.text not in notes)))
+        if (
+            source(hit, ask.session) not in shown
+            and (hit.kind != "notes" or (notes is not None and hit.text not in notes))
+        )
     )
     hits = sorted(islice(new, MOST), key=lambda hit: hit.at)
-    return Section("recall", [_piece(hit, ask, recalled.sought, recalled.labels) for hit in hits], _write)
+    return Section(
+        "recall", [_piece(hit, ask, recalled.sought, recalled.labels) for hit in hits], _write
+    )
 
 
 def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
@@ -147,7 +164,9 @@ def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
 
     least = LEAST_SCORE * min(rows / _FEW_ROWS, 1.0)
     likely = [hit for hit in hits if hit.score >= least]
-    places = {(hit.kind, hit.id, hit.seq + step) for hit in likely if about(hit) for step in (-1, 0, 1)}
+    places = {
+        (hit.kind, hit.id, hit.seq + step) for hit in likely if about(hit) for step in (-1, 0, 1)
+    }
     return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
 
@@ -184,19 +203,29 @@ def source(hit: Hit, session: str) -> str:
             return f"notes, section {hit.seq + 1}"
         case "state":
             area, key = json.loads(hit.id)
-            owner = area if area.startswith("session:") and area != f"session:{session}" else area.partition(":")[0]
+            owner = (
+                area
+                if area.startswith("session:") and area != f"session:{session}"
+                else area.partition(":")[0]
+            )
             return f"state {owner} {key}"
     return f"{hit.kind} {hit.id}"
 
 
 def _piece(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> Piece:
-    about = ", ".join(part for part in (hit.at.date().isoformat(), _about(hit, ask, sought, labels)) if part)
+    about = ", ".join(
+        part for part in (hit.at.date().isoformat(), _about(hit, ask, sought, labels)) if part
+    )
     if hit.kind == "refs":
         summary = hit.text.partition("\n")[0]
         text = f"- [{about}] {placeholder.write(hit.id, summary)}"
     else:
-        text = line(snippet.within(hit.text.strip(), sought.begun.words, _PIECE_TOKENS), f"[{about}] ")
-    return Piece(source(hit, ask.session), text, tokens.estimate(text + "\n"), reason(hit), hit.score)
+        text = line(
+            snippet.within(hit.text.strip(), sought.begun.words, _PIECE_TOKENS), f"[{about}] "
+        )
+    return Piece(
+        source(hit, ask.session), text, tokens.estimate(text + "\n"), reason(hit), hit.score
+    )
 
 
 def reason(hit: Hit) -> str:
@@ -212,10 +241,16 @@ def _about(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> str
     match hit.kind:
         case "messages":
             who = hit.author or (sought.asked.user if hit.role == "user" else "") or hit.role
-            where = f'in the conversation "{labels[hit.id]}"' if labels.get(hit.id) else "in another conversation"
+            where = (
+                f'in the conversation "{labels[hit.id]}"'
+                if labels.get(hit.id)
+                else "in another conversation"
+            )
             told = f"{who} {'earlier in this conversation' if hit.id == ask.session else where}"
         case "entries":
-            told = f"{hit.author} on a whiteboard" if hit.role == "whiteboard" else f"your {hit.role}"
+            told = (
+                f"{hit.author} on a whiteboard" if hit.role == "whiteboard" else f"your {hit.role}"
+            )
         case "notes":
             told = f"your notes › {hit.title}" if hit.title else "your notes"
         case "refs":

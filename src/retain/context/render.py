@@ -36,7 +36,11 @@ def packed(said: Said) -> dict[str, Any]:
     calls = [vars(call) for call in said.calls]
     result = vars(said.result) if said.result else None
     rest = {"images": [dict(image) for image in said.images], "calls": calls, "result": result}
-    return {"role": said.role, "text": said.text, **{name: value for name, value in rest.items() if value}}
+    return {
+        "role": said.role,
+        "text": said.text,
+        **{name: value for name, value in rest.items() if value},
+    }
 
 
 def unpacked(sent: Mapping[str, Any]) -> Said:
@@ -71,12 +75,21 @@ def _openai(message: Said) -> dict[str, Any]:
         return {"role": "tool", "tool_call_id": message.result.id, "content": message.text}
     shaped: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.images:
-        images = [{"type": "image_url", "image_url": {"url": _address(image)}} for image in message.images]
-        shaped["content"] = [*([{"type": "text", "text": message.text}] if message.text else []), *images]
+        images = [
+            {"type": "image_url", "image_url": {"url": _address(image)}} for image in message.images
+        ]
+        shaped["content"] = [
+            *([{"type": "text", "text": message.text}] if message.text else []),
+            *images,
+        ]
     if message.calls:
         shaped["content"] = message.text or None
         shaped["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _as_text(call.arguments)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _as_text(call.arguments)},
+            }
             for call in message.calls
         ]
     return shaped
@@ -91,7 +104,9 @@ def anthropic(said: Sequence[Said]) -> Rendered:
         role = "assistant" if message.role == "assistant" else "user"
         blocks = _blocks(message)
         if not rendered.messages and role == "assistant":
-            rendered.messages.append({"role": "user", "content": [{"type": "text", "text": GOES_ON}]})
+            rendered.messages.append(
+                {"role": "user", "content": [{"type": "text", "text": GOES_ON}]}
+            )
         if rendered.messages and rendered.messages[-1]["role"] == role:
             rendered.messages[-1]["content"] += blocks
         elif blocks:
@@ -102,10 +117,13 @@ def anthropic(said: Sequence[Said]) -> Rendered:
 def _blocks(message: Said) -> list[dict[str, Any]]:
     if message.result is not None:
         return [{"type": "tool_result", "tool_use_id": message.result.id, "content": message.text}]
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    blocks: list[dict[str, Any]] = (
+        [{"type": "text", "text": message.text}] if message.text.strip() else []
+    )
     blocks += [{"type": "image", "source": _origin(image)} for image in message.images]
     blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _as_object(call.arguments)} for call in message.calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _as_object(call.arguments)}
+        for call in message.calls
     ]
     return blocks
 
@@ -118,12 +136,23 @@ def plain(said: Sequence[Said]) -> str:
         lines += [f"(calls {call.name} with {_as_text(call.arguments)})" for call in message.calls]
         lines += [f"(an image: {_address(image)[:_SHORT]})" for image in message.images]
         told = [line for text in lines for line in text.splitlines()]
-        parts.append("\n".join([f"[{message.role}]", *(f"\\{line}" if _ROLE.match(line) else line for line in told)]))
+        parts.append(
+            "\n".join(
+                [
+                    f"[{message.role}]",
+                    *(f"\\{line}" if _ROLE.match(line) else line for line in told),
+                ]
+            )
+        )
     return "\n\n".join(parts)
 
 
 def _address(image: Mapping[str, Any]) -> str:
-    return str(image["url"]) if "url" in image else f"data:{image['media_type']};base64,{image['data']}"
+    return (
+        str(image["url"])
+        if "url" in image
+        else f"data:{image['media_type']};base64,{image['data']}"
+    )
 
 
 def _origin(image: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +160,11 @@ def _origin(image: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "url", "url": image["url"]}
     if "url" in image:
         head, _, data = str(image["url"]).partition(",")
-        return {"type": "base64", "media_type": head.removeprefix("data:").partition(";")[0], "data": data}
+        return {
+            "type": "base64",
+            "media_type": head.removeprefix("data:").partition(";")[0],
+            "data": data,
+        }
     return {"type": "base64", "media_type": image["media_type"], "data": image["data"]}
 
 

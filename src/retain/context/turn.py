@@ -42,8 +42,16 @@ def save(
     call = None if usage is None else checked(who, home.settings, _usage(usage), session)
     given = [fields(message, place) for place, message in enumerate(messages)]
     once = None if key is None else (canonical.key(key, "key"), _digest(home, given))
-    refs, turns, kept = Refs(home, replace(who, source="tool")), Turns(home, who), Messages(home, who)
-    written = None if report is None else json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
+    refs, turns, kept = (
+        Refs(home, replace(who, source="tool")),
+        Turns(home, who),
+        Messages(home, who),
+    )
+    written = (
+        None
+        if report is None
+        else json.dumps(report.as_json(), ensure_ascii=False, separators=(",", ":"))
+    )
     prepared: list[Prepared] = []
 
     def work(tx: Transaction) -> Turn:
@@ -79,7 +87,9 @@ def _usage(given: Usage | Mapping[str, Any]) -> Usage:
     unknown = sorted(given.keys() - Usage.__dataclass_fields__.keys(), key=str)
     if unknown or "model" not in given:
         problem = f"has an unknown field {unknown[0]!r}" if unknown else "needs a model"
-        raise Invalid(field="usage", problem=f"{problem}; it has {', '.join(Usage.__dataclass_fields__)}")
+        raise Invalid(
+            field="usage", problem=f"{problem}; it has {', '.join(Usage.__dataclass_fields__)}"
+        )
     return Usage(**given)
 
 
@@ -89,29 +99,51 @@ def _digest(home: Home, messages: Sequence[Mapping[str, Any]]) -> str:
     for message in messages:
         said = message["content"]
         is_text = isinstance(said, str) and not isinstance(said, canonical.JsonText)
-        raw = {"text": said} if is_text else canonical.dump(said, "content", home.settings.max_ref_bytes)
-        rest = {name: str(value) for name, value in message.items() if value is not None and name != "content"}
+        raw = (
+            {"text": said}
+            if is_text
+            else canonical.dump(said, "content", home.settings.max_ref_bytes)
+        )
+        rest = {
+            name: str(value)
+            for name, value in message.items()
+            if value is not None and name != "content"
+        }
         sent.append({**rest, "content": raw})
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 
 def _captured(
-    home: Home, refs: Refs, session: str, messages: Sequence[Mapping[str, Any]], prepared: list[Prepared]
+    home: Home,
+    refs: Refs,
+    session: str,
+    messages: Sequence[Mapping[str, Any]],
+    prepared: list[Prepared],
 ) -> list[Mapping[str, Any]]:
     """The messages with a line instead of each tool output above the threshold; what is to be stored is in `prepared`."""
     shrunk: list[Mapping[str, Any]] = []
     names: dict[str, str] = {}
 
     def shrink(output: Any, id: str) -> Any:
-        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+        text = (
+            output
+            if isinstance(output, str)
+            else json.dumps(output, ensure_ascii=False, default=str)
+        )
         if tokens.estimate(text) <= home.settings.ref_tokens:
             return output
-        prepared.append(refs.prepare(output, source=names.get(id, ""), session=session, type="command_output"))
+        prepared.append(
+            refs.prepare(output, source=names.get(id, ""), session=session, type="command_output")
+        )
         return prepared[-1].line
 
     for place, message in enumerate(messages):
         said = message["content"]
-        value = canonical.parse(said, f"messages[{place}].content") if isinstance(said, canonical.JsonText) else said
+        value = (
+            canonical.parse(said, f"messages[{place}].content")
+            if isinstance(said, canonical.JsonText)
+            else said
+        )
         if isinstance(value, Mapping):
             names |= {call.id: _command(call) for call in pairing.calls(value) if call.id}
         shrunk.append({**message, "content": _shrunk(message["role"], said, value, shrink)})

@@ -49,15 +49,24 @@ def begin(messages: Sequence[Message], room: int) -> int:
     if not fitting or fitting[0] == 0:
         return fitting[0] if fitting else len(messages)
     spoken = [place for place in fitting if messages[place].role == "user"] or fitting
-    least = costs[spoken[0]] // 2  # at most half of what fits is given up, for a beginning that lasts
+    least = (
+        costs[spoken[0]] // 2
+    )  # at most half of what fits is given up, for a beginning that lasts
     lasting = [place for place in spoken if costs[place] >= least]
     seqs = [messages[place].seq for place in lasting]
-    passed = [(one ^ two).bit_length() for one, two in zip([messages[lasting[0] - 1].seq, *seqs], seqs, strict=False)]
+    passed = [
+        (one ^ two).bit_length()
+        for one, two in zip([messages[lasting[0] - 1].seq, *seqs], seqs, strict=False)
+    ]
     step = (seqs[-1] - seqs[0] + 1).bit_length()
-    return next((place for place, bits in zip(lasting, passed, strict=True) if bits >= step), lasting[0])
+    return next(
+        (place for place, bits in zip(lasting, passed, strict=True) if bits >= step), lasting[0]
+    )
 
 
-def window(messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices) -> list[Line]:
+def window(
+    messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices
+) -> list[Line]:
     """The recent turns within so many tokens; of a turn that is too long, what was asked and how it ends."""
     least = room
     for _ in range(4):
@@ -65,15 +74,22 @@ def window(messages: Sequence[Message], room: int, known: Mapping[str, str], voi
         cost = sum(line.tokens for line in found)
         if cost <= room:
             return found
-        least -= cost - room  # a call without its result was given one, or is longer in this shape than as it is stored
+        least -= (
+            cost - room
+        )  # a call without its result was given one, or is longer in this shape than as it is stored
     return []
 
 
-def _window(messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices) -> list[Line]:
+def _window(
+    messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices
+) -> list[Line]:
     start = begin(messages, room)
     if start == 0 or (start < len(messages) and messages[start].role == "user"):
         return lines(messages[start:], known, voices)
-    asked = max((place for place in range(min(start, len(messages))) if messages[place].role == "user"), default=None)
+    asked = max(
+        (place for place in range(min(start, len(messages))) if messages[place].role == "user"),
+        default=None,
+    )
     question = [] if asked is None else lines([messages[asked]], known, voices)
     question = [shorten(line, room // 3) for line in question]
     rest = room - sum(line.tokens for line in question)
@@ -84,7 +100,9 @@ def _window(messages: Sequence[Message], room: int, known: Mapping[str, str], vo
     free = cuts(later)
     end = lines(later[max(place for place in range(len(later)) if free[place]) :], known, voices)
     most = rest
-    for place, line in enumerate(sorted(end, key=lambda line: line.tokens)):  # the short ones whole, the long ones alike
+    for place, line in enumerate(
+        sorted(end, key=lambda line: line.tokens)
+    ):  # the short ones whole, the long ones alike
         share = most // (len(end) - place)
         if line.tokens > share:
             end = [shorten(other, share) if other.tokens > share else other for other in end]
@@ -118,7 +136,9 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], voices: Voices)
             where = pairs.get((place, number))
             answer = messages[where[0]] if where else message
             output = results(answer.role, answer.content)[where[1]].output if where else NO_RESULT
-            result = Said("tool", placeholder.verified(_text(output), known), result=Result(call.id, None))
+            result = Said(
+                "tool", placeholder.verified(_text(output), known), result=Result(call.id, None)
+            )
             found.append(Line(answer.seq, [result], size(result)))
     return found
 
@@ -139,7 +159,12 @@ def shorten(line: Line, room: int) -> Line:
 def size(said: Said) -> int:
     """What a message costs."""
     called = sum(_cost(call) for call in said.calls)
-    return TOKENS_PER_MESSAGE + tokens.estimate(said.text) + called + TOKENS_PER_IMAGE * len(said.images)
+    return (
+        TOKENS_PER_MESSAGE
+        + tokens.estimate(said.text)
+        + called
+        + TOKENS_PER_IMAGE * len(said.images)
+    )
 
 
 def _said(message: Message, text: str, voices: Voices, mine: bool) -> Said:
@@ -171,13 +196,21 @@ def _named(seq: int, made: Sequence[Call]) -> list[Call]:
 
 
 def _cost(call: Call) -> int:
-    arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+    arguments = (
+        call.arguments
+        if isinstance(call.arguments, str)
+        else json.dumps(call.arguments, ensure_ascii=False)
+    )
     return tokens.estimate(call.name) + tokens.estimate(arguments) + 12
 
 
 def _shorter_call(call: Call, room: int) -> Call:
     cost = _cost(call)
-    return call if cost <= max(room, _SMALLEST) else Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
+    return (
+        call
+        if cost <= max(room, _SMALLEST)
+        else Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
+    )
 
 
 def _shorter(text: str, room: int, seq: int) -> str:

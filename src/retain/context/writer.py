@@ -25,7 +25,9 @@ from retain.talk.message import Message
 
 NOTES_HERE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
-NOTES_CUT = "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
+NOTES_CUT = (
+    "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
+)
 REFERENCES_HEAD = "References from earlier in this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
 _HEAD_TOKENS = 24
@@ -75,12 +77,21 @@ class Writer:
         self.free = budget - sum(size(part) for part in self._said([]))
         messages = sum(message.tokens for message in found.messages)
         wants = [
-            messages if layer.name == "window" else wanted(found.sections, layer.name, found.reserved) for layer in LAYERS
+            messages
+            if layer.name == "window"
+            else wanted(found.sections, layer.name, found.reserved)
+            for layer in LAYERS
         ]
-        self.shares = dict(zip([layer.name for layer in LAYERS], share(self.free, wants), strict=True))
+        self.shares = dict(
+            zip([layer.name for layer in LAYERS], share(self.free, wants), strict=True)
+        )
         self.items: dict[str, list[Item]] = {}
         self.left_out: dict[str, list[Item]] = {}
-        self.texts = {"new": new.text if new else "", f"agents {found.who.agent}": found.whole_prompt, "fragment": FRAGMENT}
+        self.texts = {
+            "new": new.text if new else "",
+            f"agents {found.who.agent}": found.whole_prompt,
+            "fragment": FRAGMENT,
+        }
 
     def write(self) -> tuple[list[Said], Report]:
         """Every layer in its share; the recent turns get what the others leave."""
@@ -93,7 +104,9 @@ class Writer:
         reserved = max(min(self.shares["recall"], room), 0)
         recent = self._window(room - reserved)
         cost = base + sum(line.tokens for line in recent)
-        cost += self._fill_references(recent, self.budget - cost - reserved)  # the same references, whatever is recalled
+        cost += self._fill_references(
+            recent, self.budget - cost - reserved
+        )  # the same references, whatever is recalled
         cost += self._fill_recall(reserved)
         return self._said(recent), self._report(cost)
 
@@ -102,7 +115,9 @@ class Writer:
         for name in ("", *_GIVEN_UP):
             if self.written.pop(name, ""):
                 out = self.items.pop(name, [])
-                self.left_out.setdefault(name, []).extend(item._replace(reason="no room in this budget") for item in out)
+                self.left_out.setdefault(name, []).extend(
+                    item._replace(reason="no room in this budget") for item in out
+                )
             base = sum(size(part) for part in self._said([]))
             if base <= self.budget:
                 break
@@ -116,12 +131,16 @@ class Writer:
             kept = self._beginning(section.pieces, name, room)
         else:
             kept = self._choose(section.pieces, name, room)
-            while kept and tokens.estimate(section.write(kept)) > share:  # it has headings of its own
+            while (
+                kept and tokens.estimate(section.write(kept)) > share
+            ):  # it has headings of its own
                 gone = min(kept, key=lambda piece: piece.worth)
                 kept = [piece for piece in kept if piece is not gone]
                 self._leave_out(name, [gone])
         text = placeholder.verified(section.write(kept), self.found.known) if kept else ""
-        self.written[name] = text + (NOTES_CUT if name == "notes" and kept and self.left_out.get(name) else "")
+        self.written[name] = text + (
+            NOTES_CUT if name == "notes" and kept and self.left_out.get(name) else ""
+        )
         self.texts |= {piece.source: piece.text for piece in kept}
         self.items[name] = [Item(name, piece.source, piece.tokens, piece.reason) for piece in kept]
 
@@ -143,7 +162,11 @@ class Writer:
         for place, piece in enumerate(pieces):
             if piece.tokens > room:
                 text = tokens.cut(piece.text, room - _HEAD_TOKENS)
-                cut = piece._replace(text=text, tokens=tokens.estimate(text), reason=f"{piece.reason}, shortened to fit")
+                cut = piece._replace(
+                    text=text,
+                    tokens=tokens.estimate(text),
+                    reason=f"{piece.reason}, shortened to fit",
+                )
                 self._leave_out(name, pieces[place:])
                 return [*kept, cut] if text else kept
             kept.append(piece)
@@ -152,7 +175,9 @@ class Writer:
 
     def _leave_out(self, name: str, pieces: Sequence[Piece]) -> None:
         why = f"no room in the share of {name}"
-        self.left_out.setdefault(name, []).extend(Item(name, piece.source, piece.tokens, why) for piece in pieces)
+        self.left_out.setdefault(name, []).extend(
+            Item(name, piece.source, piece.tokens, why) for piece in pieces
+        )
 
     def _window(self, room: int) -> list[Line]:
         """The recent turns, and which messages are not among them."""
@@ -161,26 +186,51 @@ class Writer:
         recent = window(found.messages, room, found.known, voices)
         whole = {message.seq: message for message in found.messages}
         said = {line.seq for line in recent}
-        first = min(said, default=found.messages[-1].seq + 1 if found.messages else found.covered + 1)
+        first = min(
+            said, default=found.messages[-1].seq + 1 if found.messages else found.covered + 1
+        )
         verbatim = max(found.covered + 1, found.first)
         out = []
         if found.covered >= found.first:
-            out.append(Item("window", f"messages {found.first}–{found.covered}", 0, "covered by the summary"))
+            out.append(
+                Item(
+                    "window", f"messages {found.first}–{found.covered}", 0, "covered by the summary"
+                )
+            )
         if first > verbatim:
-            out.append(Item("window", f"messages {verbatim}–{first - 1}", 0, "no room in the share of window"))
-        missing = [message for message in found.messages if message.seq > first and message.seq not in said]
-        out += [Item("window", f"messages {m.seq}", m.tokens, "no room, or a result without its call") for m in missing]
+            out.append(
+                Item(
+                    "window",
+                    f"messages {verbatim}–{first - 1}",
+                    0,
+                    "no room in the share of window",
+                )
+            )
+        missing = [
+            message for message in found.messages if message.seq > first and message.seq not in said
+        ]
+        out += [
+            Item("window", f"messages {m.seq}", m.tokens, "no room, or a result without its call")
+            for m in missing
+        ]
         self.left_out["window"] = out
-        self.items["window"] = [Item("window", f"messages {line.seq}", line.tokens, _why(line, whole)) for line in recent]
+        self.items["window"] = [
+            Item("window", f"messages {line.seq}", line.tokens, _why(line, whole))
+            for line in recent
+        ]
         self.texts |= {f"messages {line.seq}": line.said[0].text for line in recent}
         return recent
 
     def _fill_references(self, recent: Sequence[Line], room: int) -> int:
         """The references that no visible turn mentions, and what they cost; the older by their key alone, if it is tight."""
         section = self.found.sections.get("references")
-        texts = [part.text for line in recent for part in line.said if placeholder.MARK in part.text]
+        texts = [
+            part.text for line in recent for part in line.said if placeholder.MARK in part.text
+        ]
         seen = {f"refs {key}" for text in texts for key in placeholder.keys(text)}
-        hidden = [piece for piece in (section.pieces if section else ()) if piece.source not in seen]
+        hidden = [
+            piece for piece in (section.pieces if section else ()) if piece.source not in seen
+        ]
         frame = size(Said("user", render.fence(f"{REFERENCES_HEAD}\n{REFERENCES_MORE}")))
         room -= frame + len(hidden)  # and a line break for each
         kept = self._choose(_shortened(hidden, room), "references", room)
@@ -188,8 +238,14 @@ class Writer:
             older = Item("references", "refs, still older", 0, "search_memory finds them")
             self.left_out.setdefault("references", []).append(older)
         told = "fragment" in self.written
-        how = [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")] if told else []
-        self.items["references"] = how + [Item("references", p.source, p.tokens, p.reason) for p in kept]
+        how = (
+            [Item("references", "fragment", tokens.estimate(FRAGMENT), "how to open a reference")]
+            if told
+            else []
+        )
+        self.items["references"] = how + [
+            Item("references", p.source, p.tokens, p.reason) for p in kept
+        ]
         self.texts |= {piece.source: piece.text for piece in kept}
         more = [REFERENCES_MORE] if self.left_out.get("references") else []
         listed = "\n".join([REFERENCES_HEAD, *(piece.text for piece in kept), *more])
@@ -212,7 +268,11 @@ class Writer:
 
     def _data(self) -> list[Said]:
         """What is new each time, in one fence."""
-        volatile = [self.written[name] for name in ("state", "whiteboard", "recall") if self.written.get(name)]
+        volatile = [
+            self.written[name]
+            for name in ("state", "whiteboard", "recall")
+            if self.written.get(name)
+        ]
         return [Said("user", render.fence("\n".join(volatile)))] if volatile else []
 
     def _said(self, recent: Sequence[Line]) -> list[Said]:
@@ -224,37 +284,62 @@ class Writer:
         data = self._data()
         if self.new is not None:
             return [*said, *spoken, *data, self.new]
-        last = max((place for place, part in enumerate(spoken) if part.role == "user"), default=len(spoken))
+        last = max(
+            (place for place, part in enumerate(spoken) if part.role == "user"), default=len(spoken)
+        )
         return [*said, *spoken[:last], *data, *spoken[last:]]
 
     def _system(self) -> str:
         """The system message: the agent's prompt, its own memory right after it, the group, its notes."""
         notes, prompt = self.written.get("notes", ""), self.found.whole_prompt
         before, here, after = prompt.partition(NOTES_HERE)
-        parts = [before + (notes if here else "") + after.replace(NOTES_HERE, ""), self.written.get("private", "")]
+        parts = [
+            before + (notes if here else "") + after.replace(NOTES_HERE, ""),
+            self.written.get("private", ""),
+        ]
         if self.ask.others:
-            parts.append(f"You are in a group conversation. The other participants: {', '.join(self.ask.others)}.")
+            parts.append(
+                f"You are in a group conversation. The other participants: {', '.join(self.ask.others)}."
+            )
         if notes and not here:
             parts.append(NOTES_HEAD + notes)
         parts.append(self.written.get("fragment", ""))
         return "\n\n".join(part for part in parts if part)
 
     def _report(self, total: int) -> Report:
-        alone = tokens.estimate(self.found.whole_prompt.replace(NOTES_HERE, "")) + TOKENS_PER_MESSAGE
-        items = [Item("system", f"agents {self.found.who.agent}", alone, "the agent's system prompt")]
-        for name in ("private", "notes", "summary", "references", "window", "state", "whiteboard", "recall"):
+        alone = (
+            tokens.estimate(self.found.whole_prompt.replace(NOTES_HERE, "")) + TOKENS_PER_MESSAGE
+        )
+        items = [
+            Item("system", f"agents {self.found.who.agent}", alone, "the agent's system prompt")
+        ]
+        for name in (
+            "private",
+            "notes",
+            "summary",
+            "references",
+            "window",
+            "state",
+            "whiteboard",
+            "recall",
+        ):
             items += self.items.get(name, [])
         if self.new is not None:
             items.append(Item("message", "new", size(self.new), "the new message"))
         rest = total - sum(item.tokens for item in items)
         if rest > 0:
-            items.append(Item("frame", "headings and fences", rest, "what holds the sections together"))
+            items.append(
+                Item("frame", "headings and fences", rest, "what holds the sections together")
+            )
         out = [item for items in self.left_out.values() for item in items]
         return Report(self.budget, total, items, out, self.shares)
 
 
 def _why(line: Line, whole: Mapping[int, Message]) -> str:
-    shortened = any("is left out) …" in part.text for part in line.said) and line.tokens < whole[line.seq].tokens
+    shortened = (
+        any("is left out) …" in part.text for part in line.said)
+        and line.tokens < whole[line.seq].tokens
+    )
     return "recent, shortened to fit" if shortened else "recent"
 
 

@@ -11,12 +11,18 @@ from retain.faces.render import show
 ABOUT = "What was done in a tenant, by whom and when, the newest first; nothing of what was said."
 EXAMPLE = "retain audit --what entries_remove --since 2026-01-31"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--who": {"metavar": "NAME", "help": "only what this one did: a key as `NAME (ID)`, or `cli:NAME`"},
+    "--who": {
+        "metavar": "NAME",
+        "help": "only what this one did: a key as `NAME (ID)`, or `cli:NAME`",
+    },
     "--what": {"metavar": "NAME", "help": "only this, such as notes_overwrite or users_erase"},
     "--since": {"metavar": "TIME", "help": "from this moment or day on"},
     "--until": {"metavar": "TIME", "help": "before this moment or day"},
     "--limit": {"type": int, "metavar": "N", "default": 50, "help": "the most records to show"},
-    "--after": {"metavar": "TEXT", "help": "go on after this cursor, from the end of the page before"},
+    "--after": {
+        "metavar": "TEXT",
+        "help": "go on after this cursor, from the end of the page before",
+    },
 }
 
 

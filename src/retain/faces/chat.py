@@ -22,9 +22,7 @@ from retain.memory import Memory, Scope
 from retain.settings import Settings
 
 ABOUT = "Talk with an agent that remembers; lines from a pipe are answered one by one."
-EXAMPLE = (
-    'retain chat --agent scout\n  echo "Where do we go?" | retain chat --json\n  RETAIN_KEY=… retain chat --url https://…'
-)
+EXAMPLE = 'retain chat --agent scout\n  echo "Where do we go?" | retain chat --json\n  RETAIN_KEY=… retain chat --url https://…'
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "message": {"nargs": "?", "metavar": "MESSAGE", "help": "one message, answered once"},
     "--session": {"metavar": "ID", "help": "the session (default: the active one, else a new one)"},
@@ -65,12 +63,16 @@ def _partner(arguments: Arguments) -> Iterator[Partner]:
     if arguments.url is None:
         with open_memory(arguments, create=True) as memory:
             tenant, user, agent = whose(arguments, memory.settings)
-            scope = memory.scope(tenant, user or USER, agent or (None if arguments.session else AGENT))
+            scope = memory.scope(
+                tenant, user or USER, agent or (None if arguments.session else AGENT)
+            )
             yield _here(memory, scope, arguments.session)
         return
     for name in ("database", "tenant"):
         if getattr(arguments, name) is not None:
-            raise Invalid(field=f"--{name}", problem="is the server's own, and cannot go with --url")
+            raise Invalid(
+                field=f"--{name}", problem="is the server's own, and cannot go with --url"
+            )
     _, user, agent = whose(arguments, Settings.load(arguments.config))
     with Client(arguments.url) as client:
         yield There(client, user, agent, arguments.session)
@@ -92,7 +94,10 @@ def _here(memory: Memory, scope: Scope, session: str | None) -> Here:
 def _answer(partner: Partner, said: str, arguments: Arguments) -> None:
     """One turn for a script."""
     reply = partner.say(said, lambda name, data: None)
-    print(json.dumps(reply, ensure_ascii=False) if arguments.json else plain(reply["message"]), flush=True)
+    print(
+        json.dumps(reply, ensure_ascii=False) if arguments.json else plain(reply["message"]),
+        flush=True,
+    )
 
 
 class _Terminal:
@@ -137,7 +142,9 @@ class _Terminal:
         session = self._partner.session
         about = f"goes on: {session.count} messages so far" if session.count else "new"
         name = f" {session.label!r}" if session.label else ""
-        print(f"{self._in(_BOLD, plain(session.agent))} · session {plain(session.id + name)} ({about}) · /help")
+        print(
+            f"{self._in(_BOLD, plain(session.agent))} · session {plain(session.id + name)} ({about}) · /help"
+        )
 
     def _command(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -148,7 +155,9 @@ class _Terminal:
             for session in self._partner.scope.sessions.list(limit=_SESSIONS):
                 here = "*" if session.id == self._partner.session.id else " "
                 print(
-                    plain(f"{here} {session.id}  {session.updated_at:%Y-%m-%d %H:%M}  {session.count:>4}  {session.label}")
+                    plain(
+                        f"{here} {session.id}  {session.updated_at:%Y-%m-%d %H:%M}  {session.count:>4}  {session.label}"
+                    )
                 )
         elif word == "/go" and rest.strip():
             self._partner.go(rest.strip())

@@ -41,7 +41,18 @@ SCOPE = {
     "agent": "the agent; without one, every agent",
 }
 _KINDS = {kind.name: kind for kind in KINDS}
-_MAKES = ("add", "add_many", "append", "capture", "extend", "overwrite", "prepend", "resume", "set", "share")
+_MAKES = (
+    "add",
+    "add_many",
+    "append",
+    "capture",
+    "extend",
+    "overwrite",
+    "prepend",
+    "resume",
+    "set",
+    "share",
+)
 _FROM_STDIN = ("content", "text")
 
 
@@ -50,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _have_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter is no reason to fail
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that cannot show a letter is no reason to fail
     arguments = parser().parse_args(argv)
     try:
         _refuse_what_is_not_heeded(arguments)
@@ -61,7 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(error, arguments)
         return error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more at its end
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # or Python complains once more at its end
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,7 +110,9 @@ def parser() -> argparse.ArgumentParser:
     by_hand = {command.name for command in operations.COMMANDS}
     groups = {}
     for kind in _KINDS.values():
-        groups[kind.name] = _add_group(commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0])
+        groups[kind.name] = _add_group(
+            commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0]
+        )
         for way in WAYS:
             if way.kind == kind.name and way.command not in by_hand:
                 _add_verb(groups[kind.name], way)
@@ -108,10 +125,19 @@ def parser() -> argparse.ArgumentParser:
 
 def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:
     """The options that commands share; they may stand before the command too, and what stands after it wins."""
-    options = argparse.ArgumentParser(add_help=False, argument_default=None if top else argparse.SUPPRESS)
+    options = argparse.ArgumentParser(
+        add_help=False, argument_default=None if top else argparse.SUPPRESS
+    )
     group = options.add_argument_group("whose memory, and where" if scope else "which database")
-    group.add_argument("--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:")
-    group.add_argument("--config", metavar="FILE", type=Path, help="the settings file (default: retain.yaml, if there)")
+    group.add_argument(
+        "--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:"
+    )
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the settings file (default: retain.yaml, if there)",
+    )
     for name in scope:
         group.add_argument(f"--{name}", help=SCOPE[name])
     no = False if top else argparse.SUPPRESS
@@ -160,11 +186,15 @@ def _add_verb(verbs: Any, way: Way) -> None:
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
         _add_parameter(command, way.kind, parameter, hints[parameter.name])
     if way.command == "refs get":
-        command.add_argument("--raw", action="store_true", help="The whole content as it is, however large.")
+        command.add_argument(
+            "--raw", action="store_true", help="The whole content as it is, however large."
+        )
     command.set_defaults(run=_call, way=way, heeds=tuple(SCOPE))
 
 
-def _add_parameter(command: argparse.ArgumentParser, kind: str, parameter: inspect.Parameter, hint: Any) -> None:
+def _add_parameter(
+    command: argparse.ArgumentParser, kind: str, parameter: inspect.Parameter, hint: Any
+) -> None:
     """One parameter of a verb as an argument or an option."""
     hint = _without_none(hint)
     options: dict[str, Any] = {"help": word(kind, parameter.name).replace("%", "%%")}
@@ -174,7 +204,9 @@ def _add_parameter(command: argparse.ArgumentParser, kind: str, parameter: inspe
         flag = "--" + parameter.name.replace("_", "-")
         if hint is bool:
             either = parameter.default is None  # --expired, --no-expired, or no matter
-            command.add_argument(flag, action=argparse.BooleanOptionalAction if either else "store_true", **options)
+            command.add_argument(
+                flag, action=argparse.BooleanOptionalAction if either else "store_true", **options
+            )
             return
         if parameter.default is inspect.Parameter.empty:
             options["required"] = True
@@ -184,7 +216,9 @@ def _add_parameter(command: argparse.ArgumentParser, kind: str, parameter: inspe
         options["nargs"] = "?"
     command.add_argument(parameter.name, metavar=parameter.name.upper(), **options)
     if hint == Content:
-        command.add_argument("--as-json", action="store_true", help="the content is a JSON object, kept as it is")
+        command.add_argument(
+            "--as-json", action="store_true", help="the content is a JSON object, kept as it is"
+        )
 
 
 def _call(arguments: argparse.Namespace) -> int:
@@ -197,9 +231,13 @@ def _call(arguments: argparse.Namespace) -> int:
         given = getattr(arguments, parameter.name)
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             if given is not None:
-                named[parameter.name] = _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
+                named[parameter.name] = _convert(
+                    given, _without_none(hints[parameter.name]), parameter.name, arguments
+                )
         elif given is not None:
-            positional.append(_convert(given, _without_none(hints[parameter.name]), parameter.name, arguments))
+            positional.append(
+                _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
+            )
     with open_memory(arguments, create=way.verb in _MAKES) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
         if getattr(arguments, "raw", False):
@@ -215,7 +253,9 @@ def _call(arguments: argparse.Namespace) -> int:
 def _copy(scope: Scope, key: str, **part: Any) -> int:
     """A whole content to standard output, piece by piece."""
     if part:
-        raise Invalid(field="--raw", problem=f"is the whole content, and cannot go with --{next(iter(part))}")
+        raise Invalid(
+            field="--raw", problem=f"is the whole content, and cannot go with --{next(iter(part))}"
+        )
     with scope.refs.opening(key) as content:
         shutil.copyfileobj(content, sys.stdout.buffer)
     return 0
@@ -260,7 +300,9 @@ def _messages(given: str, name: str, arguments: argparse.Namespace) -> list[Mapp
         data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
         text = data.decode()
     except OSError as error:
-        raise Invalid(field=name, problem=f"cannot be read from {given}: {error.strerror}") from None
+        raise Invalid(
+            field=name, problem=f"cannot be read from {given}: {error.strerror}"
+        ) from None
     except UnicodeDecodeError:
         raise Invalid(field=name, problem=f"in {given} are not UTF-8 text") from None
     if text.lstrip().startswith("["):
@@ -286,7 +328,9 @@ def _output(given: str, name: str, arguments: argparse.Namespace) -> Output:
 def _range(given: str, name: str, arguments: argparse.Namespace) -> tuple[int, int]:
     first, _, last = given.partition("-")
     if not (first.isdecimal() and last.isdecimal()):
-        raise Invalid(field=name, problem=f"must be the first and the last line, such as 1-40, not {given!r}")
+        raise Invalid(
+            field=name, problem=f"must be the first and the last line, such as 1-40, not {given!r}"
+        )
     return int(first), int(last)
 
 
@@ -316,7 +360,14 @@ def _without_none(hint: Any) -> Any:
 def _meta(hint: Any) -> str | None:
     if get_origin(hint) is Literal:
         return None
-    names = {int: "N", float: "N", str: "TEXT", datetime: "WHEN", Mapping[str, Any]: "JSON", Sequence[str]: "A,B"}
+    names = {
+        int: "N",
+        float: "N",
+        str: "TEXT",
+        datetime: "WHEN",
+        Mapping[str, Any]: "JSON",
+        Sequence[str]: "A,B",
+    }
     return names.get(hint, "VALUE")
 
 

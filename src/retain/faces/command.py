@@ -59,7 +59,9 @@ def moment(given: str | None, name: str, *, days: bool = False) -> datetime | No
     try:
         found = datetime.fromisoformat(given)
     except ValueError:
-        raise Invalid(field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
+        raise Invalid(
+            field=name, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}"
+        ) from None
     return found.astimezone() if days and len(given) == len("2026-01-31") else found
 
 
@@ -86,7 +88,12 @@ def put_on_record(memory: Memory, tenants: Iterable[str], what: str, subject: st
             memory.database.write(tenant, lambda tx: audit.add(tx, who, what, subject))
 
 
-EVERY = {"--all-tenants": {"action": "store_true", "help": "of every tenant, not only the one of --tenant or the settings"}}
+EVERY = {
+    "--all-tenants": {
+        "action": "store_true",
+        "help": "of every tenant, not only the one of --tenant or the settings",
+    }
+}
 
 
 @dataclass(frozen=True)

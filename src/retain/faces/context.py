@@ -17,11 +17,23 @@ ABOUT = "What a model would be given for a message, or was given for a turn, and
 EXAMPLE = 'retain context --session trip --message "Where do we go?"\n  retain context explain TURN'
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "what": {"nargs": "?", "choices": ["explain"], "help": "explain: what a saved turn was given"},
-    "turn": {"nargs": "?", "metavar": "TURN", "help": "the turn's id, from `retain turns list SESSION`"},
+    "turn": {
+        "nargs": "?",
+        "metavar": "TURN",
+        "help": "the turn's id, from `retain turns list SESSION`",
+    },
     "--session": {"metavar": "ID", "help": "the session's id"},
     "--message": {"metavar": "TEXT", "default": "", "help": "the new message"},
-    "--budget": {"metavar": "N", "type": int, "help": "the most tokens (default: the setting context_tokens)"},
-    "--others": {"metavar": "NAMES", "default": "", "help": "the other agents of a group, with commas between them"},
+    "--budget": {
+        "metavar": "N",
+        "type": int,
+        "help": "the most tokens (default: the setting context_tokens)",
+    },
+    "--others": {
+        "metavar": "NAMES",
+        "default": "",
+        "help": "the other agents of a group, with commas between them",
+    },
     "--as": {
         "dest": "shape",
         "choices": ["report", "text", "openai", "anthropic"],
@@ -38,14 +50,18 @@ def context(arguments: Arguments) -> int:
     if arguments.what == "explain" and not arguments.turn:
         raise Invalid(field="TURN", problem="is needed: retain context explain TURN")
     if arguments.what is None and not arguments.session:
-        raise Invalid(field="--session", problem="is needed: retain context --session ID --message TEXT")
+        raise Invalid(
+            field="--session", problem="is needed: retain context --session ID --message TEXT"
+        )
     with open_memory(arguments) as memory:
         scope = memory.scope(*whose(arguments, memory.settings))
         if arguments.what == "explain":
             explain(scope, arguments.turn, arguments)
             return 0
         others = [name.strip() for name in arguments.others.split(",") if name.strip()]
-        found = scope.context(arguments.session, arguments.message, budget=arguments.budget, others=others)
+        found = scope.context(
+            arguments.session, arguments.message, budget=arguments.budget, others=others
+        )
     if arguments.shape == "report":
         _show(found.report, found.texts, arguments)
     else:
@@ -74,12 +90,16 @@ def _found_again(scope: Scope, session: str, report: Report) -> dict[str, str]:
     look: dict[str, Callable[[str], str]] = {
         "messages": lambda id: _message(scope, session, id),
         "knowledge": lambda id: (
-            scope.knowledge.passages(id.rpartition(" ")[0], seq=int(id.rpartition(" ")[2])).items[0].text
+            scope.knowledge.passages(id.rpartition(" ")[0], seq=int(id.rpartition(" ")[2]))
+            .items[0]
+            .text
         ),
         "entries": lambda id: scope.entries.get(id).content,
         "refs": lambda id: scope.refs.info(id).summary,
         "agents": lambda id: scope.agents.get(id).prompt,
-        "summaries": lambda id: next(s.text for s in scope.summaries.list(session) if s.number == int(id)),
+        "summaries": lambda id: next(
+            s.text for s in scope.summaries.list(session) if s.number == int(id)
+        ),
     }
     texts = {}
     for item in report.items:
@@ -109,11 +129,17 @@ def _show(report: Report, texts: Mapping[str, str], arguments: Arguments) -> Non
         for layer, cost in report.by_layer().items()
     ]
     table(("layer", "tokens", "of the budget"), bars)
-    rows = [(i.layer, i.source, f"{i.tokens:,}", i.reason, _begins(texts.get(i.source, ""))) for i in report.items]
+    rows = [
+        (i.layer, i.source, f"{i.tokens:,}", i.reason, _begins(texts.get(i.source, "")))
+        for i in report.items
+    ]
     table(("layer", "source", "tokens", "why", "begins"), rows)
     if report.left_out:
         print("Left out:")
-        out = [(i.layer, i.source, f"{i.tokens:,}" if i.tokens else "–", i.reason) for i in report.left_out]
+        out = [
+            (i.layer, i.source, f"{i.tokens:,}" if i.tokens else "–", i.reason)
+            for i in report.left_out
+        ]
         table(("layer", "source", "tokens", "why"), out)
 
 

@@ -32,7 +32,10 @@ ABOUT = "Look at settings, database, disk, models, embedder and server, and say 
 EXAMPLE = """retain doctor
   retain doctor --models --json"""
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--models": {"action": "store_true", "help": "call each model once, with a few tokens, which may cost something"},
+    "--models": {
+        "action": "store_true",
+        "help": "call each model once, with a few tokens, which may cost something",
+    },
 }
 State = Literal["ok", "warning", "problem"]
 EXTRAS = {
@@ -66,11 +69,16 @@ class Seen:
 def doctor(arguments: Arguments) -> int:
     """Look at everything; the exit status is 1 where something is in the way."""
     seen = list(_looked(arguments))
-    problems, warnings = (sum(one.state == state for one in seen) for state in ("problem", "warning"))
+    problems, warnings = (
+        sum(one.state == state for one in seen) for state in ("problem", "warning")
+    )
     if arguments.json:
         show({"ok": not problems, "version": version(), "checks": seen}, json_wanted=True)
     else:
-        table(("check", "state", "found", "what to do"), [(one.check, one.state, one.found, one.todo) for one in seen])
+        table(
+            ("check", "state", "found", "what to do"),
+            [(one.check, one.state, one.found, one.todo) for one in seen],
+        )
         print(f"{len(seen)} checks: {problems} problems, {warnings} warnings.")
     return 1 if problems else 0
 
@@ -79,20 +87,33 @@ def _looked(arguments: Arguments) -> Iterator[Seen]:
     try:
         settings = Settings.load(arguments.config, database=arguments.database)
     except RetainError as error:
-        yield Seen("settings", "problem", str(error), "correct it, or take it out; `retain config example` shows them all")
+        yield Seen(
+            "settings",
+            "problem",
+            str(error),
+            "correct it, or take it out; `retain config example` shows them all",
+        )
         return
     yield from _settings(settings)
     yield from _extras(settings)
     if _is_fresh(settings):
         yield Seen(
-            "database", "ok", f"there is none yet at {settings.shown('database')}", "the first write, or `retain serve`"
+            "database",
+            "ok",
+            f"there is none yet at {settings.shown('database')}",
+            "the first write, or `retain serve`",
         )
         yield from _guarded(_port, settings)
         return
     try:
         memory = Memory.open(settings=settings, migrate_up=False, create=False)
     except RetainError as error:
-        yield Seen("database", "problem", str(error), "see `database` in the settings: `retain config show`")
+        yield Seen(
+            "database",
+            "problem",
+            str(error),
+            "see `database` in the settings: `retain config show`",
+        )
     else:
         with memory:
             for look in (_database, _schema, _clock, _disk, _health, _keys):
@@ -110,7 +131,9 @@ def _guarded(look: Callable[..., Iterator[Seen]], *given: Any) -> Iterator[Seen]
         yield Seen(look.__name__.strip("_"), "problem", str(error), "the message says what to do")
     except Exception as error:
         said = f"it cannot be looked at: {type(error).__name__}: {error}"
-        yield Seen(look.__name__.strip("_"), "problem", said, "this is a mistake in retain: report it")
+        yield Seen(
+            look.__name__.strip("_"), "problem", said, "this is a mistake in retain: report it"
+        )
 
 
 def _is_fresh(settings: Settings) -> bool:
@@ -123,7 +146,11 @@ def _is_fresh(settings: Settings) -> bool:
 
 def _settings(settings: Settings) -> Iterator[Seen]:
     where = sorted(set(settings.origins.values()))
-    yield Seen("settings", "ok", f"{len(settings.origins)} are set ({', '.join(where) or 'all are the defaults'})")
+    yield Seen(
+        "settings",
+        "ok",
+        f"{len(settings.origins)} are set ({', '.join(where) or 'all are the defaults'})",
+    )
     wrong: list[tuple[bool, State, str, str]] = [
         (
             bool(settings.jwt_issuer) and not (settings.jwt_audience and settings.jwt_keys),
@@ -162,13 +189,16 @@ def _settings(settings: Settings) -> Iterator[Seen]:
             "set model to the name of one that the service has",
         ),
         (
-            not settings.model and (settings.consolidate != "off" or settings.ref_describe == "model"),
+            not settings.model
+            and (settings.consolidate != "off" or settings.ref_describe == "model"),
             "warning",
             "consolidate or ref_describe wants a model, and there is none",
             "set model, or leave them as they were",
         ),
     ]
-    yield from (Seen("settings", state, found, todo) for applies, state, found, todo in wrong if applies)
+    yield from (
+        Seen("settings", state, found, todo) for applies, state, found, todo in wrong if applies
+    )
 
 
 def _extras(settings: Settings) -> Iterator[Seen]:
@@ -183,7 +213,11 @@ def _extras(settings: Settings) -> Iterator[Seen]:
         if needed.get(name):
             advice = f"install retain[{name}] from where you got retain"
             yield Seen("extras", "problem", f"the settings need `{name}`", advice)
-    yield Seen("extras", "ok", f"installed: {', '.join(there) or 'none'}" + f"; not: {', '.join(missing)}" * bool(missing))
+    yield Seen(
+        "extras",
+        "ok",
+        f"installed: {', '.join(there) or 'none'}" + f"; not: {', '.join(missing)}" * bool(missing),
+    )
 
 
 def _database(memory: Memory) -> Iterator[Seen]:
@@ -191,7 +225,13 @@ def _database(memory: Memory) -> Iterator[Seen]:
     yield Seen("database", "ok", f"{memory.database.name}: {memory.database.engine()}")
     if tenants:
         leases.sweep(memory.database, tenants[0])
-    yield Seen("writing", "ok", f"{len(tenants)} tenants, and it can be written to" if tenants else "nothing is written yet")
+    yield Seen(
+        "writing",
+        "ok",
+        f"{len(tenants)} tenants, and it can be written to"
+        if tenants
+        else "nothing is written yet",
+    )
 
 
 def _schema(memory: Memory) -> Iterator[Seen]:
@@ -199,17 +239,27 @@ def _schema(memory: Memory) -> Iterator[Seen]:
     if found == wanted:
         yield Seen("schema", "ok", f"{found}, which is this version's")
     elif found < wanted:
-        yield Seen("schema", "warning", f"{found} of {wanted}", "retain migrate up (a start of the server does it too)")
+        yield Seen(
+            "schema",
+            "warning",
+            f"{found} of {wanted}",
+            "retain migrate up (a start of the server does it too)",
+        )
     else:
         yield Seen(
-            "schema", "problem", f"{found}; this version knows {wanted}", "use the retain that wrote it, or a newer one"
+            "schema",
+            "problem",
+            f"{found}; this version knows {wanted}",
+            "use the retain that wrote it, or a newer one",
         )
 
 
 def _clock(memory: Memory) -> Iterator[Seen]:
     behind = abs(memory.database.read(EVERY_TENANT, lambda tx: tx.now) - clock.now()) / clock.SECOND
     late = behind > _CLOCK_SECONDS
-    todo = "set both machines' clocks by NTP: what expires does so by the database's" if late else ""
+    todo = (
+        "set both machines' clocks by NTP: what expires does so by the database's" if late else ""
+    )
     yield Seen("clock", "warning" if late else "ok", f"{behind:.1f} s from the database's", todo)
 
 
@@ -219,23 +269,40 @@ def _disk(memory: Memory) -> Iterator[Seen]:
     if free is None:
         yield Seen("disk", "ok", "the database's server has its own: look there")
         return
-    state: State = "problem" if free < MUCH_TOO_LITTLE else "warning" if free < LITTLE_SPACE else "ok"
-    sizes = ", ".join(f"{name} {_size(figures.get(key, 0))}" for name, key in (("file", "file_bytes"), ("log", "log_bytes")))
-    todo = "" if state == "ok" else "make room, or `retain purge --days N`: writing stops before the disk is full"
+    state: State = (
+        "problem" if free < MUCH_TOO_LITTLE else "warning" if free < LITTLE_SPACE else "ok"
+    )
+    sizes = ", ".join(
+        f"{name} {_size(figures.get(key, 0))}"
+        for name, key in (("file", "file_bytes"), ("log", "log_bytes"))
+    )
+    todo = (
+        ""
+        if state == "ok"
+        else "make room, or `retain purge --days N`: writing stops before the disk is full"
+    )
     yield Seen("disk", state, f"{_size(free)} free ({sizes})", todo)
 
 
 def _health(memory: Memory) -> Iterator[Seen]:
     if memory.database.figures().get("file_bytes", 0) > _QUICK:
-        yield Seen("health", "ok", "not looked at: the file is large", "`retain verify` reads all of it")
+        yield Seen(
+            "health", "ok", "not looked at: the file is large", "`retain verify` reads all of it"
+        )
         return
     findings = memory.database.health()
     wrong = [one for one in findings if not one.ok]
     yield from (
-        Seen("health", "problem", f"{one.check}: no, {one.problem}", "docs/operations.md, Checking") for one in wrong
+        Seen("health", "problem", f"{one.check}: no, {one.problem}", "docs/operations.md, Checking")
+        for one in wrong
     )
     if not wrong:
-        yield Seen("health", "ok", f"{len(findings)} checks of the engine are well", "`retain verify` proves the rest")
+        yield Seen(
+            "health",
+            "ok",
+            f"{len(findings)} checks of the engine are well",
+            "`retain verify` proves the rest",
+        )
 
 
 def _embedder(memory: Memory, call: bool) -> Iterator[Seen]:
@@ -245,10 +312,20 @@ def _embedder(memory: Memory, call: bool) -> Iterator[Seen]:
         return
     if isinstance(embedder, ServiceEmbedder):
         yield Seen(
-            "embedder", "ok", f"a service: {memory.settings.embedding_model}", "" if call else "--models calls it once"
+            "embedder",
+            "ok",
+            f"a service: {memory.settings.embedding_model}",
+            "" if call else "--models calls it once",
         )
-        if not call and not memory.settings.embedding_dimensions:  # whose vectors these are, the service alone knows
-            yield Seen("vectors", "ok", "not looked at: the service must be asked first", "--models asks it")
+        if (
+            not call and not memory.settings.embedding_dimensions
+        ):  # whose vectors these are, the service alone knows
+            yield Seen(
+                "vectors",
+                "ok",
+                "not looked at: the service must be asked first",
+                "--models asks it",
+            )
             return
     else:
         vectors = checked(embedder, ["hello"])
@@ -260,10 +337,18 @@ def _lag(memory: Memory) -> Iterator[Seen]:
     if memory.database.version() != memory.migrations[-1].number:
         return
     lags = [lag(memory.home, tenant) for tenant in memory.tenants()]
-    pending, seconds = sum(one.pending for one in lags), max((one.seconds for one in lags), default=0.0)
+    pending, seconds = (
+        sum(one.pending for one in lags),
+        max((one.seconds for one in lags), default=0.0),
+    )
     state: State = "warning" if pending and seconds > LONG_LAG else "ok"
     todo = "run `retain serve` or `retain work --every 5 --all-tenants`" if state != "ok" else ""
-    yield Seen("vectors", state, f"{pending} are due, the oldest for {seconds:.0f} s" if pending else "none is due", todo)
+    yield Seen(
+        "vectors",
+        state,
+        f"{pending} are due, the oldest for {seconds:.0f} s" if pending else "none is due",
+        todo,
+    )
 
 
 def _keys(memory: Memory) -> Iterator[Seen]:
@@ -273,9 +358,16 @@ def _keys(memory: Memory) -> Iterator[Seen]:
     any_keys = Keys(memory.database).any()
     opened = settings.jwt_issuer or any_keys
     if not opened and may_be_open(settings):
-        yield Seen("keys", "ok", "none: whoever is on this machine comes in", "`retain keys create NAME` closes the door")
+        yield Seen(
+            "keys",
+            "ok",
+            "none: whoever is on this machine comes in",
+            "`retain keys create NAME` closes the door",
+        )
     elif opened:
-        yield Seen("keys", "ok", "there are some" if any_keys else f"tokens of {settings.jwt_issuer}")
+        yield Seen(
+            "keys", "ok", "there are some" if any_keys else f"tokens of {settings.jwt_issuer}"
+        )
     else:
         state: State = "warning" if loopback(settings.host) else "problem"
         found = (
@@ -293,18 +385,30 @@ def _models(memory: Memory, call: bool) -> Iterator[Seen]:
         named.append(("summary model", models.summary, "summary_base_url"))
     for what, model, address in named:
         if model is None:
-            todo = "" if what != "model" else "set model (and base_url, api_key): a chat answers without one, but not well"
+            todo = (
+                ""
+                if what != "model"
+                else "set model (and base_url, api_key): a chat answers without one, but not well"
+            )
             yield Seen(what, "ok", "none", todo)
             continue
         found = f"{model.name} at {settings.shown(address) or 'its provider'}"
-        found += f", key {settings.shown('api_key')}" if what == "model" and settings.api_key else ""
-        yield _called(what, model, found) if call else Seen(what, "ok", found, "--models calls it once")
+        found += (
+            f", key {settings.shown('api_key')}" if what == "model" and settings.api_key else ""
+        )
+        yield (
+            _called(what, model, found)
+            if call
+            else Seen(what, "ok", found, "--models calls it once")
+        )
     if call and isinstance(memory.home.embedder, ServiceEmbedder):
         try:
             checked(memory.home.embedder, ["hello"])
             yield Seen("embedding service", "ok", f"{memory.home.embedder.dimensions} dimensions")
         except RetainError as error:
-            yield Seen("embedding service", "problem", str(error), "look at embedding_base_url and its key")
+            yield Seen(
+                "embedding service", "problem", str(error), "look at embedding_base_url and its key"
+            )
 
 
 def _called(what: str, model: Model, found: str) -> Seen:
@@ -312,7 +416,9 @@ def _called(what: str, model: Model, found: str) -> Seen:
     try:
         model.complete("Answer with one word.", "Say ok.", max_tokens=64)
     except RetainError as error:
-        return Seen(what, "problem", f"{found}: {error}", "look at the name, the address and the key")
+        return Seen(
+            what, "problem", f"{found}: {error}", "look at the name, the address and the key"
+        )
     return Seen(what, "ok", f"{found}: answered in {time.monotonic() - started:.1f} s")
 
 
@@ -328,13 +434,17 @@ def _port(settings: Settings) -> Iterator[Seen]:
         yield Seen("server", "ok", f"not running: port {settings.port} is free", "retain serve")
         return
     try:
-        ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # this machine is behind no proxy
+        ask = urllib.request.build_opener(
+            urllib.request.ProxyHandler({})
+        ).open  # this machine is behind no proxy
         with ask(f"{url}/readyz", timeout=_WAIT_SECONDS) as answer:
             ours = json.loads(answer.read(1000)) == {"status": "ok"}
     except urllib.error.HTTPError as error:
         kind = error.headers.get("content-type", "")
         if "problem" in kind:
-            yield Seen("server", "problem", f"it runs at {url}, and is not ready", "its log says why")
+            yield Seen(
+                "server", "problem", f"it runs at {url}, and is not ready", "its log says why"
+            )
             return
         ours = False
     except (OSError, ValueError):
@@ -342,7 +452,12 @@ def _port(settings: Settings) -> Iterator[Seen]:
     if ours:
         yield Seen("server", "ok", f"it runs at {url}, and is ready")
     else:
-        yield Seen("server", "warning", f"another program listens on port {settings.port}", "choose another `port`")
+        yield Seen(
+            "server",
+            "warning",
+            f"another program listens on port {settings.port}",
+            "choose another `port`",
+        )
 
 
 def _size(size: float) -> str:

@@ -22,11 +22,24 @@ from retain.storage.connect import absent
 ABOUT = "Read an export, or with --from another memory's file (- from standard input); it can be repeated."
 EXAMPLE = "retain import conversations.json --from chatgpt --user ada --dry-run"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "file": {"metavar": "FILE", "help": "a file; for langgraph and langchain also the address of a server"},
-    "--from": {"dest": "format", "choices": FORMATS, "help": "whose file it is; without, an export of retain"},
+    "file": {
+        "metavar": "FILE",
+        "help": "a file; for langgraph and langchain also the address of a server",
+    },
+    "--from": {
+        "dest": "format",
+        "choices": FORMATS,
+        "help": "whose file it is; without, an export of retain",
+    },
     "--dry-run": {"action": "store_true", "help": "write nothing, and report the same"},
-    "--shared": {"action": "store_true", "help": "what the source says of nobody is for every user"},
-    "--table": {"metavar": "NAME", "help": "the table of LangChain's history (default: chat_message_history)"},
+    "--shared": {
+        "action": "store_true",
+        "help": "what the source says of nobody is for every user",
+    },
+    "--table": {
+        "metavar": "NAME",
+        "help": "the table of LangChain's history (default: chat_message_history)",
+    },
 }
 _SCOPE = ("tenant", "user", "agent")
 
@@ -35,16 +48,31 @@ def import_(arguments: Arguments) -> int:
     """Read a file."""
     if arguments.format is not None:
         return _from_elsewhere(arguments)
-    for name, given in [*((f"--{name}", getattr(arguments, name)) for name in _SCOPE), ("--table", arguments.table)]:
+    for name, given in [
+        *((f"--{name}", getattr(arguments, name)) for name in _SCOPE),
+        ("--table", arguments.table),
+    ]:
         if given is not None:
-            raise Invalid(field=name, problem="goes with --from: an export of retain says itself whose it is")
+            raise Invalid(
+                field=name, problem="goes with --from: an export of retain says itself whose it is"
+            )
     if arguments.shared:
-        raise Invalid(field="--shared", problem="goes with --from: an export of retain says itself whose it is")
+        raise Invalid(
+            field="--shared",
+            problem="goes with --from: an export of retain says itself whose it is",
+        )
     if arguments.dry_run:
-        raise Invalid(field="--dry-run", problem="goes with --from: an export of retain is checked before it is read")
+        raise Invalid(
+            field="--dry-run",
+            problem="goes with --from: an export of retain is checked before it is read",
+        )
     with _file(arguments.file) as name:
         _refuse_what_is_not_ours(name)
-        with open_memory(arguments, create=True) as memory, progress("importing") as bar, Path(name).open("rb") as file:
+        with (
+            open_memory(arguments, create=True) as memory,
+            progress("importing") as bar,
+            Path(name).open("rb") as file,
+        ):
             done = on_record(memory, memory.settings.tenant, "import").import_(file, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
@@ -61,9 +89,13 @@ def _from_elsewhere(arguments: Arguments) -> int:
             "shared": arguments.shared,
         }
         with progress("importing") as bar:
-            report = bring_in(memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar)
+            report = bring_in(
+                memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
+            )
         if not arguments.dry_run:
-            put_on_record(memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}")
+            put_on_record(
+                memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}"
+            )
     _show(report, json_wanted=arguments.json)
     return 0
 
@@ -80,18 +112,27 @@ def _show(report: Report, *, json_wanted: bool) -> None:
     if json_wanted:
         show(report, json_wanted=True)
         return
-    rows = [(what, str(number), str(report.written[what]), str(report.there[what])) for what, number in report.read.items()]
+    rows = [
+        (what, str(number), str(report.written[what]), str(report.there[what]))
+        for what, number in report.read.items()
+    ]
     table(("", "read", "would be written" if report.dry_run else "written", "there already"), rows)
     if report.unplaced:
         print(f"\n{len(report.unplaced)} of these, or beside them, have no place here:")
-        table(("what", "where", "why"), [(one.what, one.where, one.reason) for one in report.unplaced])
+        table(
+            ("what", "where", "why"), [(one.what, one.where, one.reason) for one in report.unplaced]
+        )
 
 
 def _refuse_what_is_not_ours(name: str) -> None:
     if "://" in name:
-        raise Invalid(field="--from", problem="is needed for a server: --from langgraph, or --from langchain")
+        raise Invalid(
+            field="--from", problem="is needed for a server: --from langgraph, or --from langchain"
+        )
     if format := guess(name):
-        raise Invalid(field="--from", problem=f"is needed: the file looks like one for --from {format}")
+        raise Invalid(
+            field="--from", problem=f"is needed: the file looks like one for --from {format}"
+        )
 
 
 @contextmanager

@@ -22,13 +22,20 @@ CREATE_ARGUMENTS: dict[str, dict[str, Any]] = {
         "default": "read,write",
         "help": "some of read, write, delete and admin; none includes another (default: read,write)",
     },
-    "--days": {"type": float, "metavar": "N", "help": "for so many days (default: until it is revoked)"},
+    "--days": {
+        "type": float,
+        "metavar": "N",
+        "help": "for so many days (default: until it is revoked)",
+    },
 }
 LIST = "The keys of a tenant, without what would let anybody in."
 LIST_EXAMPLE = "retain keys list --tenant acme"
 LIST_ARGUMENTS: dict[str, dict[str, Any]] = {
     "--limit": {"type": int, "metavar": "N", "default": 100, "help": "the most keys to show"},
-    "--after": {"metavar": "TEXT", "help": "go on after this cursor, from the end of the page before"},
+    "--after": {
+        "metavar": "TEXT",
+        "help": "go on after this cursor, from the end of the page before",
+    },
 }
 REVOKE = "Let nobody in with a key any more; a server that runs knows it within seconds."
 REVOKE_EXAMPLE = "retain keys revoke berdwsoyovifmg7h --tenant acme"
@@ -67,7 +74,11 @@ def create(arguments: Arguments) -> int:
 
 
 def _tell(key: Key, tenant: str) -> None:
-    whose = "".join(f", for the {name} {one}" for name, one in (("user", key.user), ("agent", key.agent)) if one is not None)
+    whose = "".join(
+        f", for the {name} {one}"
+        for name, one in (("user", key.user), ("agent", key.agent))
+        if one is not None
+    )
     until = f" until {key.expires_at:%Y-%m-%d}" if key.expires_at else ""
     said = f"(key {key.id} of tenant {tenant}: {', '.join(key.permissions)}{whose}{until}; it is not shown again)"
     print(plain(said), file=sys.stderr)
@@ -76,7 +87,9 @@ def _tell(key: Key, tenant: str) -> None:
 def list_(arguments: Arguments) -> int:
     """List the keys of a tenant."""
     with open_memory(arguments) as memory:
-        found = Keys(memory.database).list(_tenant(arguments, memory), limit=arguments.limit, after=arguments.after)
+        found = Keys(memory.database).list(
+            _tenant(arguments, memory), limit=arguments.limit, after=arguments.after
+        )
     show(found, json_wanted=arguments.json)
     return 0
 
@@ -85,7 +98,9 @@ def revoke(arguments: Arguments) -> int:
     """Revoke a key."""
     with open_memory(arguments) as memory:
         tenant = _tenant(arguments, memory)
-        key = _attended(memory, tenant, "keys_revoke", {"id": arguments.id}).revoke(tenant, arguments.id)
+        key = _attended(memory, tenant, "keys_revoke", {"id": arguments.id}).revoke(
+            tenant, arguments.id
+        )
     show(key, json_wanted=arguments.json)
     return 0
 
@@ -105,4 +120,6 @@ def _end(days: float | None) -> datetime | None:
     try:
         return datetime.now(UTC) + timedelta(days=days)
     except (OverflowError, ValueError):
-        raise Invalid(field="--days", problem="must be a number of days that the calendar has") from None
+        raise Invalid(
+            field="--days", problem="must be a number of days that the calendar has"
+        ) from None

@@ -15,18 +15,33 @@ from retain.kinds.knowledge import Loaded
 from retain.memory import Scope
 from retain.settings import Settings
 
-ABOUT = "Add files, or all documents in folders; what was added before with the same path is replaced."
+ABOUT = (
+    "Add files, or all documents in folders; what was added before with the same path is replaced."
+)
 EXAMPLE = "retain knowledge add handbook.pdf docs/ --pattern '*.md'"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "files": {"nargs": "+", "metavar": "FILE", "help": "a file of text, Markdown, HTML or PDF, a folder, or - for a text"},
-    "--title": {"metavar": "TEXT", "default": "", "help": "what it is called (default: as it calls itself, or its name)"},
-    "--pattern": {"metavar": "GLOB", "help": "of folders only files like this, such as '*.md' (default: every document)"},
+    "files": {
+        "nargs": "+",
+        "metavar": "FILE",
+        "help": "a file of text, Markdown, HTML or PDF, a folder, or - for a text",
+    },
+    "--title": {
+        "metavar": "TEXT",
+        "default": "",
+        "help": "what it is called (default: as it calls itself, or its name)",
+    },
+    "--pattern": {
+        "metavar": "GLOB",
+        "help": "of folders only files like this, such as '*.md' (default: every document)",
+    },
     "--dry-run": {"action": "store_true", "help": "say what would be done, and do nothing"},
 }
 
 FIND_ABOUT = "Find the passages of documents that answer a question, by words and by meaning."
 FIND_EXAMPLE = "retain knowledge search 'how do I reset the router'"
-FIND_ARGUMENTS = {name: told for name, told in search.ARGUMENTS.items() if name not in ("--kind", "--session")}
+FIND_ARGUMENTS = {
+    name: told for name, told in search.ARGUMENTS.items() if name not in ("--kind", "--session")
+}
 
 
 def find(arguments: Arguments) -> int:
@@ -41,7 +56,12 @@ def add(arguments: Arguments) -> int:
     if arguments.dry_run and "-" not in arguments.files and _lacks_database(settings):
         with progress("reading") as bar:
             done = document.load(
-                arguments.files, arguments.title, arguments.pattern, settings.max_document_bytes, document.as_new, bar
+                arguments.files,
+                arguments.title,
+                arguments.pattern,
+                settings.max_document_bytes,
+                document.as_new,
+                bar,
             )
     else:
         with open_memory(arguments, create=not arguments.dry_run) as memory:
@@ -66,13 +86,20 @@ def add(arguments: Arguments) -> int:
 def _lacks_database(settings: Settings) -> bool:
     """Whether the database is a file that is not there yet: then nothing is in it, and a dry run need not make it."""
     file = settings.database.removeprefix("sqlite:///")
-    return settings.database.startswith("sqlite:///") and file != ":memory:" and not Path(file).exists()
+    return (
+        settings.database.startswith("sqlite:///")
+        and file != ":memory:"
+        and not Path(file).exists()
+    )
 
 
 def _add_text(me: Scope, arguments: Arguments) -> int:
     """A text from standard input."""
     if arguments.files != ["-"] or arguments.dry_run or arguments.pattern:
-        raise Invalid(field="-", problem="stands alone: a text from standard input cannot go with files or --dry-run")
+        raise Invalid(
+            field="-",
+            problem="stands alone: a text from standard input cannot go with files or --dry-run",
+        )
     if not arguments.title:
         raise Invalid(field="--title", problem="is needed for a text from standard input")
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
@@ -86,6 +113,14 @@ def _tell(done: Loaded, *, dry_run: bool) -> None:
             print(f"{'would be ' if dry_run else ''}{word}  {plain(file)}")
     for file, reason in done.failed.items():
         print(f"failed  {plain(file)}: {plain(reason)}", file=sys.stderr)
-    counts = [(len(done.added), "added"), (len(done.replaced), "replaced"), (len(done.unchanged), "unchanged")]
-    told = ", ".join(f"{count} {word}" for count, word in [*counts, (len(done.failed), "failed")] if count)
-    print(f"{told or 'There are no documents there'}{'; nothing was written' if dry_run and told else ''}.")
+    counts = [
+        (len(done.added), "added"),
+        (len(done.replaced), "replaced"),
+        (len(done.unchanged), "unchanged"),
+    ]
+    told = ", ".join(
+        f"{count} {word}" for count, word in [*counts, (len(done.failed), "failed")] if count
+    )
+    print(
+        f"{told or 'There are no documents there'}{'; nothing was written' if dry_run and told else ''}."
+    )

@@ -38,7 +38,9 @@ def mcp(arguments: Arguments) -> int:
 
         from retain.mcp.server import Guest, over_stdio
     except ImportError as error:
-        problem = f"is not there ({error.name} is missing): install retain[mcp] from where you got retain"
+        problem = (
+            f"is not there ({error.name} is missing): install retain[mcp] from where you got retain"
+        )
         raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     with open_memory(arguments, create=True) as memory:
@@ -46,18 +48,25 @@ def mcp(arguments: Arguments) -> int:
         graph = arguments.profile == "graph"  # a graph is a user's or the tenant's, and no agent's
         for name, value in () if graph else (("user", who.user), ("agent", who.agent)):
             if value is None:
-                print(f"retain mcp: without --{name}, what belongs to one {name} cannot be kept", file=sys.stderr)
+                print(
+                    f"retain mcp: without --{name}, what belongs to one {name} cannot be kept",
+                    file=sys.stderr,
+                )
         file = os.environ.get("MEMORY_FILE_PATH", "") if graph else ""
         note = unread(memory, file, arguments.database, arguments.tenant, who.user)
         if note:
             print(f"retain mcp: {note}", file=sys.stderr)
         allowed: frozenset[Permission] = frozenset({"read"}) if arguments.read_only else PERMISSIONS
         principal = Principal(who.tenant, allowed, "local", who.user, None if graph else who.agent)
-        anyio.run(over_stdio, Guest(memory, principal, who.user, who.agent), arguments.profile, note)
+        anyio.run(
+            over_stdio, Guest(memory, principal, who.user, who.agent), arguments.profile, note
+        )
     return 0
 
 
-def unread(memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None) -> str:
+def unread(
+    memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None
+) -> str:
     """How to bring in the file of the official memory server, where it is there and the graph is empty yet."""
     if not path or not os.path.exists(path) or not is_empty(memory.scope(tenant, user).graph):
         return ""

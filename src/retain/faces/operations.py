@@ -7,8 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from retain.errors import Invalid
-from retain.faces import audit, chat, context, doctor, importing, keys, knowledge, mcp, run, search, serve, work
-from retain.faces.command import EVERY, Arguments, Command, on_record, open_memory, put_on_record, tenants
+from retain.faces import (
+    audit,
+    chat,
+    context,
+    doctor,
+    importing,
+    keys,
+    knowledge,
+    mcp,
+    run,
+    search,
+    serve,
+    work,
+)
+from retain.faces.command import (
+    EVERY,
+    Arguments,
+    Command,
+    on_record,
+    open_memory,
+    put_on_record,
+    tenants,
+)
 from retain.faces.render import progress, show, table
 from retain.faces.status import status as status_of
 from retain.memory import Memory
@@ -29,7 +50,10 @@ def migrate_status(arguments: Arguments) -> int:
     """List the migrations."""
     with open_memory(arguments, migrate_up=False) as memory:
         found = migrate.check(memory.database, memory.migrations)
-        rows = [(f"{m.number:04}", m.name, "applied" if m.number <= found else "waiting") for m in memory.migrations]
+        rows = [
+            (f"{m.number:04}", m.name, "applied" if m.number <= found else "waiting")
+            for m in memory.migrations
+        ]
     if arguments.json:
         listed = [dict(zip(("number", "name", "state"), row, strict=True)) for row in rows]
         show({"version": found, "migrations": listed}, json_wanted=True)
@@ -42,7 +66,9 @@ def migrate_up(arguments: Arguments) -> int:
     """Apply what is missing, or print it."""
     with open_memory(arguments, migrate_up=False, create=True) as memory:
         if arguments.sql:
-            return _print_sql(memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True)
+            return _print_sql(
+                memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True
+            )
         done = migrate.up(memory.database, memory.migrations, arguments.to)
         if memory.database.version() == memory.migrations[-1].number:
             memory.database.refit()
@@ -59,8 +85,13 @@ def migrate_down(arguments: Arguments) -> int:
         if arguments.sql:
             return _print_sql(memory, due, up=False)
         names = ", ".join(migration.name for migration in due) or "nothing"
-        _ask(arguments, f"This takes back {names} in {memory.database.name} and deletes what it held.")
-        return _say_done(memory, migrate.down(memory.database, memory.migrations, to), arguments, "taken back")
+        _ask(
+            arguments,
+            f"This takes back {names} in {memory.database.name} and deletes what it held.",
+        )
+        return _say_done(
+            memory, migrate.down(memory.database, memory.migrations, to), arguments, "taken back"
+        )
 
 
 def verify(arguments: Arguments) -> int:
@@ -71,7 +102,9 @@ def verify(arguments: Arguments) -> int:
     if arguments.json:
         show({"ok": not wrong, "checks": findings}, json_wanted=True)
     else:
-        table(("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings])
+        table(
+            ("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings]
+        )
         all_well = f"All {len(findings)} checks are well."
         some_not = f"{len(wrong)} of {len(findings)} checks found something; docs/operations.md says what to do."
         print(some_not if wrong else all_well)
@@ -81,7 +114,11 @@ def verify(arguments: Arguments) -> int:
 def export(arguments: Arguments) -> int:
     """Write an export; a file appears only when it is whole."""
     with open_memory(arguments) as memory, progress("exporting") as bar:
-        chosen: dict[str, Any] = {"tenants": tenants(arguments, memory), "user": arguments.user, "progress": bar}
+        chosen: dict[str, Any] = {
+            "tenants": tenants(arguments, memory),
+            "user": arguments.user,
+            "progress": bar,
+        }
         about = "" if arguments.user is None else f"users {arguments.user}"
         put_on_record(memory, chosen["tenants"] or memory.tenants(), "export", about)
         if arguments.file == "-":
@@ -104,11 +141,18 @@ def purge(arguments: Arguments) -> int:
     """Apply retention."""
     with open_memory(arguments) as memory, progress("purging") as bar:
         if arguments.days is None and not memory.settings.retention_days:
-            print("No --days and no retention_days: only expired state and unused contents are removed.", file=sys.stderr)
+            print(
+                "No --days and no retention_days: only expired state and unused contents are removed.",
+                file=sys.stderr,
+            )
         chosen = tenants(arguments, memory)
         # A full disk takes no row before it has room for one.
-        purging = memory if arguments.emergency else on_record(memory, memory.settings.tenant, "purge")
-        done = purging.purge(days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar)
+        purging = (
+            memory if arguments.emergency else on_record(memory, memory.settings.tenant, "purge")
+        )
+        done = purging.purge(
+            days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar
+        )
         if arguments.emergency:
             put_on_record(memory, chosen or memory.tenants(), "purge", "emergency")
     show(done, json_wanted=arguments.json)
@@ -121,8 +165,13 @@ def erase(arguments: Arguments) -> int:
         raise Invalid(field="user", problem="is needed: whom to erase, as in --user ada")
     with open_memory(arguments) as memory:
         tenant = arguments.tenant or memory.settings.tenant
-        _ask(arguments, f"This removes everything of user {arguments.user} of tenant {tenant} for good.")
-        receipt = on_record(memory, tenant, "users_erase", user=arguments.user).erase(arguments.user, tenant=tenant)
+        _ask(
+            arguments,
+            f"This removes everything of user {arguments.user} of tenant {tenant} for good.",
+        )
+        receipt = on_record(memory, tenant, "users_erase", user=arguments.user).erase(
+            arguments.user, tenant=tenant
+        )
     show(receipt, json_wanted=arguments.json)
     return 0
 
@@ -131,7 +180,10 @@ def backup(arguments: Arguments) -> int:
     """Copy the database."""
     with open_memory(arguments) as memory:
         memory.backup(arguments.file)
-    show({"backup": str(arguments.file), "bytes": arguments.file.stat().st_size}, json_wanted=arguments.json)
+    show(
+        {"backup": str(arguments.file), "bytes": arguments.file.stat().st_size},
+        json_wanted=arguments.json,
+    )
     return 0
 
 
@@ -139,9 +191,14 @@ def config_show(arguments: Arguments) -> int:
     """Show the settings without their secrets."""
     flags = {name: getattr(arguments, name) for name in ("database", "tenant", "user", "agent")}
     settings = Settings.load(arguments.config, **flags)
-    rows = [(f.name, settings.shown(f.name), settings.origins.get(f.name, "default")) for f in FIELDS]
+    rows = [
+        (f.name, settings.shown(f.name), settings.origins.get(f.name, "default")) for f in FIELDS
+    ]
     if arguments.json:
-        show({name: {"value": value, "from": origin} for name, value, origin in rows}, json_wanted=True)
+        show(
+            {name: {"value": value, "from": origin} for name, value, origin in rows},
+            json_wanted=True,
+        )
     else:
         table(("setting", "value", "from"), rows)
     return 0
@@ -161,7 +218,11 @@ _STEPS: dict[str, dict[str, Any]] = {
 }
 _FILE: dict[str, dict[str, Any]] = {"file": {"metavar": "FILE", "type": Path}}
 _DAYS: dict[str, dict[str, Any]] = {
-    "--days": {"type": float, "metavar": "N", "help": "messages older than this (default: retention_days)"},
+    "--days": {
+        "type": float,
+        "metavar": "N",
+        "help": "messages older than this (default: retention_days)",
+    },
     "--emergency": {**_FLAG, "help": "for a full disk: give up the reserve file first"},
 }
 COMMANDS = (
@@ -230,10 +291,15 @@ def _print_sql(memory: Memory, due: list[migrate.Migration], *, up: bool) -> int
     return 0
 
 
-def _say_done(memory: Memory, done: list[migrate.Migration], arguments: Arguments, what: str) -> int:
+def _say_done(
+    memory: Memory, done: list[migrate.Migration], arguments: Arguments, what: str
+) -> int:
     found = memory.database.version()
     if arguments.json:
-        show({"version": found, "migrations": [migration.number for migration in done]}, json_wanted=True)
+        show(
+            {"version": found, "migrations": [migration.number for migration in done]},
+            json_wanted=True,
+        )
         return 0
     for migration in done:
         print(f"{migration.number:04} {migration.name} {what}")
@@ -246,7 +312,10 @@ def _ask(arguments: Arguments, warning: str) -> None:
     if arguments.yes:
         return
     if not sys.stdin.isatty():
-        raise Invalid(field="--yes", problem=f"is needed, because nobody is here to ask. {warning.removesuffix('.')}")
+        raise Invalid(
+            field="--yes",
+            problem=f"is needed, because nobody is here to ask. {warning.removesuffix('.')}",
+        )
     print(warning, file=sys.stderr)
     try:
         answer = input("Type yes to go on: ")

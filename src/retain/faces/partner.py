@@ -52,7 +52,11 @@ class There:
 
     def __init__(self, client: Client, user: str | None, agent: str | None, id: str | None) -> None:
         self._client = client
-        body = {name: value for name, value in (("session_id", id), ("user", user), ("agent_id", agent)) if value}
+        body = {
+            name: value
+            for name, value in (("session_id", id), ("user", user), ("agent_id", agent))
+            if value
+        }
         found = client.send("POST", "/api/chat/sessions", Who(""), {}, body).json()
         self.scope = client.scope(found["user"], found["agent"])
         self.session: Session = self.scope.sessions.get(found["id"])

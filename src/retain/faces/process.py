@@ -26,7 +26,9 @@ NOT_FOUND = 127
 NOT_RUNNABLE = 126
 _READ = 64 << 10
 _POLL = 0.1
-_GRACE = 1.0  # seconds after the end of the command in which what it left behind may still say something
+_GRACE = (
+    1.0  # seconds after the end of the command in which what it left behind may still say something
+)
 _IN_FLIGHT = 64  # reads that hold all that can be on its way then; who still writes after them does not stop by itself
 _MOST_KEYS = 64 << 10
 
@@ -86,10 +88,18 @@ def execute(command: Sequence[str], streams: Streams, signals: Signals, *, tty: 
     """
     start = time.monotonic()
     try:
-        code = _in_terminal(command, streams, signals) if tty else _through_pipes(command, streams, signals)
+        code = (
+            _in_terminal(command, streams, signals)
+            if tty
+            else _through_pipes(command, streams, signals)
+        )
     finally:
         signals.ended()
-    return Ended(128 - code if code < 0 else code, name_of(-code) if code < 0 else "", time.monotonic() - start)
+    return Ended(
+        128 - code if code < 0 else code,
+        name_of(-code) if code < 0 else "",
+        time.monotonic() - start,
+    )
 
 
 def _start(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
@@ -100,7 +110,9 @@ def _start(command: Sequence[str], **how: Any) -> subprocess.Popen[bytes]:
         found = shutil.which(name)
         if found is None:
             raise NotStarted(NOT_FOUND, f"there is no command {name!r}") from None
-        raise NotStarted(NOT_RUNNABLE, f"{name!r} cannot be run: {_what_is_missing(found)}") from None
+        raise NotStarted(
+            NOT_RUNNABLE, f"{name!r} cannot be run: {_what_is_missing(found)}"
+        ) from None
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = getattr(error, "strerror", None) or error
         raise NotStarted(NOT_RUNNABLE, f"{name!r} cannot be run: {why}") from None
@@ -130,7 +142,9 @@ def _through_pipes(command: Sequence[str], streams: Streams, signals: Signals) -
                 streams.keep(data)
                 if not data or not streams.show(key.data, data):
                     ready.unregister(key.fileobj)
-                    _close(key.fileobj)  # the command hears of a reader that is gone, as it would without us
+                    _close(
+                        key.fileobj
+                    )  # the command hears of a reader that is gone, as it would without us
         for pipe in (child.stdout, child.stderr):
             _close(pipe)
         return child.wait()
@@ -156,11 +170,15 @@ def _in_terminal(command: Sequence[str], streams: Streams, signals: Signals) -> 
                         ready.unregister(ours)
         finally:
             keep(b"")
-            os.close(ours)  # never before the command has ended, unless its reader is gone: to it, this is a hangup
+            os.close(
+                ours
+            )  # never before the command has ended, unless its reader is gone: to it, this is a hangup
         return child.wait()
 
 
-def _start_in_terminal(command: Sequence[str], *, typed: bool) -> tuple[subprocess.Popen[bytes], int]:
+def _start_in_terminal(
+    command: Sequence[str], *, typed: bool
+) -> tuple[subprocess.Popen[bytes], int]:
     """The command, and our side of its terminal, where no write waits."""
     import fcntl
     import termios
@@ -171,12 +189,16 @@ def _start_in_terminal(command: Sequence[str], *, typed: bool) -> tuple[subproce
     try:
         ours, its = os.openpty()
     except OSError as error:
-        raise NotStarted(NOT_RUNNABLE, f"there is no terminal for {command[0]!r}: {error.strerror or error}") from None
+        raise NotStarted(
+            NOT_RUNNABLE, f"there is no terminal for {command[0]!r}: {error.strerror or error}"
+        ) from None
     try:
         os.set_blocking(ours, False)
         _copy_size(ours)
         how = {"stdin": its if typed else None, "stdout": its, "stderr": its}
-        return _start(command, **how, start_new_session=True, preexec_fn=take_terminal), ours  # one thread so far
+        return _start(
+            command, **how, start_new_session=True, preexec_fn=take_terminal
+        ), ours  # one thread so far
     except BaseException:
         os.close(ours)
         raise
@@ -184,7 +206,9 @@ def _start_in_terminal(command: Sequence[str], *, typed: bool) -> tuple[subproce
         os.close(its)
 
 
-def _copy(terminal: int, child: subprocess.Popen[bytes], keep: Callable[[bytes], None], streams: Streams) -> bool:
+def _copy(
+    terminal: int, child: subprocess.Popen[bytes], keep: Callable[[bytes], None], streams: Streams
+) -> bool:
     """Keep and show what the command said; False at the end, or where nobody looks any more."""
     try:
         data = os.read(terminal, _READ)
@@ -201,7 +225,9 @@ def _copy(terminal: int, child: subprocess.Popen[bytes], keep: Callable[[bytes],
     return True  # it closed its streams, and may open its terminal again
 
 
-def _readable(ready: selectors.BaseSelector, child: subprocess.Popen[bytes]) -> Iterator[tuple[selectors.SelectorKey, int]]:
+def _readable(
+    ready: selectors.BaseSelector, child: subprocess.Popen[bytes]
+) -> Iterator[tuple[selectors.SelectorKey, int]]:
     """What is ready, until all is closed, or the command has ended and what it left behind had its time."""
     ended = waited = 0.0
     reads = 0
@@ -209,7 +235,9 @@ def _readable(ready: selectors.BaseSelector, child: subprocess.Popen[bytes]) -> 
         before = time.monotonic()
         events = ready.select(_POLL)
         if ended:
-            waited += time.monotonic() - before  # a reader that lets us wait takes nothing of that time
+            waited += (
+                time.monotonic() - before
+            )  # a reader that lets us wait takes nothing of that time
             reads += len(events)
         for key, which in events:
             if key.fd in ready.get_map():
@@ -321,7 +349,11 @@ class _Unix:
     def __call__(self, data: bytes) -> None:
         whole = self._held + data
         self._held = b"\r" if data and whole.endswith(b"\r") else b""
-        self._keep(whole.removesuffix(self._held).replace(b"\r\n", b"\n") if self._held else whole.replace(b"\r\n", b"\n"))
+        self._keep(
+            whole.removesuffix(self._held).replace(b"\r\n", b"\n")
+            if self._held
+            else whole.replace(b"\r\n", b"\n")
+        )
 
 
 def _write(where: int, data: bytes) -> None:

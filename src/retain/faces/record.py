@@ -43,7 +43,11 @@ def of_json(hint: Any, value: Any) -> Any:
 def _record(kind: type, value: Mapping[str, Any]) -> Any:
     hints = get_type_hints(kind)
     raw = {Message: "content", Item: "value", PlacedItem: "value"}.get(kind)
-    made = {one.name: of_json(hints[one.name], value.get(one.name)) for one in fields(kind) if one.name != "raw"}
+    made = {
+        one.name: of_json(hints[one.name], value.get(one.name))
+        for one in fields(kind)
+        if one.name != "raw"
+    }
     if raw:
         made["raw"] = JsonText(json.dumps(value[raw], ensure_ascii=False, separators=(",", ":")))
     return kind(**made)

@@ -36,10 +36,28 @@ _COLUMNS = {
     "tuple": ("place",),
     "Document": ("id", "title", "path", "media", "chunks", "user", "updated_at"),
     "Passage": ("seq", "title", "page", "text"),
-    "Key": ("id", "name", "permissions", "user", "agent", "expires_at", "last_used_at", "revoked_at"),
+    "Key": (
+        "id",
+        "name",
+        "permissions",
+        "user",
+        "agent",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    ),
     "Turn": ("id", "first_seq", "last_seq", "interaction", "created_at"),
     "Deed": ("number", "at", "who", "what", "subject", "secrets", "request_id"),
-    "Interaction": ("created_at", "route", "model", "latency_ms", "tokens_in", "tokens_out", "cost", "error"),
+    "Interaction": (
+        "created_at",
+        "route",
+        "model",
+        "latency_ms",
+        "tokens_in",
+        "tokens_out",
+        "cost",
+        "error",
+    ),
 }
 _SHORT = 100
 _MEASURED = ("latency_ms", "p50", "p95", "p99")
@@ -54,7 +72,11 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        shown = {field.name: as_json(getattr(value, field.name)) for field in fields(value) if field.name != "raw"}
+        shown = {
+            field.name: as_json(getattr(value, field.name))
+            for field in fields(value)
+            if field.name != "raw"
+        }
         if isinstance(value, Message):
             shown["content"] = value.content
         if isinstance(value, Item | PlacedItem):
@@ -81,7 +103,10 @@ def show(value: Any, *, json_wanted: bool) -> None:
         sys.stdout.buffer.write(value)
     elif isinstance(value, View):
         print(plain(value.text).removesuffix("\n"))
-        print(f"({value.what}{'; ' if value.more else ''}{value.more.removesuffix('.')})", file=sys.stderr)
+        print(
+            f"({value.what}{'; ' if value.more else ''}{value.more.removesuffix('.')})",
+            file=sys.stderr,
+        )
     elif isinstance(value, Page):
         _table(value.items)
         if value.next:
@@ -91,7 +116,11 @@ def show(value: Any, *, json_wanted: bool) -> None:
     else:
         rows: list[tuple[str, str]] = []
         for name, item in (value if isinstance(value, dict) else as_json(value)).items():
-            if isinstance(item, dict) and item and all(type(count) is int for count in item.values()):
+            if (
+                isinstance(item, dict)
+                and item
+                and all(type(count) is int for count in item.values())
+            ):
                 rows += [(name, ""), *[(f"  {what}", str(count)) for what, count in item.items()]]
             else:
                 rows.append((name, _cell(item, whole=True)))
@@ -105,7 +134,9 @@ def show_itself(value: Any) -> None:
         text = plain(value.text) if sys.stdout.isatty() else value.text
         print(text, end="" if text.endswith("\n") or not text else "\n")
     elif isinstance(value, Item | PlacedItem):
-        told = f"version {value.version}" + (f", until {_cell(value.expires_at)}" if value.expires_at else "")
+        told = f"version {value.version}" + (
+            f", until {_cell(value.expires_at)}" if value.expires_at else ""
+        )
         print(plain(value.raw))
     else:
         raise TypeError(f"a {type(value).__name__} cannot be shown as itself")
@@ -144,15 +175,21 @@ def _table(records: Sequence[Any]) -> None:
     if not records:
         print("Nothing here yet.")
         return
-    names = _COLUMNS.get(type(records[0]).__name__) or tuple(field.name for field in fields(records[0]))
-    names = tuple(name for name in names if name != "split" or any(record.split for record in records))
+    names = _COLUMNS.get(type(records[0]).__name__) or tuple(
+        field.name for field in fields(records[0])
+    )
+    names = tuple(
+        name for name in names if name != "split" or any(record.split for record in records)
+    )
     table(names, [[_cell(_column(record, name)) for name in names] for record in records])
 
 
 def _column(record: Any, name: str) -> Any:
     if name == "text" and isinstance(record, Message):
         return record.text or record.content  # a tool call is not an empty message
-    if isinstance(record, tuple) and not hasattr(record, name):  # a place is its names, a match has an item
+    if isinstance(record, tuple) and not hasattr(
+        record, name
+    ):  # a place is its names, a match has an item
         return getattr(record.item, name) if isinstance(record, Match) else record
     value = getattr(record, name)
     return None if name in _MEASURED and value == 0 else value  # nobody measured it

@@ -20,7 +20,15 @@ from typing import IO, Any
 from retain import canonical
 from retain.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.faces.command import Arguments, open_memory, whose
-from retain.faces.process import Ended, NotStarted, Streams, execute, fill_closed_streams, flush, stdio_is_terminal
+from retain.faces.process import (
+    Ended,
+    NotStarted,
+    Streams,
+    execute,
+    fill_closed_streams,
+    flush,
+    stdio_is_terminal,
+)
 from retain.faces.render import as_json, plain
 from retain.faces.signals import Interrupted, Signals
 from retain.kinds.refs import Prepared, Ref
@@ -35,8 +43,16 @@ ABOUT = "Run a command; a large output is stored, and a placeholder stands for i
 EXAMPLE = "retain run -- ls -l"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--session": {"metavar": "ID", "help": "the session that the reference belongs to"},
-    "--type": {"metavar": "T", "default": "command_output", "help": "what the reference is (default: command_output)"},
-    "--tokens": {"metavar": "N", "type": int, "help": "store outputs above this many tokens (default: ref_tokens)"},
+    "--type": {
+        "metavar": "T",
+        "default": "command_output",
+        "help": "what the reference is (default: command_output)",
+    },
+    "--tokens": {
+        "metavar": "N",
+        "type": int,
+        "help": "store outputs above this many tokens (default: ref_tokens)",
+    },
     "--tty": {
         "action": argparse.BooleanOptionalAction,
         "help": "run it in a terminal of its own (default: where standard output is one)",
@@ -45,7 +61,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "for agents: print the output itself if it is small, and only the placeholder's line if not",
     },
-    "command": {"metavar": "CMD", "nargs": argparse.REMAINDER, "help": "the command and its arguments"},
+    "command": {
+        "metavar": "CMD",
+        "nargs": argparse.REMAINDER,
+        "help": "the command and its arguments",
+    },
 }
 
 
@@ -101,7 +121,11 @@ def run(arguments: Arguments) -> int:
     if not command:
         raise Invalid(field="command", problem="is needed, as in: retain run -- make test")
     settings = Settings.load(arguments.config, database=arguments.database)
-    tokens = settings.ref_tokens if arguments.tokens is None else canonical.whole(arguments.tokens, "tokens")
+    tokens = (
+        settings.ref_tokens
+        if arguments.tokens is None
+        else canonical.whole(arguments.tokens, "tokens")
+    )
     canonical.key(arguments.type, "type")
     _check_session(arguments, settings)
     flush(sys.stdout)
@@ -115,10 +139,15 @@ def run(arguments: Arguments) -> int:
             with signals.interrupt():
                 stored = _stored(done, arguments, settings) if done.spool.over(tokens) else done
         except Interrupted:
-            stored = replace(done, problems=(*done.problems, "the output was not stored: interrupted"))
+            stored = replace(
+                done, problems=(*done.problems, "the output was not stored: interrupted")
+            )
         for problem in stored.problems:
             _say(problem)
-        with contextlib.suppress(OSError, Interrupted), signals.interrupt():  # a reader that is gone changes no status
+        with (
+            contextlib.suppress(OSError, Interrupted),
+            signals.interrupt(),
+        ):  # a reader that is gone changes no status
             _tell(stored, arguments)
         return done.ended.code
 
@@ -126,10 +155,19 @@ def run(arguments: Arguments) -> int:
 def _done(command: list[str], signals: Signals, arguments: Arguments, settings: Settings) -> Done:
     spool = Spool(settings.max_ref_bytes)
     out, err = (None, None) if arguments.quiet else (2, 2) if arguments.json else (1, 2)
-    tty = stdio_is_terminal() and not arguments.quiet and not arguments.json if arguments.tty is None else arguments.tty
+    tty = (
+        stdio_is_terminal() and not arguments.quiet and not arguments.json
+        if arguments.tty is None
+        else arguments.tty
+    )
     streams = Streams(spool.keep, out, err)
     ended = execute(command, streams, signals, tty=tty)
-    return Done(shlex.join(command), ended, spool, problems=tuple(filter(None, (streams.problem, spool.problem))))
+    return Done(
+        shlex.join(command),
+        ended,
+        spool,
+        problems=tuple(filter(None, (streams.problem, spool.problem))),
+    )
 
 
 def _check_session(arguments: Arguments, settings: Settings) -> None:
@@ -145,7 +183,9 @@ def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
     kept = done
     try:
         with open_memory(arguments, create=True) as memory:
-            scope = memory.scope(*whose(arguments, settings), source="tool")  # a tool wrote it, whoever started that
+            scope = memory.scope(
+                *whose(arguments, settings), source="tool"
+            )  # a tool wrote it, whoever started that
             prepared, ref = _kept(done, scope, arguments)
             kept = replace(done, ref=ref, line=prepared.line)
     except Interrupted:

@@ -37,14 +37,22 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "from this day on (2026-01-31, as it began here), or this moment (with its zone)",
     },
     "--until": {"metavar": "WHEN", "help": "before this day or moment"},
-    "--limit": {"metavar": "N", "type": int, "default": 10, "help": "the most to show (default: 10)"},
+    "--limit": {
+        "metavar": "N",
+        "type": int,
+        "default": 10,
+        "help": "the most to show (default: 10)",
+    },
     "--least": {
         "metavar": "P",
         "type": float,
         "default": LIKELY,
         "help": f"leave out what is less likely wanted than this, from 0 to 1 (default: {LIKELY})",
     },
-    "--why": {"action": "store_true", "help": "what each score is made of, and what was said before and after"},
+    "--why": {
+        "action": "store_true",
+        "help": "what each score is made of, and what was said before and after",
+    },
 }
 _INDENT = 4
 _LINES = 3
@@ -68,7 +76,11 @@ def search(arguments: Arguments) -> int:
             limit=arguments.limit,
             least=arguments.least,
         )
-        waiting = 0 if arguments.json or not _ran(found, "vectors") else lag(memory.home, scope.who.tenant).pending
+        waiting = (
+            0
+            if arguments.json or not _ran(found, "vectors")
+            else lag(memory.home, scope.who.tenant).pending
+        )
     if arguments.json:
         print(json.dumps(as_json(found), ensure_ascii=False))
         return 0
@@ -100,11 +112,15 @@ def _shown(found: Found, arguments: Arguments, room: int, style: Style) -> Itera
         yield from wrapped(_nothing(arguments), room)
 
 
-def _hit(number: int, hit: Hit, arguments: Arguments, looked: Sequence[str], room: int, style: Style) -> Iterator[str]:
+def _hit(
+    number: int, hit: Hit, arguments: Arguments, looked: Sequence[str], room: int, style: Style
+) -> Iterator[str]:
     """One hit: what and whose it is, the part that matters, how to open it."""
     when = hit.at.astimezone().strftime("%Y-%m-%d %H:%M")
     who = hit.author or hit.role
-    head = "  ".join(_line(part) for part in (f"{number:>2}", hit.kind, when, who, _titled(hit)) if part)
+    head = "  ".join(
+        _line(part) for part in (f"{number:>2}", hit.kind, when, who, _titled(hit)) if part
+    )
     score = f"{hit.score:.2f}"
     space = room - width(score) - 2
     head = head if width(head) <= space else wrapped(head, space - 1)[0] + "…"
@@ -132,7 +148,11 @@ def _why(hit: Hit, room: int) -> Iterator[str]:
     told = " · ".join(f"{name} {value:+.2f}" for name, value in parts if abs(value) >= 0.005)
     yield from wrapped(f"why: {told or 'nothing stands out'}", room)
     yield f"found by: {' and '.join(hit.legs) or 'being next to what was found'}"
-    yield from (f"{name}: {_short(text)}" for name, text in (("before", hit.before), ("after", hit.after)) if text)
+    yield from (
+        f"{name}: {_short(text)}"
+        for name, text in (("before", hit.before), ("after", hit.after))
+        if text
+    )
 
 
 def opening(hit: Hit, tenant: str | None = None, user: str | None = None) -> str:
@@ -145,12 +165,28 @@ def opening(hit: Hit, tenant: str | None = None, user: str | None = None) -> str
             command = ["notes", "read", "--user", first, "--agent", second]
         case "state":
             area, _, whose = first.partition(":")
-            command = ["state", "get", second, "--area", *(["user", "--user", whose] if area == "user" else [first])]
+            command = [
+                "state",
+                "get",
+                second,
+                "--area",
+                *(["user", "--user", whose] if area == "user" else [first]),
+            ]
         case "items":
             area, *place, key = json.loads(hit.id)
             joined = ",".join(place)
-            listed = joined if canonical.listed(joined) == place else json.dumps(place, ensure_ascii=False)
-            command = ["items", "get", listed, key, *([] if area == "tenant" else ["--user", area.partition(":")[2]])]
+            listed = (
+                joined
+                if canonical.listed(joined) == place
+                else json.dumps(place, ensure_ascii=False)
+            )
+            command = [
+                "items",
+                "get",
+                listed,
+                key,
+                *([] if area == "tenant" else ["--user", area.partition(":")[2]]),
+            ]
         case "knowledge":
             command = ["knowledge", "passages", hit.id, "--seq", str(hit.seq)]
         case "graph":  # it has no commands of its own
@@ -167,7 +203,11 @@ def _titled(hit: Hit) -> str:
 
 
 def _nothing(arguments: Arguments) -> str:
-    narrowed = [f"--{name}" for name in ("kind", "session", "since", "until", "user", "agent") if getattr(arguments, name)]
+    narrowed = [
+        f"--{name}"
+        for name in ("kind", "session", "since", "until", "user", "agent")
+        if getattr(arguments, name)
+    ]
     where = ", ".join(arguments.kind or SEARCHED)
     what = "other words" + (f", or without {' and '.join(narrowed)}" if narrowed else "")
     return f"Nothing was found in {where}. Try {what}."
@@ -182,9 +222,15 @@ def _legs(found: Found, waiting: int) -> str:
     names = {"words": "words", "vectors": "meaning"}
     ran = [f"by {names.get(leg, leg)}" for leg in found.legs if _ran(found, leg)]
     told = [f"Searched {' and '.join(ran)}."] if ran else []
-    told += [f"Not by {names.get(leg, leg)}: {how.rstrip('.')}." for leg, how in found.legs.items() if not _ran(found, leg)]
+    told += [
+        f"Not by {names.get(leg, leg)}: {how.rstrip('.')}."
+        for leg, how in found.legs.items()
+        if not _ran(found, leg)
+    ]
     if waiting:
-        told.append(f"By words alone {waiting:,} that have no vector yet: `retain work` gives them theirs.")
+        told.append(
+            f"By words alone {waiting:,} that have no vector yet: `retain work` gives them theirs."
+        )
     return " ".join(told)
 
 

@@ -12,7 +12,10 @@ from retain.settings import Settings
 ABOUT = "Serve REST, chat and MCP on one port, until it is told to stop."
 EXAMPLE = "retain serve --port 7700 --workers 2"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--host": {"metavar": "ADDRESS", "help": "the address to listen on; any but this machine's own needs keys"},
+    "--host": {
+        "metavar": "ADDRESS",
+        "help": "the address to listen on; any but this machine's own needs keys",
+    },
     "--port": {"type": int, "metavar": "PORT", "help": "the port; 0 takes any that is free"},
     "--workers": {"type": int, "metavar": "COUNT", "help": "how many processes share the port"},
 }
@@ -37,6 +40,9 @@ def serve(arguments: Arguments) -> int:
         if arguments.json:
             print(json.dumps({"url": address}), flush=True)
         else:
-            print(f"retain listens on {address}/ (calls: {address}/docs, MCP: {address}/mcp). Ctrl-C stops it.", flush=True)
+            print(
+                f"retain listens on {address}/ (calls: {address}/docs, MCP: {address}/mcp). Ctrl-C stops it.",
+                flush=True,
+            )
 
     return run(settings, told)

@@ -69,4 +69,7 @@ def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, i
     except (ModelError, SettingsError) as error:
         return f"cannot be used now: {error}", {}
     longest = max((one.seconds for one in lags), default=0.0)
-    return name, {"pending": sum(one.pending for one in lags), "embedding_lag_seconds": round(longest)}
+    return name, {
+        "pending": sum(one.pending for one in lags),
+        "embedding_lag_seconds": round(longest),
+    }

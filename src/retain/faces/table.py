@@ -21,7 +21,9 @@ _ID = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-)([0-9a-f]{4}-[0-9a-f]{1
 Rows = list[list[str]]
 
 
-def lines(head: Sequence[str], rows: Sequence[Sequence[str]], room: int | None, rule: str = "─") -> list[str]:
+def lines(
+    head: Sequence[str], rows: Sequence[Sequence[str]], room: int | None, rule: str = "─"
+) -> list[str]:
     """The lines of a table that is at most `room` columns wide; None is any width. `rule` is drawn under the head."""
     whole = [list(row) for row in rows]
     if room is None:
@@ -69,14 +71,18 @@ def _beginning(text: str, room: int) -> int:
 
 
 def _natural(head: Sequence[str], rows: Rows) -> list[int]:
-    columns = [[title, *(line for row in rows for line in row[place].split("\n"))] for place, title in enumerate(head)]
+    columns = [
+        [title, *(line for row in rows for line in row[place].split("\n"))]
+        for place, title in enumerate(head)
+    ]
     return [max(width(line) for line in column) for column in columns]
 
 
 def _rigid(rows: Rows) -> list[bool]:
     """Which columns are never wrapped: those of moments and ids."""
     return [
-        all(_MOMENT.fullmatch(c) or _ID.fullmatch(c) or c in ("", "–") for c in column) for column in zip(*rows, strict=True)
+        all(_MOMENT.fullmatch(c) or _ID.fullmatch(c) or c in ("", "–") for c in column)
+        for column in zip(*rows, strict=True)
     ]
 
 
@@ -85,7 +91,9 @@ def _fitting(natural: list[int], rigid: list[bool], room: int) -> list[int] | No
     room -= len(_GAP) * (len(natural) - 1)
     if sum(natural) <= room:
         return natural
-    wide = [place for place, size in enumerate(natural) if size > _WIDE and not (rigid and rigid[place])]
+    wide = [
+        place for place, size in enumerate(natural) if size > _WIDE and not (rigid and rigid[place])
+    ]
     left = room - sum(size for place, size in enumerate(natural) if place not in wide)
     if not wide or left < _LEAST * len(wide):
         return None
@@ -98,12 +106,17 @@ def _fitting(natural: list[int], rigid: list[bool], room: int) -> list[int] | No
 
 def _shortened(rows: Rows) -> Rows:
     """Moments without their year and their seconds."""
-    return [[_MOMENT.sub(r"\1 \2", cell) if _MOMENT.fullmatch(cell) else cell for cell in row] for row in rows]
+    return [
+        [_MOMENT.sub(r"\1 \2", cell) if _MOMENT.fullmatch(cell) else cell for cell in row]
+        for row in rows
+    ]
 
 
 def _folded(rows: Rows) -> Rows:
     """Ids over two lines."""
-    return [[_ID.sub("\\1\n\\2", cell) if _ID.fullmatch(cell) else cell for cell in row] for row in rows]
+    return [
+        [_ID.sub("\\1\n\\2", cell) if _ID.fullmatch(cell) else cell for cell in row] for row in rows
+    ]
 
 
 def _drawn(head: Sequence[str], rows: Rows, widths: Sequence[int], rule: str) -> list[str]:
@@ -111,9 +124,14 @@ def _drawn(head: Sequence[str], rows: Rows, widths: Sequence[int], rule: str) ->
     if any(head):
         found = [_joined(head, widths), rule * (sum(widths) + len(_GAP) * (len(widths) - 1))]
     for row in rows:
-        cells = [wrapped(cell, max(size, 1)) if cell else [""] for cell, size in zip(row, widths, strict=True)]
+        cells = [
+            wrapped(cell, max(size, 1)) if cell else [""]
+            for cell, size in zip(row, widths, strict=True)
+        ]
         for place in range(max(map(len, cells), default=0)):
-            found.append(_joined([cell[place] if place < len(cell) else "" for cell in cells], widths))
+            found.append(
+                _joined([cell[place] if place < len(cell) else "" for cell in cells], widths)
+            )
     return found
 
 
@@ -129,7 +147,10 @@ def _blocks(head: Sequence[str], rows: Rows, room: int) -> list[str]:
             if "\n" not in value and width(beside) <= room:
                 found.append(beside)
             else:
-                found += [name, *(f" {line}".rstrip(" ") for line in wrapped(value, max(room - 1, 1)))]
+                found += [
+                    name,
+                    *(f" {line}".rstrip(" ") for line in wrapped(value, max(room - 1, 1))),
+                ]
     return found
 
 

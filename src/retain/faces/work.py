@@ -18,7 +18,11 @@ from retain.work.loop import Worked, Worker
 ABOUT = "Do what is due later: fold long sessions into their summaries, and so on."
 EXAMPLE = "retain work --every 30 --all-tenants"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--every": {"type": float, "metavar": "SECONDS", "help": "again and again, with a pause of so many seconds"},
+    "--every": {
+        "type": float,
+        "metavar": "SECONDS",
+        "help": "again and again, with a pause of so many seconds",
+    },
     **EVERY,
 }
 
@@ -75,7 +79,9 @@ def _show(worked: Worked, arguments: Arguments) -> None:
     if arguments.json:
         show(worked, json_wanted=True)
         return
-    rows = [(name, str(one.done), str(one.left), str(one.failed)) for name, one in worked.jobs.items()]
+    rows = [
+        (name, str(one.done), str(one.left), str(one.failed)) for name, one in worked.jobs.items()
+    ]
     table(("work", "done", "left", "failed"), rows)
     for error in worked.errors:
         print(f"retain: {plain(error)}", file=sys.stderr)

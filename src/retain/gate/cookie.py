@@ -35,7 +35,11 @@ def token_of(scope: Scope) -> str | None:
         headers[name] = value
         if name == b"cookie":
             cookies.append(value)
-    if not cookies or scope["path"].startswith(_NO_COOKIE) or headers.get(b"sec-fetch-site", b"none") not in _OURS:
+    if (
+        not cookies
+        or scope["path"].startswith(_NO_COOKIE)
+        or headers.get(b"sec-fetch-site", b"none") not in _OURS
+    ):
         return None
     host = headers.get(b"host", b"")
     if headers.get(b"origin", b"http://" + host) not in (b"http://" + host, b"https://" + host):
@@ -50,7 +54,9 @@ def token_of(scope: Scope) -> str | None:
 def name_of(host: str, *, secure: bool) -> str:
     """What the cookie of a server is called, by the name that a browser calls it."""
     port = host.rpartition(":")[2]
-    return ("__Host-retain" if secure else "retain") + (f"-{port}" if port.isdigit() and ":" in host else "")
+    return ("__Host-retain" if secure else "retain") + (
+        f"-{port}" if port.isdigit() and ":" in host else ""
+    )
 
 
 def is_here(host: str) -> bool:
@@ -70,15 +76,18 @@ def check_csrf(scope: Scope, token: str) -> None:
         return
     said = [value for name, value in scope["headers"] if name == CSRF]
     if len(said) != 1 or not hmac.compare_digest(said[0], csrf_of(token).encode()):
-        problem = (
-            "a change by a browser that is signed in needs the header X-Retain-CSRF as /api/web gave it; load the page again"
-        )
+        problem = "a change by a browser that is signed in needs the header X-Retain-CSRF as /api/web gave it; load the page again"
         raise Forbidden(problem=problem)
 
 
 def set_cookie(host: str, token: str, *, secure: bool, seconds: float | None) -> tuple[str, str]:
     """The header that gives a browser its cookie, as long as it is open or for so many seconds; 0 takes it away."""
-    parts: list[Any] = [f"{name_of(host, secure=secure)}={token}", "Path=/", "HttpOnly", "SameSite=Strict"]
+    parts: list[Any] = [
+        f"{name_of(host, secure=secure)}={token}",
+        "Path=/",
+        "HttpOnly",
+        "SameSite=Strict",
+    ]
     parts += ["Secure"] if secure else []
     parts += [] if seconds is None else [f"Max-Age={int(seconds)}"]
     return "Set-Cookie", "; ".join(parts)
@@ -88,4 +97,8 @@ def _values(cookies: Iterable[bytes], name: str) -> set[str]:
     """What cookies of one name say; one that is there with two values is somebody else's doing, and counts for nothing."""
     pairs = (pair.strip().partition(b"=") for line in cookies for pair in line.split(b";"))
     wanted = name.encode()
-    return {value.decode("latin-1") for given, _, value in pairs if given == wanted and 0 < len(value) <= _MOST_BYTES}
+    return {
+        value.decode("latin-1")
+        for given, _, value in pairs
+        if given == wanted and 0 < len(value) <= _MOST_BYTES
+    }

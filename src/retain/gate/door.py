@@ -44,7 +44,9 @@ MOST_BYTES = 8192
 _AFTER_SECONDS = 0.5
 NOBODY = "nobody"
 """What the state of a request has whose credential is missing or wrong, also where it is answered all the same."""
-_FORWARDED = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"))
+_FORWARDED = frozenset(
+    (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+)
 _KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
 _NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
 _COOKIE = b"cookie "  # before what is remembered of one: it is good as a cookie alone
@@ -75,7 +77,9 @@ class Door:
         self._keyed = not may_be_open(memory.settings)
         self._notes: set[asyncio.Future[None]] = set()
 
-    async def admit(self, request: HTTPConnection, permission: Permission, *, vendor: bool = False) -> Principal:
+    async def admit(
+        self, request: HTTPConnection, permission: Permission, *, vendor: bool = False
+    ) -> Principal:
         """The principal of a request, if it may do this; `vendor` says that it comes from somebody else's client."""
         principal = await self.who(request, vendor=vendor)
         principal.require(permission)
@@ -132,7 +136,9 @@ class Door:
 
     async def _signed_in(self, request: HTTPConnection, token: str) -> Principal:
         """The principal of a browser that signed in; where nobody needs a key, a sign-in that has ended is no matter."""
-        principal = await self._holder(_COOKIE + token.encode("latin-1"), lambda _: self.signins.check(token))
+        principal = await self._holder(
+            _COOKIE + token.encode("latin-1"), lambda _: self.signins.check(token)
+        )
         check_csrf(request.scope, token)
         return principal
 
@@ -149,7 +155,12 @@ class Door:
         return known.admitted.principal
 
     def scope(
-        self, request: HTTPConnection, principal: Principal, user: str | None, agent: str | None, source: Source = "user"
+        self,
+        request: HTTPConnection,
+        principal: Principal,
+        user: str | None,
+        agent: str | None,
+        source: Source = "user",
     ) -> Scope:
         """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers.
 
@@ -172,12 +183,18 @@ class Door:
         self._known.clear()
         self._keyless_until = float("-inf")
 
-    async def _look(self, digest: bytes, credential: bytes, before: _Known | None, check: Check) -> _Known:
+    async def _look(
+        self, digest: bytes, credential: bytes, before: _Known | None, check: Check
+    ) -> _Known:
         """Ask the database, and remember what is good."""
         changes = self._changes
         admitted = await run_in_threadpool(check, credential)
         moment = time.monotonic()
-        known = _Known(admitted, moment + min(SECONDS, admitted.seconds), before.noted if before else float("-inf"))
+        known = _Known(
+            admitted,
+            moment + min(SECONDS, admitted.seconds),
+            before.noted if before else float("-inf"),
+        )
         if changes == self._changes:  # else it may have been revoked while the database was asked
             while len(self._known) >= MOST_KNOWN:
                 self._known.pop(next(iter(self._known)), None)
@@ -200,7 +217,9 @@ class Door:
                 changes = self._changes
                 found = await run_in_threadpool(self.keys.any)
                 self._keyed = self._keyed or found
-                if changes == self._changes:  # else the first key may have been made while the database was asked
+                if (
+                    changes == self._changes
+                ):  # else the first key may have been made while the database was asked
                     self._keyless_until = moment + KEYLESS_SECONDS
             if not self._keyed:
                 return self._local
@@ -216,8 +235,14 @@ class Door:
         assert admitted.key is not None
         try:
             self.keys.used(admitted.principal.tenant, admitted.key)
-        except Exception as error:  # the request was answered: when a key was used last is nothing to fail it for
-            _log.warning("that the key %s was used could not be noted: %s", admitted.key, type(error).__name__)
+        except (
+            Exception
+        ) as error:  # the request was answered: when a key was used last is nothing to fail it for
+            _log.warning(
+                "that the key %s was used could not be noted: %s",
+                admitted.key,
+                type(error).__name__,
+            )
 
 
 def refuse_open(memory: Memory) -> None:

@@ -45,13 +45,18 @@ _PREFLIGHT = (
     ),
     (b"access-control-max-age", b"600"),
 )
-_EXPOSED = (b"access-control-expose-headers", b"etag, location, retry-after, x-request-id, mcp-session-id, www-authenticate")
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"etag, location, retry-after, x-request-id, mcp-session-id, www-authenticate",
+)
 
 
 class Refused(Exception):
     """A request that does not go on."""
 
-    def __init__(self, status: int, detail: str, *, seconds: float | None = None, closes: bool = False) -> None:
+    def __init__(
+        self, status: int, detail: str, *, seconds: float | None = None, closes: bool = False
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.headers = {} if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
@@ -83,7 +88,13 @@ class Exchange:
     )
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, request_id: str, patience: Patience, learn: Learn
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        request_id: str,
+        patience: Patience,
+        learn: Learn,
     ) -> None:
         self._patience = patience
         self._learn = learn
@@ -146,7 +157,9 @@ class Exchange:
 
     async def allow(self) -> None:
         """Answer a page that asks whether it may call."""
-        await self._send({"type": "http.response.start", "status": 204, "headers": self._dressed(_PREFLIGHT)})
+        await self._send(
+            {"type": "http.response.start", "status": 204, "headers": self._dressed(_PREFLIGHT)}
+        )
         await self._send({"type": "http.response.body", "body": b""})
 
     async def refuse(self, refused: Refused) -> None:
@@ -155,16 +168,32 @@ class Exchange:
         if self._started:
             return
         answer = problem.answer(refused.status, str(refused), self._id, headers=refused.headers)
-        headers = [*answer.raw_headers, (b"connection", b"close")] if refused.closes else answer.raw_headers
-        await self._send({"type": "http.response.start", "status": refused.status, "headers": self._dressed(headers)})
-        await self._send({"type": "http.response.body", "body": answer.body, "more_body": refused.closes})
+        headers = (
+            [*answer.raw_headers, (b"connection", b"close")]
+            if refused.closes
+            else answer.raw_headers
+        )
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": refused.status,
+                "headers": self._dressed(headers),
+            }
+        )
+        await self._send(
+            {"type": "http.response.body", "body": answer.body, "more_body": refused.closes}
+        )
         if refused.closes:
             await self._linger()
             await self._send({"type": "http.response.body", "body": b""})
 
     def too_large(self) -> Refused:
         """What is said of a body over the limit."""
-        return Refused(413, f"The body is over the limit of {self.limit:,} bytes: send less at once.", closes=True)
+        return Refused(
+            413,
+            f"The body is over the limit of {self.limit:,} bytes: send less at once.",
+            closes=True,
+        )
 
     async def _linger(self) -> None:
         try:
@@ -181,7 +210,11 @@ class Exchange:
         if self._private and b"cache-control" not in have:
             dressed.append(_NO_STORE)
         if self.cross:
-            dressed += [(b"access-control-allow-origin", self.cross.encode()), _EXPOSED, (b"vary", b"Origin")]
+            dressed += [
+                (b"access-control-allow-origin", self.cross.encode()),
+                _EXPOSED,
+                (b"vary", b"Origin"),
+            ]
         return dressed
 
 
@@ -238,7 +271,10 @@ class Patience:
         """Wake those that waited too long."""
         latest = loop.time() - self.seconds
         for exchange, task in self._waiting.items():
-            if exchange.began + exchange.size / BYTES_PER_SECOND < latest and exchange not in self._late:
+            if (
+                exchange.began + exchange.size / BYTES_PER_SECOND < latest
+                and exchange not in self._late
+            ):
                 self._late.add(exchange)
                 task.cancel()
         self._looks = bool(self._waiting)

@@ -34,8 +34,17 @@ LONG = ("/api/chat", "/agent/", "/api/notes/changes", "/api/notes/stream")
 SIGN_IN = "/api/web/sign-in"
 """Where keys come in a body: wrong ones are counted here too."""
 RETRY_SECONDS = 1
-_ONCE = frozenset({b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"}) | frozenset(
-    {b"x-retain-user", b"x-retain-agent", b"x-retain-csrf", b"sec-fetch-site", b"idempotency-key", b"if-match"}
+_ONCE = frozenset(
+    {b"host", b"origin", b"content-length", b"authorization", b"x-api-key", b"content-encoding"}
+) | frozenset(
+    {
+        b"x-retain-user",
+        b"x-retain-agent",
+        b"x-retain-csrf",
+        b"sec-fetch-site",
+        b"idempotency-key",
+        b"if-match",
+    }
 )
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(rb"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?")
@@ -60,15 +69,25 @@ class Guard:
         self._called: set[bytes] = set()
         self._origins = _origins(settings)
         self._rate = Rate(settings.rate_per_second)
-        self._strangers, self._signing_in = Rate(settings.rate_per_second), Rate(settings.rate_per_second)
+        self._strangers, self._signing_in = (
+            Rate(settings.rate_per_second),
+            Rate(settings.rate_per_second),
+        )
         """Wrong credentials, by where they come from; those at the sign-in apart, or others' would close it."""
         self._patience = Patience(settings.request_seconds)
-        self._uploads = (("/api/refs", settings.max_ref_bytes), ("/api/knowledge", settings.max_document_bytes))
+        self._uploads = (
+            ("/api/refs", settings.max_ref_bytes),
+            ("/api/knowledge", settings.max_document_bytes),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         if scope["type"] != "http":
-            await (self.app(scope, receive, send) if scope["type"] == "lifespan" else send({"type": "websocket.close"}))
+            await (
+                self.app(scope, receive, send)
+                if scope["type"] == "lifespan"
+                else send({"type": "websocket.close"})
+            )
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
@@ -79,7 +98,11 @@ class Guard:
         long = path.startswith(LONG) or (path == "/mcp" and scope["method"] == "GET")
         try:
             self._check(scope, headers, exchange)
-            if exchange.cross and b"access-control-request-method" in headers and scope["method"] == "OPTIONS":
+            if (
+                exchange.cross
+                and b"access-control-request-method" in headers
+                and scope["method"] == "OPTIONS"
+            ):
                 await exchange.allow()
                 return
             if path not in HEALTH:
@@ -95,7 +118,9 @@ class Guard:
         try:
             await self.app(scope, hears, exchange.send)
         except Exception:
-            if not exchange.over:  # else it was refused in the middle of its body, and what that broke was answered
+            if (
+                not exchange.over
+            ):  # else it was refused in the middle of its body, and what that broke was answered
                 raise
         finally:
             self.in_flight -= not long
@@ -106,14 +131,19 @@ class Guard:
         if len(headers) != len(scope["headers"]):
             names = [name for name, _ in scope["headers"]]
             if twice := next((name for name in _ONCE if names.count(name) > 1), None):
-                raise Refused(400, f"The header {twice.decode()} is there twice: send it once.", closes=True)
+                raise Refused(
+                    400, f"The header {twice.decode()} is there twice: send it once.", closes=True
+                )
         host = headers.get(b"host", b"")
         if host not in self._called:
             self._check_host(host, scope)
         origin = headers.get(b"origin")
         if origin is not None:
             self._check_origin(origin.decode("latin-1"), host.decode("latin-1"), scope, exchange)
-        elif scope["method"] not in SAFE and headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        elif scope["method"] not in SAFE and headers.get(b"sec-fetch-site", b"none") not in (
+            b"none",
+            b"same-origin",
+        ):
             raise Refused(403, "A page of another site may not do this.")
 
     def _check_host(self, host: bytes, scope: Scope) -> None:
@@ -130,16 +160,28 @@ class Guard:
     def _check_origin(self, origin: str, host: str, scope: Scope, exchange: Exchange) -> None:
         if origin in self._origins:
             exchange.cross = origin
-        elif origin not in (f"{scope.get('scheme', 'http')}://{host}", f"https://{host}"):  # the latter through a proxy
-            said = "A page of that origin may not call this server: add the origin to allowed_origins."
+        elif origin not in (
+            f"{scope.get('scheme', 'http')}://{host}",
+            f"https://{host}",
+        ):  # the latter through a proxy
+            said = (
+                "A page of that origin may not call this server: add the origin to allowed_origins."
+            )
             raise Refused(403, said)
 
     def _check_load(self, running: int) -> None:
         """Whether there is room for one more."""
         if self._stopping.is_set():
-            raise Refused(503, "The server is stopping: try again in a moment.", seconds=RETRY_SECONDS, closes=True)
+            raise Refused(
+                503,
+                "The server is stopping: try again in a moment.",
+                seconds=RETRY_SECONDS,
+                closes=True,
+            )
         if running >= self.settings.max_in_flight:
-            said = f"The server has enough to do (max_in_flight is {running}): try again in a moment."
+            said = (
+                f"The server has enough to do (max_in_flight is {running}): try again in a moment."
+            )
             raise Refused(503, said, seconds=RETRY_SECONDS)
 
     def _check_rate(self, scope: Scope, exchange: Exchange) -> None:
@@ -158,10 +200,17 @@ class Guard:
             if credential is None or signs_in:
                 exchange.wrongs = self._signing_in if signs_in else None
                 early = self._signing_in.empty(peer) if signs_in else 0.0
-                early = early or (0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer))
+                early = early or (
+                    0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer)
+                )
             else:
-                exchange.wrongs, exchange.digest = self._strangers, (digest := hashlib.sha256(credential).digest())
-                early = self._rate.take(digest) or (0.0 if digest in self._known else self._strangers.empty(peer))
+                exchange.wrongs, exchange.digest = (
+                    self._strangers,
+                    (digest := hashlib.sha256(credential).digest()),
+                )
+                early = self._rate.take(digest) or (
+                    0.0 if digest in self._known else self._strangers.empty(peer)
+                )
         if early:
             said = f"Too many requests: at most {self.settings.rate_per_second:g} a second (rate_per_second)."
             raise Refused(429, said, seconds=early)
@@ -187,7 +236,9 @@ class Guard:
         if length is None and b"transfer-encoding" not in headers:
             return False
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise Refused(415, "Content-Encoding: a body is sent as it is here, not compressed.", closes=True)
+            raise Refused(
+                415, "Content-Encoding: a body is sent as it is here, not compressed.", closes=True
+            )
         upload = self._upload(scope["path"], headers)
         exchange.limit = upload or self.settings.max_body_bytes
         exchange.parts = None if upload else []
@@ -200,7 +251,10 @@ class Guard:
 
     def _upload(self, path: str, headers: Mapping[bytes, bytes]) -> int:
         """How large a content may be that comes as it is, since it need not be held in memory; 0 for JSON, which must."""
-        if headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower() != b"application/json":
+        if (
+            headers.get(b"content-type", b"application/json").partition(b";")[0].strip().lower()
+            != b"application/json"
+        ):
             for prefix, limit in self._uploads:
                 if path.startswith(prefix):
                     return limit
@@ -222,7 +276,9 @@ def install(app: FastAPI) -> None:
         # The framework's own threads, for what is no verb: looking at keys, uploads, MCP, chats. As many as requests
         # are let in, those that wait for a model or for news with them, so that none waits for a thread. Verbs have others
         # (threads.py): few, since the database is what they wait for, and apart from those where verbs wait for models.
-        to_thread.current_default_thread_limiter().total_tokens = 2 * guard.settings.max_in_flight + 8
+        to_thread.current_default_thread_limiter().total_tokens = (
+            2 * guard.settings.max_in_flight + 8
+        )
         yield
 
     life.during(app, room)
@@ -231,18 +287,30 @@ def install(app: FastAPI) -> None:
 
 def _hosts(settings: Settings) -> frozenset[str]:
     """The names by which the server may be called."""
-    named = [name.strip().lower().strip("[]") for name in settings.allowed_hosts.split(",") if name.strip()]
+    named = [
+        name.strip().lower().strip("[]")
+        for name in settings.allowed_hosts.split(",")
+        if name.strip()
+    ]
     for name in named:
         if not re.fullmatch(r"[a-z0-9._:-]+", name):
             raise SettingsError(
-                where="allowed_hosts", problem=f"{name!r} is not the name of one host, such as retain.example.org"
+                where="allowed_hosts",
+                problem=f"{name!r} is not the name of one host, such as retain.example.org",
             )
-    return frozenset({"localhost", "127.0.0.1", "::1", settings.host.lower().strip("[]"), *named} - set(_ANYWHERE))
+    return frozenset(
+        {"localhost", "127.0.0.1", "::1", settings.host.lower().strip("[]"), *named}
+        - set(_ANYWHERE)
+    )
 
 
 def _origins(settings: Settings) -> frozenset[str]:
     """The pages of other origins that may call."""
-    named = [origin.strip().lower().rstrip("/") for origin in settings.allowed_origins.split(",") if origin.strip()]
+    named = [
+        origin.strip().lower().rstrip("/")
+        for origin in settings.allowed_origins.split(",")
+        if origin.strip()
+    ]
     for origin in named:
         if not _ORIGIN.fullmatch(origin):
             problem = f"{origin!r} is not one origin, such as https://app.example.org"

@@ -55,7 +55,9 @@ EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
 class Problem(BaseModel):
     """What went wrong."""
 
-    type: str = Field(description="Which kind of problem, by its name.", examples=["/problems/not-found"])
+    type: str = Field(
+        description="Which kind of problem, by its name.", examples=["/problems/not-found"]
+    )
     title: str
     status: int
     detail: str = Field(description="What is wrong, and what to do.")
@@ -64,7 +66,13 @@ class Problem(BaseModel):
 
 
 def answer(
-    status: int, detail: str, request_id: str, *, type: str = "", headers: Mapping[str, str] | None = None, **more: Any
+    status: int,
+    detail: str,
+    request_id: str,
+    *,
+    type: str = "",
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> Response:
     """A problem as a response."""
     title = _TITLES.get(status, "Error")
@@ -85,10 +93,23 @@ def of(error: Exception, request: Request) -> Response:
     if isinstance(error, RetainError):
         return of_error(error, request_id(request))
     if isinstance(error, HTTPException):
-        detail = _DETAILS.get(error.status_code, "") if error.detail in ("Not Found", "Method Not Allowed") else ""
-        return answer(error.status_code, detail or str(error.detail), request_id(request), headers=error.headers)
+        detail = (
+            _DETAILS.get(error.status_code, "")
+            if error.detail in ("Not Found", "Method Not Allowed")
+            else ""
+        )
+        return answer(
+            error.status_code,
+            detail or str(error.detail),
+            request_id(request),
+            headers=error.headers,
+        )
     assert isinstance(error, RequestValidationError | ValidationError)
-    return _of_shape(error.errors(), request_id(request), beside=1 if isinstance(error, RequestValidationError) else 0)
+    return _of_shape(
+        error.errors(),
+        request_id(request),
+        beside=1 if isinstance(error, RequestValidationError) else 0,
+    )
 
 
 def of_error(error: RetainError, request_id: str) -> Response:
@@ -100,13 +121,19 @@ def of_error(error: RetainError, request_id: str) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="retain"'
     more = {"field": error.details["field"]} if "field" in error.details else {}
     kind = _CAMEL.sub("-", type(error).__name__).lower()
-    return answer(error.status, told(error, request_id), request_id, type=kind, headers=headers, **more)
+    return answer(
+        error.status, told(error, request_id), request_id, type=kind, headers=headers, **more
+    )
 
 
 def told(error: RetainError, request_id: str | None = None) -> str:
     """What a caller is told of an error; why the database failed is for the log alone."""
     if isinstance(error, StorageError):
-        fields = {"error": type(error).__name__, "reason": reason(error), "request_id": request_id or None}
+        fields = {
+            "error": type(error).__name__,
+            "reason": reason(error),
+            "request_id": request_id or None,
+        }
         _log.warning("the database failed", extra={FIELDS: fields})
     return error.public
 
@@ -121,11 +148,19 @@ def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
     """What does not have the shape that was asked for; `beside` is how many parts of a place only say where it came from."""
     told: dict[str, str] = {}
     for one in wrong:
-        place = [str(part) for part in one["loc"][beside:] if not str(part).startswith(("function-", "list[", "dict["))]
-        told.setdefault(masking.mask(".".join(place)) or str((*one["loc"], "body")[0]), _said(one))  # it may be a key
+        place = [
+            str(part)
+            for part in one["loc"][beside:]
+            if not str(part).startswith(("function-", "list[", "dict["))
+        ]
+        told.setdefault(
+            masking.mask(".".join(place)) or str((*one["loc"], "body")[0]), _said(one)
+        )  # it may be a key
     detail = "; ".join(f"{where}: {what}" for where, what in list(told.items())[:_MOST_TOLD])
     bad_json = any(one["type"] == "json_invalid" for one in wrong)
-    return answer(400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(told)))
+    return answer(
+        400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(told))
+    )
 
 
 def _said(one: Mapping[str, Any]) -> str:

@@ -15,7 +15,16 @@ from pathlib import Path
 
 from retain import canonical
 from retain.errors import Invalid
-from retain.importers import chatgpt, claude, langchain, langgraph, letta, mcp_memory, mem0, openai_agents
+from retain.importers import (
+    chatgpt,
+    claude,
+    langchain,
+    langgraph,
+    letta,
+    mcp_memory,
+    mem0,
+    openai_agents,
+)
 from retain.importers.guess import guess
 from retain.importers.record import Conversation, Fact, Passage, Record, Thing, Unplaced
 from retain.importers.report import Report, where
@@ -67,13 +76,25 @@ def bring_in(
     agent = None if agent is None else canonical.key(agent, "agent")
 
     def records() -> Iterator[Record]:
-        return langchain.read(str(source), table) if format == "langchain" else _READERS[format](str(source))
+        return (
+            langchain.read(str(source), table)
+            if format == "langchain"
+            else _READERS[format](str(source))
+        )
 
     total = 0
     for record in records():
         total += 1
-        if user is None and getattr(record, "user", None) is None and _has_owner(record, format, shared):
-            or_shared = "" if shared or isinstance(record, Conversation | Passage) else ", or that it is shared by all"
+        if (
+            user is None
+            and getattr(record, "user", None) is None
+            and _has_owner(record, format, shared)
+        ):
+            or_shared = (
+                ""
+                if shared or isinstance(record, Conversation | Passage)
+                else ", or that it is shared by all"
+            )
             whose = f"does not say whose it is, such as {where(record)[:100]}"
             problem = f"is needed{or_shared}: a source of the format {format} {whose}"
             raise Invalid(field="user", problem=problem)

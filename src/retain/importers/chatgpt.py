@@ -15,11 +15,24 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.importers import files
-from retain.importers.record import Conversation, Record, Thing, Unplaced, moment, objects, text, without
+from retain.importers.record import (
+    Conversation,
+    Record,
+    Thing,
+    Unplaced,
+    moment,
+    objects,
+    text,
+    without,
+)
 from retain.talk.message import NewMessage
 
 CONVERSATIONS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
-_BESIDE = {"message_feedback": "feedback", "shared_conversations": "shared", "model_comparisons": "comparisons"}
+_BESIDE = {
+    "message_feedback": "feedback",
+    "shared_conversations": "shared",
+    "model_comparisons": "comparisons",
+}
 _ROLES = ("system", "user", "assistant", "tool")
 _SAID = ("text", "result", "content")
 _APART = "is a file, and memory keeps what is said; the message that shows it names it"
@@ -39,9 +52,15 @@ def read(source: str) -> Iterator[Record]:
                 elif plain in _BESIDE:
                     yield from _beside(files.whole(file, name), name, _BESIDE[plain])
                 elif plain in ("user", "user_settings") and name.endswith(".json"):
-                    yield Thing(("chatgpt", "account"), plain, _object(files.whole(file, name), name))
+                    yield Thing(
+                        ("chatgpt", "account"), plain, _object(files.whole(file, name), name)
+                    )
                 else:
-                    reason = "says again what conversations.json says" if plain == "chat.html" else _APART
+                    reason = (
+                        "says again what conversations.json says"
+                        if plain == "chat.html"
+                        else _APART
+                    )
                     yield Unplaced("file", name, reason)
 
 
@@ -72,11 +91,19 @@ def _conversation(value: Any, where: str) -> Iterator[Record]:
         if node.get("message") and _said(node) is None:
             yield Unplaced("message", f"{where} node {key}", "is no object")
     label = text(value.get("title"))
-    known = ("mapping", "title" if label else "", "conversation_id" if id == value.get("conversation_id") else "")
+    known = (
+        "mapping",
+        "title" if label else "",
+        "conversation_id" if id == value.get("conversation_id") else "",
+    )
     about = {"import": "chatgpt", **without(value, *known), **_silent(nodes)}
     shown, others = _branches(nodes, text(value.get("current_node")))
     for branch in [shown, *others]:
-        mine = about if branch is shown else {"import": "chatgpt", "branch_of": id, "after": nodes[branch[0]].get("parent")}
+        mine = (
+            about
+            if branch is shown
+            else {"import": "chatgpt", "branch_of": id, "after": nodes[branch[0]].get("parent")}
+        )
         yield Conversation(
             id if branch is shown else f"{id}/{branch[-1]}",
             list(_messages(nodes, branch)),
@@ -90,7 +117,9 @@ def _conversation(value: Any, where: str) -> Iterator[Record]:
 def _silent(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What is known of nodes that say nothing: of the root only that it is one, as a rule."""
     found = {
-        key: {"parent": node.get("parent"), **_fields(nodes, key)} for key, node in nodes.items() if _said(node) is None
+        key: {"parent": node.get("parent"), **_fields(nodes, key)}
+        for key, node in nodes.items()
+        if _said(node) is None
     }
     return without({"silent_nodes": without({key: without(node) for key, node in found.items()})})
 
@@ -98,12 +127,16 @@ def _silent(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _fields(nodes: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Any]:
     """What a node says beside its message, its parent, and what others say of it: its id, and who its children are."""
     node, children = nodes[key], nodes[key].get("children")
-    plain = isinstance(children, list) and all(isinstance(one, str) and one in nodes for one in children)
+    plain = isinstance(children, list) and all(
+        isinstance(one, str) and one in nodes for one in children
+    )
     told = ("message", "parent", "id" if node.get("id") == key else "", "children" if plain else "")
     return without(node, *told)
 
 
-def _branches(nodes: Mapping[str, Mapping[str, Any]], current: str) -> tuple[list[str], list[list[str]]]:
+def _branches(
+    nodes: Mapping[str, Mapping[str, Any]], current: str
+) -> tuple[list[str], list[list[str]]]:
     """The nodes from the root to the one that is shown; and for each other end, those that lead there and nowhere before."""
     taken: set[str] = set()
 
@@ -120,7 +153,9 @@ def _branches(nodes: Mapping[str, Mapping[str, Any]], current: str) -> tuple[lis
     ends = [key for key in nodes if key not in parents]
     shown = up(current if current in nodes else next(reversed(ends), ""))
     others = [up(end) for end in [*ends, *nodes] if end not in taken]
-    return shown, [branch for branch in others if any(_said(nodes[key]) is not None for key in branch)]
+    return shown, [
+        branch for branch in others if any(_said(nodes[key]) is not None for key in branch)
+    ]
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -132,7 +167,9 @@ def _said(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def _messages(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Iterator[NewMessage]:
+def _messages(
+    nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]
+) -> Iterator[NewMessage]:
     call = ""
     for key in branch:
         message = _said(nodes[key])
@@ -149,7 +186,10 @@ def _messages(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> 
         if role == "assistant" and message.get("recipient") not in (None, "all"):
             call = key  # what it says is what a tool is given
             function = {"name": text(message["recipient"]) or "tool", "arguments": said}
-            kept |= {"text": "", "tool_calls": [{"id": call, "type": "function", "function": function}]}
+            kept |= {
+                "text": "",
+                "tool_calls": [{"id": call, "type": "function", "function": function}],
+            }
             kept["original"]["content"] = message.get("content")
         elif role == "tool" and call:
             kept["tool_call_id"] = call
@@ -160,7 +200,9 @@ def _role(author: Mapping[str, Any], content: Mapping[str, Any], message: Mappin
     """Who speaks; what the user never typed is the system's, not the user's."""
     role = text(author.get("role"))
     hidden = _dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
-    if role not in _ROLES or (role == "user" and (hidden or content.get("content_type") == "user_editable_context")):
+    if role not in _ROLES or (
+        role == "user" and (hidden or content.get("content_type") == "user_editable_context")
+    ):
         return "system"
     return role
 
@@ -170,7 +212,12 @@ def _text(content: Mapping[str, Any]) -> str:
     parts = content.get("parts")
     if isinstance(parts, list):
         told = [
-            part if isinstance(part, str) else text(part.get("text")) if isinstance(part, dict) else "" for part in parts
+            part
+            if isinstance(part, str)
+            else text(part.get("text"))
+            if isinstance(part, dict)
+            else ""
+            for part in parts
         ]
         return "\n".join(part for part in told if part)
     if thoughts := objects(content.get("thoughts")):

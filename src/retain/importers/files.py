@@ -53,7 +53,8 @@ def parse(data: bytes | str, where: str) -> Any:
         return shallow(json.loads(written, parse_constant=_constant), where)
     except json.JSONDecodeError as error:
         raise Invalid(
-            field=where, problem=f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            field=where,
+            problem=f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
         ) from None
     except (ValueError, RecursionError) as error:
         raise Invalid(field=where, problem=f"cannot be read as JSON: {str(error)[:200]}") from None
@@ -66,7 +67,9 @@ def shallow(value: Any, where: str) -> Any:
         level = [
             inner
             for item in level
-            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+            for inner in (
+                item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            )
             if isinstance(inner, dict | list)
         ]
         if not level:
@@ -80,7 +83,9 @@ def lines(file: IO[bytes], where: str) -> Iterator[tuple[str, Any]]:
     while line := file.readline(MOST + 1):
         number += 1
         if len(line) > MOST:
-            raise TooLarge(field=f"{where} line {number}", size=len(line), unit="bytes or more", limit=MOST)
+            raise TooLarge(
+                field=f"{where} line {number}", size=len(line), unit="bytes or more", limit=MOST
+            )
         if line.strip():
             yield f"{where} line {number}", parse(line, f"{where} line {number}")
 
@@ -133,14 +138,20 @@ class _Reader:
                     return value
                 continue
             except json.JSONDecodeError as error:
-                broken = error.pos < len(self._text) - _LONGEST_WORD and not error.msg.startswith("Unterminated")
+                broken = error.pos < len(self._text) - _LONGEST_WORD and not error.msg.startswith(
+                    "Unterminated"
+                )
                 problem = f"is not JSON: {error.msg} at its character {error.pos - self._at}"
                 if broken or not self._more(max(_IN_ONE_READ, len(self._text) - self._at)):
                     raise Invalid(field=where, problem=problem) from None
             except (ValueError, RecursionError) as error:
-                raise Invalid(field=where, problem=f"cannot be read as JSON: {str(error)[:200]}") from None
+                raise Invalid(
+                    field=where, problem=f"cannot be read as JSON: {str(error)[:200]}"
+                ) from None
             if len(self._text) > MOST:
-                raise TooLarge(field=where, size=len(self._text), unit="characters or more", limit=MOST)
+                raise TooLarge(
+                    field=where, size=len(self._text), unit="characters or more", limit=MOST
+                )
 
     def _more(self, size: int) -> bool:
         """Read on, and let go of what was read; whether there was more."""
@@ -187,16 +198,25 @@ def members(path: Path) -> Iterator[Archive]:
             found = [one for one in archive.infolist() if not one.is_dir()]
             size = sum(one.file_size for one in found)
             if len(found) > _MOST_FILES or size > max(_SMALL, _MOST_TIMES * path.stat().st_size):
-                problem = (
-                    f"is an archive of {len(found)} files that unpacks to {size} bytes: that is a trap, and nothing was read"
-                )
+                problem = f"is an archive of {len(found)} files that unpacks to {size} bytes: that is a trap, and nothing was read"
                 raise Invalid(field="file", problem=problem)
-            named: dict[str, tuple[Path, zipfile.ZipFile | None]] = {one.filename: (path, archive) for one in found}
+            named: dict[str, tuple[Path, zipfile.ZipFile | None]] = {
+                one.filename: (path, archive) for one in found
+            }
             if len(named) < len(found):
                 raise Invalid(field="file", problem="is an archive that has two files of one name")
             yield Archive(named)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, lzma.LZMAError) as error:
-        raise Invalid(field="file", problem=f"is an archive that cannot be read: {str(error)[:200]}") from None
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        lzma.LZMAError,
+    ) as error:
+        raise Invalid(
+            field="file", problem=f"is an archive that cannot be read: {str(error)[:200]}"
+        ) from None
 
 
 class Archive:

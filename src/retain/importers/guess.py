@@ -11,7 +11,12 @@ from retain.importers import files
 from retain.storage.connect import foreign
 
 _START = 65536
-_TABLES = (("agent_messages", "openai-agents"), ("store", "langgraph"), ("checkpoints", "langgraph"), ("history", "mem0"))
+_TABLES = (
+    ("agent_messages", "openai-agents"),
+    ("store", "langgraph"),
+    ("checkpoints", "langgraph"),
+    ("history", "mem0"),
+)
 _NAMES = (
     (re.compile(r"(.*/)?(chat\.html|user\.json|message_feedback\.json)"), "chatgpt"),
     (re.compile(r"(.*/)?(users\.json|projects\.json|memories\.json)"), "claude"),
@@ -36,7 +41,10 @@ def guess(source: Path | str) -> str | None:
             return next((format for table, format in _TABLES if table in tables), None)
         if start.startswith(b"PK\x03\x04"):
             with files.members(path) as archive:
-                return next((format for pattern, format in _NAMES if any(map(pattern.fullmatch, archive))), None)
+                return next(
+                    (format for pattern, format in _NAMES if any(map(pattern.fullmatch, archive))),
+                    None,
+                )
     except RetainError:
         return None
     first = start.split(b"\n", 1)[0]
@@ -46,5 +54,7 @@ def guess(source: Path | str) -> str | None:
     except (ValueError, TypeError, RecursionError):
         pass
     text = start.decode("utf-8", "replace")
-    found = [(match.start(), format) for pattern, format in _SIGNS if (match := re.search(pattern, text))]
+    found = [
+        (match.start(), format) for pattern, format in _SIGNS if (match := re.search(pattern, text))
+    ]
     return min(found)[1] if found else None

@@ -22,7 +22,9 @@ TABLE = "chat_message_history"
 
 def read(source: str, table: str | None = None) -> Iterator[Record]:
     """Every session of the table."""
-    for id, rows in groupby(foreign(source).history(table or TABLE), key=lambda row: str(row["session_id"])):
+    for id, rows in groupby(
+        foreign(source).history(table or TABLE), key=lambda row: str(row["session_id"])
+    ):
         messages: list[NewMessage] = []
         for row in rows:
             where = f"row {row['id']}"
@@ -32,7 +34,9 @@ def read(source: str, table: str | None = None) -> Iterator[Record]:
                 yield Unplaced("message", where, str(error))
                 continue
             messages.append(replace(new, created_at=moment(row["created_at"])))
-        began, ended = (messages[0].created_at, messages[-1].created_at) if messages else (None, None)
+        began, ended = (
+            (messages[0].created_at, messages[-1].created_at) if messages else (None, None)
+        )
         about = {"import": "langchain"}
         yield Conversation(id, messages, attributes=about, created_at=began, updated_at=ended)
 

@@ -18,8 +18,16 @@ from retain.importers.record import Record, Thing, Unplaced, moment, text
 from retain.storage.connect import foreign
 
 _STORE = "select * from store order by prefix, key"
-_THREADS = "select thread_id, count(*) as steps from checkpoints group by thread_id order by thread_id"
-_OURS = {"store", "store_migrations", "vector_migrations", "checkpoint_migrations", "sqlite_sequence"}
+_THREADS = (
+    "select thread_id, count(*) as steps from checkpoints group by thread_id order by thread_id"
+)
+_OURS = {
+    "store",
+    "store_migrations",
+    "vector_migrations",
+    "checkpoint_migrations",
+    "sqlite_sequence",
+}
 _CHECKPOINTS = {"checkpoints", "checkpoint_blobs", "checkpoint_writes", "writes"}
 
 
@@ -35,7 +43,9 @@ def read(source: str) -> Iterator[Record]:
         reason = f"is the state of a program in {row['steps']} steps; copy it from LangGraph's saver to RetainSaver"
         yield Unplaced("thread", text(row["thread_id"]), reason)
     if "store_vectors" in tables:
-        yield Unplaced("table", "store_vectors", "belongs to another embedder; this database makes its own")
+        yield Unplaced(
+            "table", "store_vectors", "belongs to another embedder; this database makes its own"
+        )
     if "://" not in source:
         for name in sorted(tables - _OURS - _CHECKPOINTS - {"store_vectors"}):
             yield Unplaced("table", name, "is none of LangGraph's")
@@ -44,7 +54,11 @@ def read(source: str) -> Iterator[Record]:
 def _item(row: dict[str, Any]) -> Iterator[Record]:
     where = f"{row['prefix']} {row['key']}"
     try:
-        value = files.parse(row["value"], where) if isinstance(row["value"], str | bytes) else row["value"]
+        value = (
+            files.parse(row["value"], where)
+            if isinstance(row["value"], str | bytes)
+            else row["value"]
+        )
         ends = _end(row.get("expires_at"), where)
     except Invalid as error:
         yield Unplaced("item", where, str(error))
@@ -60,7 +74,10 @@ def _item(row: dict[str, Any]) -> Iterator[Record]:
             yield Unplaced("item", where, f"expired at {row['expires_at']}")
             return
         ttl = 60.0 * minutes if isinstance(minutes, int | float) and minutes > 0 else left
-    place, key = namespaces.place(text(row["prefix"]).split(".")), namespaces.stored(text(row["key"]))
+    place, key = (
+        namespaces.place(text(row["prefix"]).split(".")),
+        namespaces.stored(text(row["key"])),
+    )
     yield Thing(place, key, value, None, ttl, **times, expires_at=ends)
 
 
@@ -70,4 +87,6 @@ def _end(value: Any, where: str) -> datetime | None:
         until = datetime.fromisoformat(value) if isinstance(value, str) else value
         return None if until is None else until if until.tzinfo else until.replace(tzinfo=UTC)
     except (ValueError, AttributeError):
-        raise Invalid(field=where, problem=f"has an expires_at that is no time: {str(value)[:100]}") from None
+        raise Invalid(
+            field=where, problem=f"has an expires_at that is no time: {str(value)[:100]}"
+        ) from None

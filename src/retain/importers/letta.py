@@ -13,10 +13,26 @@ from typing import Any
 
 from retain.errors import Invalid
 from retain.importers import files
-from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, sifted, text, without
+from retain.importers.record import (
+    Conversation,
+    Fact,
+    Record,
+    Thing,
+    Unplaced,
+    moment,
+    sifted,
+    text,
+    without,
+)
 from retain.talk.message import NewMessage
 
-_ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool"}
+_ROLES = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
 _PASSAGES = ("archival_passages", "passages", "archival_memory")
 _TOOL = "is code, and memory runs none: register it with your agent again"
 _KEPT = ("groups", "files", "sources", "mcp_servers", "skills")
@@ -34,7 +50,10 @@ def read(source: str) -> Iterator[Record]:
     elif isinstance(value.get("messages"), list) and isinstance(value.get("core_memory"), list):
         yield from _old(value, path.name)
     else:
-        raise Invalid(field=path.name, problem="is no agent file: it has neither `agents` nor `core_memory` and `messages`")
+        raise Invalid(
+            field=path.name,
+            problem="is no agent file: it has neither `agents` nor `core_memory` and `messages`",
+        )
 
 
 def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
@@ -44,7 +63,9 @@ def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
     for number, block in enumerate(found):
         id = text(block.get("id")) or f"{where} blocks[{number}]"
         if blocks.setdefault(id, block) != block:
-            yield Unplaced("block", f"{where} blocks[{number}]", f"has the id of another block, {id[:100]}")
+            yield Unplaced(
+                "block", f"{where} blocks[{number}]", f"has the id of another block, {id[:100]}"
+            )
     used: set[str] = set()
     for number, agent in enumerate(value["agents"]):
         here = f"{where} agents[{number}]"
@@ -58,7 +79,9 @@ def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
             if id in blocks:
                 yield from _block(blocks[id], name, f"{name}/{id}")
             else:
-                yield Unplaced("block", f"{here} {id}", "is named by the agent, and is not in the file")
+                yield Unplaced(
+                    "block", f"{here} {id}", "is named by the agent, and is not in the file"
+                )
         yield from _own_blocks(agent, "memory_blocks", name, here)
         yield from _said_and_kept(without(agent, "memory_blocks"), name, here)
     for id in blocks.keys() - used:
@@ -68,7 +91,9 @@ def _agents(value: Mapping[str, Any], where: str) -> Iterator[Record]:
         found, odd = sifted(value.get(what), what, f"{where} {what}")
         yield from odd
         for place, one in enumerate(found):
-            yield Thing(("letta", what), text(one.get("id")) or text(one.get("name")) or str(place), one)
+            yield Thing(
+                ("letta", what), text(one.get("id")) or text(one.get("name")) or str(place), one
+            )
     yield from _archive(value, None, where)
     if rest := without(value, "agents", "blocks", "tools", *_KEPT, *_PASSAGES):
         yield Thing(("letta", "files"), where, rest)
@@ -88,7 +113,10 @@ def _said_and_kept(agent: Mapping[str, Any], name: str, where: str) -> Iterator[
     yield from odd
     messages = [_message(message) for message in said]
     if messages:
-        times: dict[str, Any] = {"created_at": messages[0].created_at, "updated_at": messages[-1].created_at}
+        times: dict[str, Any] = {
+            "created_at": messages[0].created_at,
+            "updated_at": messages[-1].created_at,
+        }
         about = {"import": "letta", "agent": agent.get("id")}
         yield Conversation(f"letta {name}", messages, name, without(about), agent=name, **times)
     yield from _archive(agent, name, where)
@@ -132,7 +160,11 @@ def _passage(passage: Mapping[str, Any], agent: str | None, where: str) -> Itera
         return
     id = text(passage.get("id")) or said
     if "embedding" in passage:
-        yield Unplaced("vector", f"{where} {id[:80]}", "belongs to another embedder; this database makes its own")
+        yield Unplaced(
+            "vector",
+            f"{where} {id[:80]}",
+            "belongs to another embedder; this database makes its own",
+        )
     yield Fact(id, said, agent=agent, created_at=moment(passage.get("created_at")))
     if rest := without(passage, words, "embedding"):
         yield Thing(("letta", "passages"), id[:200], rest)
@@ -158,4 +190,6 @@ def _message(message: Mapping[str, Any]) -> NewMessage:
     else:  # what is no text and no parts is kept as it is
         original = without(message, told if isinstance(said, str) else "", *content)
         content["text"] = "\n".join(map(text, parts)) if parts else text(said)
-    return NewMessage(role, {**content, "original": original}, created_at=moment(message.get("created_at")))
+    return NewMessage(
+        role, {**content, "original": original}, created_at=moment(message.get("created_at"))
+    )

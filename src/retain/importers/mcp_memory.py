@@ -14,7 +14,10 @@ from retain.importers import files
 from retain.importers.record import Record, Unplaced
 from retain.kinds.graph import Entity, Relation
 
-_KNOWN = {"entity": {"type", "name", "entityType", "observations"}, "relation": {"type", "from", "to", "relationType"}}
+_KNOWN = {
+    "entity": {"type", "name", "entityType", "observations"},
+    "relation": {"type", "from", "to", "relationType"},
+}
 
 
 def read(source: str) -> Iterator[Record]:
@@ -41,7 +44,11 @@ def read(source: str) -> Iterator[Record]:
 
 def _record(value: Any, where: str) -> Iterator[Record]:
     kind = value.get("type") if isinstance(value, dict) else None
-    if kind == "entity" and _texts(value, "name", "entityType") and _all_text(value.get("observations")):
+    if (
+        kind == "entity"
+        and _texts(value, "name", "entityType")
+        and _all_text(value.get("observations"))
+    ):
         yield Entity(value["name"], value["entityType"], value["observations"])
     elif kind == "relation" and _texts(value, "from", "to", "relationType"):
         yield Relation(value["from"], value["to"], value["relationType"])

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from retain.importers import files
-from retain.importers.record import Conversation, Fact, Record, Thing, Unplaced, moment, sifted, text, without
+from retain.importers.record import (
+    Conversation,
+    Fact,
+    Record,
+    Thing,
+    Unplaced,
+    moment,
+    sifted,
+    text,
+    without,
+)
 from retain.storage.connect import foreign
 from retain.talk.message import ROLES, NewMessage
 
@@ -50,7 +60,11 @@ def _is_lines(start: bytes) -> bool:
 
 def _export(value: Any, where: str) -> Iterator[Record]:
     """An object that has lists of memories, or objects that do; or a memory that is alone in its file."""
-    lists = [name for name in _LISTS if isinstance(value.get(name), list | dict)] if isinstance(value, dict) else []
+    lists = (
+        [name for name in _LISTS if isinstance(value.get(name), list | dict)]
+        if isinstance(value, dict)
+        else []
+    )
     if not lists:
         for number, one in enumerate(value if isinstance(value, list) else [value]):
             yield from _memory(one, f"{where}[{number}]" if isinstance(value, list) else where)
@@ -58,12 +72,22 @@ def _export(value: Any, where: str) -> Iterator[Record]:
     found = [record for name in lists for record in _export(value[name], f"{where} {name}")]
     yield from found
     users = {record.user for record in found if isinstance(record, Fact)}
-    user = users.pop() if len(users) == 1 else None  # what stands beside one person's memories is that person's
+    user = (
+        users.pop() if len(users) == 1 else None
+    )  # what stands beside one person's memories is that person's
     relations, odd = sifted(value.get("relations"), "relation", f"{where} relations")
     yield from odd
     for number, one in enumerate(relations):
-        key = "\n".join(text(one.get(part)) for part in ("source", "relationship", "target", "destination")).strip()
-        yield Thing(("mem0", "relations"), key.replace("\n", " → ")[:100] or str(number), one, None, user=user)
+        key = "\n".join(
+            text(one.get(part)) for part in ("source", "relationship", "target", "destination")
+        ).strip()
+        yield Thing(
+            ("mem0", "relations"),
+            key.replace("\n", " → ")[:100] or str(number),
+            one,
+            None,
+            user=user,
+        )
     if rest := without(value, "relations", *lists):
         yield Thing(("mem0", "files"), where, rest, user=user)
 
@@ -119,7 +143,10 @@ def _messages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
         said = [
             NewMessage(
                 role if (role := text(row.get("role"))) in ROLES else "user",
-                {"text": text(row.get("content")), "original": without(row, "session_scope", _words(row))},
+                {
+                    "text": text(row.get("content")),
+                    "original": without(row, "session_scope", _words(row)),
+                },
                 created_at=moment(row.get("created_at")),
             )
             for row in some

@@ -19,7 +19,9 @@ from retain.talk import openai
 from retain.talk.message import NewMessage
 
 _SESSIONS = "select session_id, created_at, updated_at from agent_sessions order by session_id"
-_MESSAGES = "select id, session_id, message_data, created_at from agent_messages order by session_id, id"
+_MESSAGES = (
+    "select id, session_id, message_data, created_at from agent_messages order by session_id, id"
+)
 _TABLES = {"agent_sessions", "agent_messages"}
 
 
@@ -39,7 +41,9 @@ def read(source: str) -> Iterator[Record]:
                 item = files.parse(text(row["message_data"]), where)
                 if not isinstance(item, dict):
                     raise Invalid(field=where, problem="is no object")
-                messages.append(replace(openai.packed(item, where), created_at=moment(row["created_at"])))
+                messages.append(
+                    replace(openai.packed(item, where), created_at=moment(row["created_at"]))
+                )
             except Invalid as error:  # the SDK itself passes over such a row
                 yield Unplaced("message", where, str(error))
         spoken.add(id)

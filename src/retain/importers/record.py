@@ -93,7 +93,9 @@ def moment(value: Any) -> datetime | None:
         found = found.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return found if datetime(1970, 1, 1, tzinfo=UTC) <= found <= datetime.now(UTC) + _LATEST else None
+    return (
+        found if datetime(1970, 1, 1, tzinfo=UTC) <= found <= datetime.now(UTC) + _LATEST else None
+    )
 
 
 def text(value: Any) -> str:
@@ -116,4 +118,8 @@ def sifted(value: Any, what: str, where: str) -> tuple[list[dict[str, Any]], lis
 
 def without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """A record without some of its fields, and without those that are empty."""
-    return {name: item for name, item in value.items() if name not in names and item not in (None, "", [], {})}
+    return {
+        name: item
+        for name, item in value.items()
+        if name not in names and item not in (None, "", [], {})
+    }

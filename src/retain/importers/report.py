@@ -50,5 +50,9 @@ def where(record: Record) -> str:
     if isinstance(record, Relation):
         return f"{record.start} → {record.target}"
     return (
-        record.id if isinstance(record, Conversation | Fact) else record.name if isinstance(record, Entity) else record.where
+        record.id
+        if isinstance(record, Conversation | Fact)
+        else record.name
+        if isinstance(record, Entity)
+        else record.where
     )

@@ -44,7 +44,13 @@ class Writer:
     """One import into a tenant. `user` and `agent` are whose it is where the source does not say."""
 
     def __init__(
-        self, memory: Memory, format: str, tenant: str | None, user: str | None, agent: str | None, dry_run: bool
+        self,
+        memory: Memory,
+        format: str,
+        tenant: str | None,
+        user: str | None,
+        agent: str | None,
+        dry_run: bool,
     ) -> None:
         self._memory, self._tenant, self._user, self._agent = memory, tenant, user, agent
         self._secrets = memory.settings.secrets
@@ -69,7 +75,9 @@ class Writer:
         try:
             self._scope(*whose)
             if isinstance(record, Conversation | Passage):
-                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(record, whose[1])
+                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(
+                    record, whose[1]
+                )
             else:
                 self._wait(record, whose[0], whose[1] if isinstance(record, Fact) else None)
         except (Invalid, Conflict, NotFound) as error:
@@ -127,27 +135,51 @@ class Writer:
         for one in batch:
             whose = (self.report.format, str(scope.who.user), str(scope.who.agent), one.id)
             print_ = hashlib.sha256("\n".join(whose).encode("utf-8", "surrogatepass")).digest()
-            id, said = str(uuid.UUID(bytes=print_[:16], version=5)), words(one.text, secrets=self._secrets)
+            id, said = (
+                str(uuid.UUID(bytes=print_[:16], version=5)),
+                words(one.text, secrets=self._secrets),
+            )
             try:
-                done.append("is here with other words" if scope.entries.get(id).content != said else False)
+                done.append(
+                    "is here with other words" if scope.entries.get(id).content != said else False
+                )
             except NotFound:
                 times = {"created_at": one.created_at, "updated_at": one.updated_at}
-                made = scope.entries.add_many([{"id": id, "content": said, "kind": _kind(one), **times}])
-                done.append(made[0].id == id)  # or the same words wait for a review, or were refused
+                made = scope.entries.add_many(
+                    [{"id": id, "content": said, "kind": _kind(one), **times}]
+                )
+                done.append(
+                    made[0].id == id
+                )  # or the same words wait for a review, or were refused
         return done
 
     def _things(self, scope: Scope, batch: Sequence[Thing]) -> list[bool | str]:
         there = scope.items.read([(one.place, one.key) for one in batch])
         new = [one for one, found in zip(batch, there, strict=True) if found is None]
-        scope.items.write([Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new])
+        scope.items.write(
+            [Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new]
+        )
         for one in new:
             if one.created_at is not None or one.expires_at is not None:
                 began = one.created_at or datetime.now(UTC)
-                moved.item(scope.items, one.place, one.key, began, one.updated_at or began, expires=one.expires_at)
+                moved.item(
+                    scope.items,
+                    one.place,
+                    one.key,
+                    began,
+                    one.updated_at or began,
+                    expires=one.expires_at,
+                )
         limit = self._memory.settings.max_item_bytes
-        kept = [json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch]
+        kept = [
+            json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch
+        ]
         return [
-            True if found is None else False if found.value == value else "is here with another value"
+            True
+            if found is None
+            else False
+            if found.value == value
+            else "is here with another value"
             for found, value in zip(there, kept, strict=True)
         ]
 
@@ -156,10 +188,18 @@ class Writer:
         first: dict[str, Entity] = {}
         for one in batch:
             first.setdefault(one.name, one)
-        known = {one.name: self._types.get((scope.who.user, one.name)) for one in batch}  # in a dry run, it is not there
-        added = {one.name for one in scope.graph.add(list(first.values())) if known[one.name] is None}
-        scope.graph.observe([Observations(one.name, one.observations) for one in batch if one.observations])
-        types = {one.name: one.type for one in scope.graph.open([one.name for one in batch]).entities}
+        known = {
+            one.name: self._types.get((scope.who.user, one.name)) for one in batch
+        }  # in a dry run, it is not there
+        added = {
+            one.name for one in scope.graph.add(list(first.values())) if known[one.name] is None
+        }
+        scope.graph.observe(
+            [Observations(one.name, one.observations) for one in batch if one.observations]
+        )
+        types = {
+            one.name: one.type for one in scope.graph.open([one.name for one in batch]).entities
+        }
         done: list[bool | str] = []
         for one in batch:
             kind = known[one.name] or types.get(one.name, one.type)
@@ -178,10 +218,14 @@ class Writer:
         messages, raws = self._valid(scope, one)
         there, last = self._there(scope, one.id)
         known = self._seen.get(("conversation", one.id))
-        self._seen["conversation", one.id] = print_ = hashlib.sha256(repr(raws).encode()).digest()[:12]
+        self._seen["conversation", one.id] = print_ = hashlib.sha256(repr(raws).encode()).digest()[
+            :12
+        ]
         if known not in (None, print_) or (there and there[: len(raws)] != raws[: len(there)]):
             self.report.read["messages"] += len(raws)
-            self.report.leave(one, "is here with other messages: it went on differently in one of both places")
+            self.report.leave(
+                one, "is here with other messages: it went on differently in one of both places"
+            )
             return
         done = len(raws) if known else min(len(there or ()), len(raws))
         attributes = self._attributes(one, user)
@@ -198,7 +242,9 @@ class Writer:
             return
         for start in range(done, len(messages), self._most):
             some = messages[start : start + self._most]
-            last = scope.messages.extend(one.id, some, expected_last_seq=last)[-1].seq  # or another import is at it, too
+            last = scope.messages.extend(one.id, some, expected_last_seq=last)[
+                -1
+            ].seq  # or another import is at it, too
             self.report.count("messages", new=True, number=len(some))
         if there is None or len(there) <= len(messages):
             self._date(scope, one, messages, wrote=there is None or len(there) < len(messages))
@@ -208,7 +254,9 @@ class Writer:
         found: list[tuple[str, str]] = []
         after: str | None = None
         try:
-            last = scope.sessions.get(session).last_seq  # first: what is said meanwhile makes the number wrong
+            last = scope.sessions.get(
+                session
+            ).last_seq  # first: what is said meanwhile makes the number wrong
             while True:
                 page = scope.messages.list(session, after=after, limit=self._most)
                 found += [(message.role, message.raw) for message in page]
@@ -218,7 +266,9 @@ class Writer:
         except NotFound:
             return None, 0
 
-    def _valid(self, scope: Scope, one: Conversation) -> tuple[list[NewMessage], list[tuple[str, str]]]:
+    def _valid(
+        self, scope: Scope, one: Conversation
+    ) -> tuple[list[NewMessage], list[tuple[str, str]]]:
         """The messages that can be kept, and each as it is kept."""
         messages, raws = [], []
         for number, message in enumerate(one.messages):
@@ -226,7 +276,9 @@ class Writer:
                 (row,) = new_rows(scope.who, self._memory.settings, [message])
             except Invalid as error:
                 self.report.read["messages"] += 1
-                self.report.unplaced.append(Unplaced("message", f"{one.id} message {number}", str(error)))
+                self.report.unplaced.append(
+                    Unplaced("message", f"{one.id} message {number}", str(error))
+                )
                 continue
             messages.append(message)
             raws.append((row["role"], row["content"]))
@@ -234,15 +286,21 @@ class Writer:
 
     def _attributes(self, one: Conversation, user: str | None) -> Any:
         """What is said of a session, its name too where that is cut; where a session has no room for it, an item has."""
-        about = {**one.attributes, "label": one.label} if len(one.label) > _LABEL else one.attributes
+        about = (
+            {**one.attributes, "label": one.label} if len(one.label) > _LABEL else one.attributes
+        )
         try:
-            canonical.dump(about, "attributes", self._memory.settings.max_attributes_bytes, self._secrets)
+            canonical.dump(
+                about, "attributes", self._memory.settings.max_attributes_bytes, self._secrets
+            )
             return about
         except Invalid:
             self.put(Thing((self.report.format, "conversations"), one.id, about, user=user))
             return {"import": self.report.format}
 
-    def _begin(self, scope: Scope, one: Conversation, attributes: Any, messages: Sequence[NewMessage]) -> None:
+    def _begin(
+        self, scope: Scope, one: Conversation, attributes: Any, messages: Sequence[NewMessage]
+    ) -> None:
         """Make the session with its first messages, and leave active what was."""
         active = None
         with suppress(NotFound):
@@ -259,7 +317,9 @@ class Writer:
 
         self._do(scope, work)
 
-    def _date(self, scope: Scope, one: Conversation, messages: Sequence[NewMessage], *, wrote: bool) -> None:
+    def _date(
+        self, scope: Scope, one: Conversation, messages: Sequence[NewMessage], *, wrote: bool
+    ) -> None:
         """Give the session the times that it had."""
         said = [message.created_at for message in messages if message.created_at is not None]
         began = min([at for at in (one.created_at, *said[:1]) if at is not None], default=None)
@@ -271,11 +331,16 @@ class Writer:
     def _note(self, one: Passage, agent: str) -> None:
         scope = self._scope(self._user, agent)
         note = scope.notes.read()
-        kept = canonical.text(one.text, "text", self._memory.settings.max_notes_bytes, self._secrets)
+        kept = canonical.text(
+            one.text, "text", self._memory.settings.max_notes_bytes, self._secrets
+        )
         new = kept.strip() not in note.text
         if new:
             before = "\n\n" if note.text.strip() else ""
-            self._do(scope, lambda inner: inner.notes.append(f"{before}{one.text}\n", if_version=note.version))
+            self._do(
+                scope,
+                lambda inner: inner.notes.append(f"{before}{one.text}\n", if_version=note.version),
+            )
         self.report.count("notes", new=new)
 
     # -- what they share ------------------------------------------------------------------------------------------
@@ -308,4 +373,8 @@ def _kind(one: Fact) -> str:
 
 
 def _name(record: Batched) -> tuple[str, ...]:
-    return (record.start, record.target, record.type) if isinstance(record, Relation) else (where(record),)
+    return (
+        (record.start, record.target, record.type)
+        if isinstance(record, Relation)
+        else (where(record),)
+    )

@@ -37,7 +37,15 @@ class Agent:
 def _agent(row: tuple[Any, ...]) -> Agent:
     name, prompt, model, tools, color, icon, version, created, updated = row
     return Agent(
-        name, prompt, model, json.loads(tools), color, icon, version, clock.to_datetime(created), clock.to_datetime(updated)
+        name,
+        prompt,
+        model,
+        json.loads(tools),
+        color,
+        icon,
+        version,
+        clock.to_datetime(created),
+        clock.to_datetime(updated),
     )
 
 
@@ -48,11 +56,20 @@ class Agents(Kind):
     tables = (Table("agents", order="name"),)
 
     def add(
-        self, name: str, *, prompt: str = "", model: str = "", tools: Sequence[str] = (), color: str = "", icon: str = ""
+        self,
+        name: str,
+        *,
+        prompt: str = "",
+        model: str = "",
+        tools: Sequence[str] = (),
+        color: str = "",
+        icon: str = "",
     ) -> Agent:
         """Set up an agent."""
         canonical.name(name, "name")
-        values = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+        values = self._values(
+            name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
+        )
         if missing := [field for field, value in values.items() if value is None]:
             raise Invalid(field=missing[0], problem="must not be None")
 
@@ -103,12 +120,16 @@ class Agents(Kind):
         """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
         if if_version is not None:
             canonical.whole(if_version, "if_version")
-        changes = self._values(name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon)
+        changes = self._values(
+            name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
+        )
 
         def work(tx: Transaction) -> Agent:
             before = self._get(tx, name, lock=True)
             if if_version not in (None, before.version):
-                raise WrongVersion(what="agent", id=name, actual=before.version, expected=if_version)
+                raise WrongVersion(
+                    what="agent", id=name, actual=before.version, expected=if_version
+                )
             row = tx.one(
                 """update agents set prompt = coalesce(:prompt, prompt), model = coalesce(:model, model),
                        tools = coalesce(:tools, tools), color = coalesce(:color, color), icon = coalesce(:icon, icon),
@@ -144,18 +165,29 @@ class Agents(Kind):
             raise NotFound(what="agent", id=name)
         return _agent(row)
 
-    def _values(self, *, name: str, tools: Sequence[str] | None, **texts: str | None) -> dict[str, str | None]:
+    def _values(
+        self, *, name: str, tools: Sequence[str] | None, **texts: str | None
+    ) -> dict[str, str | None]:
         most = self._settings.max_attributes_bytes
         secrets = self._settings.secrets
         canonical.key(name, "name", secrets)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
         checked: dict[str, str | None] = {
-            field: None if value is None else canonical.text(value, field, most, secrets) for field, value in texts.items()
+            field: None if value is None else canonical.text(value, field, most, secrets)
+            for field, value in texts.items()
         }
         if (color := checked["color"]) and not _COLOR.fullmatch(color):
-            raise Invalid(field="color", problem=f"must be like #1f6feb, or empty, not {color[:50]!r}")
+            raise Invalid(
+                field="color", problem=f"must be like #1f6feb, or empty, not {color[:50]!r}"
+            )
         if len(checked["icon"] or "") > _MOST_OF_AN_ICON:
-            raise Invalid(field="icon", problem=f"must be an emoji or at most {_MOST_OF_AN_ICON} characters")
+            raise Invalid(
+                field="icon", problem=f"must be an emoji or at most {_MOST_OF_AN_ICON} characters"
+            )
         names = None if tools is None else [canonical.key(tool, "tools", secrets) for tool in tools]
-        return {**checked, "name": name, "tools": None if names is None else canonical.dump(names, "tools", most)}
+        return {
+            **checked,
+            "name": name,
+            "tools": None if names is None else canonical.dump(names, "tools", most),
+        }

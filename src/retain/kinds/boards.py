@@ -24,7 +24,9 @@ def require(tx: Transaction, agent: str, board: str | None) -> None:
         raise NotFound(what="board", id=board)
 
 
-def share(tx: Transaction, agent: str | None, board: str, wanted: Sequence[str]) -> dict[str, Sequence[str]]:
+def share(
+    tx: Transaction, agent: str | None, board: str, wanted: Sequence[str]
+) -> dict[str, Sequence[str]]:
     """Let exactly these agents share a board, made where it is new; an agent changes only one that it is on."""
     tx.run(_MAKE, board=board)
     tx.lock("select 1 from boards where tenant = :tenant and board = :board", board=board)

@@ -38,7 +38,11 @@ _END = "\U0010ffff"
 
 def _misplaced(tx: Transaction) -> list[str]:
     rows = tx.all("select line, user_id, thread, ns from threads where tenant = :tenant")
-    return [f"thread {thread} {ns}" for line, user, thread, ns in rows if digest(user, thread, ns) != line]
+    return [
+        f"thread {thread} {ns}"
+        for line, user, thread, ns in rows
+        if digest(user, thread, ns) != line
+    ]
 
 
 _OWNED = "line in (select line from threads where tenant = :tenant and user_id = :user)"
@@ -73,7 +77,9 @@ class Checkpoints(Kind):
         said = {} if metadata is None else metadata
         if not isinstance(said, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
-        raw = canonical.dump(said, "metadata", self._settings.max_message_bytes, self._settings.secrets)
+        raw = canonical.dump(
+            said, "metadata", self._settings.max_message_bytes, self._settings.secrets
+        )
         run = json.loads(raw).get("run_id")
         step = {
             "id": canonical.key(id, "id"),
@@ -84,7 +90,11 @@ class Checkpoints(Kind):
             "run": run if isinstance(run, str) and 0 < len(run) <= 128 else None,
         }
         kept = [
-            {"line": line, "channel": canonical.key(channel, "channel"), "version": canonical.key(version, "version")}
+            {
+                "line": line,
+                "channel": canonical.key(channel, "channel"),
+                "version": canonical.key(version, "version"),
+            }
             | encoded(value, channel)
             for (channel, version), value in (values or {}).items()
         ]
@@ -145,14 +155,19 @@ class Checkpoints(Kind):
     ) -> Page[Checkpoint]:
         """The steps of a thread, or of every thread, newest first; `where` is what their metadata must have, and equal."""
         size = self._limit(limit)
-        asked: dict[str, Any] = {"user": self._who.user or "", "step": None if id is None else canonical.key(id, "id")}
+        asked: dict[str, Any] = {
+            "user": self._who.user or "",
+            "step": None if id is None else canonical.key(id, "id"),
+        }
         asked["thread"] = None if thread is None else canonical.key(thread, "thread")
         asked["ns"] = None if ns is None else namespace(ns)
         one_line = thread is not None and ns is not None
         if one_line:
             asked["line"] = self._line(str(thread), str(ns))
         start = (
-            tuple(unpack(after, [str, str])) if after else (_END if before is None else canonical.key(before, "before"), "")
+            tuple(unpack(after, [str, str]))
+            if after
+            else (_END if before is None else canonical.key(before, "before"), "")
         )
 
         scanned = _SCANNED if where else size + 1
@@ -165,11 +180,16 @@ class Checkpoints(Kind):
                 rows = tx.all(_OF_LINE, **values) if one_line else tx.all(_OF_ALL, **values)
                 found += [row for row in rows if matches(row[7], where)]
                 at, more = (rows[-1][3], rows[-1][0]) if rows else at, len(rows) == scanned
-            return Page(_filled(tx, found[:size]), pack([found[size - 1][3], found[size - 1][0]]) if found[size:] else None)
+            return Page(
+                _filled(tx, found[:size]),
+                pack([found[size - 1][3], found[size - 1][0]]) if found[size:] else None,
+            )
 
         return self._read(work)
 
-    def trace(self, thread: str, id: str, channels: Sequence[str], *, ns: str = "") -> dict[str, Traced]:
+    def trace(
+        self, thread: str, id: str, channels: Sequence[str], *, ns: str = ""
+    ) -> dict[str, Traced]:
         """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
         line = self._line(thread, ns)
         canonical.key(id, "id")
@@ -178,7 +198,12 @@ class Checkpoints(Kind):
             seeds: dict[str, Typed] = {}
             writes: dict[str, list[Write]] = {channel: [] for channel in channels}
             step, seen = tx.one(_STEP, line=line, id=id), {id}
-            while step is not None and step[0] is not None and step[0] not in seen and len(seeds) < len(writes):
+            while (
+                step is not None
+                and step[0] is not None
+                and step[0] not in seen
+                and len(seeds) < len(writes)
+            ):
                 at, step = step[0], tx.one(_STEP, line=line, id=step[0])
                 seen.add(at)
                 if step is None:
@@ -187,9 +212,18 @@ class Checkpoints(Kind):
                     if write.channel in writes and write.channel not in seeds:
                         writes[write.channel].append(write)
                 versions = json.loads(step[1])
-                wanted = [(channel, versions[channel]) for channel in writes if channel in versions and channel not in seeds]
-                seeds |= {channel: value for (channel, _), value in _values(tx, line, wanted).items()}
-            return {channel: Traced(seeds.get(channel), since[::-1]) for channel, since in writes.items()}
+                wanted = [
+                    (channel, versions[channel])
+                    for channel in writes
+                    if channel in versions and channel not in seeds
+                ]
+                seeds |= {
+                    channel: value for (channel, _), value in _values(tx, line, wanted).items()
+                }
+            return {
+                channel: Traced(seeds.get(channel), since[::-1])
+                for channel, since in writes.items()
+            }
 
         return self._read(work)
 
@@ -209,7 +243,13 @@ class Checkpoints(Kind):
 
         def work(tx: Transaction) -> int:
             removed = 0
-            for line in sorted({row[0] for run in wanted for row in tx.all(_OF_RUN, user=self._who.user or "", run=run)}):
+            for line in sorted(
+                {
+                    row[0]
+                    for run in wanted
+                    for row in tx.all(_OF_RUN, user=self._who.user or "", run=run)
+                }
+            ):
                 tx.lock(_HELD, line=line)
                 gone = [id for run in wanted for (id,) in tx.all(_STEPS_OF_RUN, line=line, run=run)]
                 removed += len(gone)
@@ -230,7 +270,9 @@ class Checkpoints(Kind):
             for (line,) in tx.all(_LINES, user=self._who.user or "", thread=thread):
                 tx.lock(_HELD, line=line)
                 steps = tx.all(_STEPS, line=line)
-                kept = needed(steps, {(channel, version) for channel, version in tx.all(_STORED, line=line)})
+                kept = needed(
+                    steps, {(channel, version) for channel, version in tx.all(_STORED, line=line)}
+                )
                 gone = [id for id, *_ in steps if id not in kept]
                 removed += len(gone)
                 _drop(tx, line, gone)
@@ -271,16 +313,28 @@ def _filled(tx: Transaction, rows: Sequence[Row]) -> list[Checkpoint]:
     filled = []
     for line, thread, ns, id, parent, type, data, metadata, versions, created in rows:
         named: dict[str, str] = json.loads(versions)
-        missing = [(channel, version) for channel, version in named.items() if (line, channel, version) not in known]
+        missing = [
+            (channel, version)
+            for channel, version in named.items()
+            if (line, channel, version) not in known
+        ]
         known |= {(line, *pair): value for pair, value in _values(tx, line, missing).items()}
-        values = {c: known[line, c, version] for c, version in named.items() if (line, c, version) in known}
+        values = {
+            c: known[line, c, version]
+            for c, version in named.items()
+            if (line, c, version) in known
+        }
         state, at = decoded(type, data), clock.to_datetime(created)
         writes = _writes(tx, line, id)
-        filled.append(Checkpoint(thread, ns, id, parent, state, metadata, named, values, writes, at))
+        filled.append(
+            Checkpoint(thread, ns, id, parent, state, metadata, named, values, writes, at)
+        )
     return filled
 
 
-def _values(tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Typed]:
+def _values(
+    tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Typed]:
     """The stored ones among the values of channels at versions."""
     found: dict[tuple[str, str], Typed] = {}
     for start in range(0, len(pairs), _AT_ONCE[-1]):
@@ -296,7 +350,10 @@ def _values(tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]) -> dic
 
 def _writes(tx: Transaction, line: str, id: str) -> list[Write]:
     rows = tx.all(_WRITTEN, line=line, id=id)
-    return [Write(task, idx, channel, decoded(type, data), path) for task, idx, channel, type, data, path in rows]
+    return [
+        Write(task, idx, channel, decoded(type, data), path)
+        for task, idx, channel, type, data, path in rows
+    ]
 
 
 def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
@@ -305,7 +362,10 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
     A line without steps goes, but not where something was written after a step that is yet to come.
     """
     gone = [{"line": line, "id": id} for id in steps]
-    tx.many("delete from checkpoint_writes where tenant = :tenant and line = :line and checkpoint = :id", gone)
+    tx.many(
+        "delete from checkpoint_writes where tenant = :tenant and line = :line and checkpoint = :id",
+        gone,
+    )
     tx.many("delete from checkpoints where tenant = :tenant and line = :line and id = :id", gone)
     left = tx.all(_STEPS, line=line)
     if not left and not tx.one(_UNFINISHED, line=line):
@@ -313,16 +373,26 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
         return
     used = {pair for _, _, versions, _ in left for pair in json.loads(versions).items()}
     unused = [pair for pair in tx.all(_STORED, line=line) if pair not in used]
-    tx.many(_FORGET, [{"line": line, "channel": channel, "version": version} for channel, version in unused])
+    tx.many(
+        _FORGET,
+        [{"line": line, "channel": channel, "version": version} for channel, version in unused],
+    )
 
 
-_NAMED = [f"{name}_{letter}" for letter in "abcdefghijklmnopqrstuvwx" for name in ("channel", "version")]
+_NAMED = [
+    f"{name}_{letter}" for letter in "abcdefghijklmnopqrstuvwx" for name in ("channel", "version")
+]
 # Constants, joined at import. Each value is looked up by its key: a join may read every value that the thread ever had.
-_PAIRS = ["(:channel_" + letter + ", :version_" + letter + ")" for letter in "abcdefghijklmnopqrstuvwx"]
+_PAIRS = [
+    "(:channel_" + letter + ", :version_" + letter + ")" for letter in "abcdefghijklmnopqrstuvwx"
+]
 _FOUND = """) select channel, version, (
     select type || ' ' || data from channel_values found where found.tenant = :tenant and found.line = :line
     and found.channel = wanted.channel and found.version = wanted.version) from wanted"""
-_VALUES = {width: "with wanted (channel, version) as (values " + ", ".join(_PAIRS[:width]) + _FOUND for width in _AT_ONCE}
+_VALUES = {
+    width: "with wanted (channel, version) as (values " + ", ".join(_PAIRS[:width]) + _FOUND
+    for width in _AT_ONCE
+}
 _THREAD = """insert into threads (tenant, line, user_id, thread, ns, created_at, updated_at)
              values (:tenant, :line, :user, :thread, :ns, :now, :now)
              on conflict (tenant, line) do update set updated_at = :now where threads.updated_at < :now - 3600000000"""
@@ -346,7 +416,10 @@ _JOINED = """select checkpoints.line, thread, ns, id, parent, type, data, metada
              from threads join checkpoints on checkpoints.tenant = threads.tenant and checkpoints.line = threads.line
              where threads.tenant = :tenant and checkpoints.tenant = :tenant and user_id = :user
              and id = coalesce(:step, id) and id <= :at and (id, checkpoints.line) < (:at, :past) """
-_OF_LINE = _JOINED + "and threads.line = :line and thread = :thread and ns = :ns order by id desc limit :size"
+_OF_LINE = (
+    _JOINED
+    + "and threads.line = :line and thread = :thread and ns = :ns order by id desc limit :size"
+)
 _OF_ALL = (
     _JOINED
     + """and thread = coalesce(:thread, thread) and ns = coalesce(:ns, ns)
@@ -354,7 +427,9 @@ _OF_ALL = (
 )
 _WRITTEN = """select task, idx, channel, type, data, path from checkpoint_writes
               where tenant = :tenant and line = :line and checkpoint = :id order by path, task, idx"""
-_STEP = "select parent, versions from checkpoints where tenant = :tenant and line = :line and id = :id"
+_STEP = (
+    "select parent, versions from checkpoints where tenant = :tenant and line = :line and id = :id"
+)
 _STEPS = "select id, parent, versions, metadata from checkpoints where tenant = :tenant and line = :line order by id desc"
 _STORED = "select channel, version from channel_values where tenant = :tenant and line = :line"
 _COUNT = "select count(*) from checkpoints where tenant = :tenant and line = :line"
@@ -366,7 +441,9 @@ _PLACES = "select line, ns from threads where tenant = :tenant and user_id = :us
 # Whoever adds to a line takes the same lock: nothing is added between the statements of whoever holds it.
 _HELD = "select 1 from threads where tenant = :tenant and line = :line"
 _UNFINISHED = "select 1 from checkpoint_writes where tenant = :tenant and line = :line limit 1"
-_STEPS_OF_RUN = "select id from checkpoints where tenant = :tenant and line = :line and run_id = :run"
+_STEPS_OF_RUN = (
+    "select id from checkpoints where tenant = :tenant and line = :line and run_id = :run"
+)
 _OF_RUN = """select distinct checkpoints.line from checkpoints
              join threads on threads.tenant = checkpoints.tenant and threads.line = checkpoints.line
              where checkpoints.tenant = :tenant and threads.tenant = :tenant and run_id = :run and user_id = :user"""

@@ -13,7 +13,15 @@ from itertools import groupby
 from typing import Any, Literal, get_args
 
 from retain import canonical, clock, ids, masking
-from retain.errors import BadAnswer, Conflict, Invalid, ModelError, NoModel, NotFound, PartlyAnswered
+from retain.errors import (
+    BadAnswer,
+    Conflict,
+    Invalid,
+    ModelError,
+    NoModel,
+    NotFound,
+    PartlyAnswered,
+)
 from retain.kinds import draft, entry
 from retain.kinds import findable as index
 from retain.kinds.draft import Draft, Old
@@ -103,7 +111,9 @@ class Consolidations(Kind):
         if looked.errors:
             first = looked.errors[0]
             good = looked.calls - len(looked.errors)
-            raise PartlyAnswered(model=first.model, good=good, calls=looked.calls, problem=first.problem)
+            raise PartlyAnswered(
+                model=first.model, good=good, calls=looked.calls, problem=first.problem
+            )
         return looked.made
 
     def accept(self, id: str) -> Consolidation:
@@ -120,10 +130,21 @@ class Consolidations(Kind):
             if not found.content:
                 raise Conflict(problem=f"consolidation {id!r} has nothing to accept")
             review = self._reviewed(found)
-            new = entry.values(ids.uuid7(), found.agent, "core", None, found.content, found.user, found.source, review)
+            new = entry.values(
+                ids.uuid7(),
+                found.agent,
+                "core",
+                None,
+                found.content,
+                found.user,
+                found.source,
+                review,
+            )
             tx.run(_INSERT, **new)
             if review == "accepted":
-                made = index.entry(new["id"], found.agent, "core", None, found.content, found.user, at=tx.now)
+                made = index.entry(
+                    new["id"], found.agent, "core", None, found.content, found.user, at=tx.now
+                )
                 self._home.index.add(tx, made)
             return self._decide(tx, id, "accepted", new["id"])
 
@@ -146,15 +167,22 @@ class Consolidations(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
-            made = self._get(tx, id).entry_id  # locked before the consolidation, as whoever removes the entry does
+            made = self._get(
+                tx, id
+            ).entry_id  # locked before the consolidation, as whoever removes the entry does
             tx.lock("select 1 from entries where tenant = :tenant and id = :made", made=made)
             found = self._get(tx, id, lock=True)
             if found.status == "undone":
                 return found
             if found.status != "accepted":
                 raise Conflict(problem=f"consolidation {id!r} is {found.status}, not accepted")
-            if not tx.run("delete from entries where tenant = :tenant and id = :made and version = 1", made=found.entry_id):
-                raise Conflict(problem=f"the core entry {found.entry_id!r} was edited since: remove it, if that is meant")
+            if not tx.run(
+                "delete from entries where tenant = :tenant and id = :made and version = 1",
+                made=found.entry_id,
+            ):
+                raise Conflict(
+                    problem=f"the core entry {found.entry_id!r} was edited since: remove it, if that is meant"
+                )
             self._home.index.remove(tx, "entries", found.entry_id or "")
             return self._decide(tx, id, "undone", None)
 
@@ -165,10 +193,15 @@ class Consolidations(Kind):
         canonical.key(id, "id")
         return self._read(lambda tx: self._get(tx, id))
 
-    def list(self, *, status: Status | None = None, limit: int = 100, after: str | None = None) -> Page[Consolidation]:
+    def list(
+        self, *, status: Status | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[Consolidation]:
         """Consolidations, the newest first."""
         if status is not None and status not in get_args(Status):
-            raise Invalid(field="status", problem=f"must be one of {', '.join(get_args(Status))}, not {status!r}")
+            raise Invalid(
+                field="status",
+                problem=f"must be one of {', '.join(get_args(Status))}, not {status!r}",
+            )
         size = self._limit(limit)
         at, id = unpack(after, [int, str]) if after else (_FAR, "")
         rows = self._read(
@@ -182,7 +215,9 @@ class Consolidations(Kind):
                 size=size + 1,
             )
         )
-        return cut(_records(rows), size, lambda one: [clock.from_datetime(one.created_at, "after"), one.id])
+        return cut(
+            _records(rows), size, lambda one: [clock.from_datetime(one.created_at, "after"), one.id]
+        )
 
     def _get(self, tx: Transaction, id: str, lock: bool = False) -> Consolidation:
         if lock:
@@ -226,7 +261,9 @@ class Consolidations(Kind):
         which, due = self._read(look)
         if self._home.models.main is not None and due:
             return self._ask(which, draft.parts(due)[:_MOST_CALLS])
-        drafts = self._guarded([one for same in draft.by_user(due) for one in draft.extracted(same)])
+        drafts = self._guarded(
+            [one for same in draft.by_user(due) for one in draft.extracted(same)]
+        )
         return Looked(self._write(lambda tx: self._keep(tx, which, drafts)) if drafts else [])
 
     def _ask(self, which: dict[str, Any], parts: Sequence[Sequence[Old]]) -> Looked:
@@ -256,7 +293,9 @@ class Consolidations(Kind):
             return drafts
         return [replace(one, content=masking.guard(one.content, "content", mode)) for one in drafts]
 
-    def _fail(self, tx: Transaction, which: dict[str, Any], part: Sequence[Old], model: str) -> None:
+    def _fail(
+        self, tx: Transaction, which: dict[str, Any], part: Sequence[Old], model: str
+    ) -> None:
         """Count an answer that could not be used, for each entry of its part; after the last, they are passed over."""
         if part[0].failures + 1 >= len(draft.ENTRIES_A_CALL):
             self._keep(tx, which, [Draft("", model, part)])
@@ -264,10 +303,15 @@ class Consolidations(Kind):
         tx.many(
             """update entries set failures = :failures
                where tenant = :tenant and id = :id and version = :version and failures < :failures""",
-            [{"id": one.id, "version": one.version, "failures": one.failures + 1} for one in sorted(part)],
+            [
+                {"id": one.id, "version": one.version, "failures": one.failures + 1}
+                for one in sorted(part)
+            ],
         )
 
-    def _keep(self, tx: Transaction, which: dict[str, Any], drafts: Sequence[Draft]) -> Sequence[Consolidation]:
+    def _keep(
+        self, tx: Transaction, which: dict[str, Any], drafts: Sequence[Draft]
+    ) -> Sequence[Consolidation]:
         """Write the drafts whose entries still are what they were made of, and are not used by another."""
         tx.lock(
             """select 1 from entries where tenant = :tenant and agent = :agent and kind = 'journal'
@@ -299,7 +343,10 @@ class Consolidations(Kind):
         tx.many(
             """insert into consolidation_sources (tenant, entry_id, consolidation_id, number)
                values (:tenant, :entry, :id, :number)""",
-            [{"entry": old.id, "id": id, "number": number} for number, old in enumerate(new.seen, 1)],
+            [
+                {"entry": old.id, "id": id, "number": number}
+                for number, old in enumerate(new.seen, 1)
+            ],
         )
         return self._get(tx, id)
 
@@ -329,7 +376,9 @@ def _records(rows: Sequence[Row]) -> list[Consolidation]:
         id, agent, status, content, made, model, user, source, created, decided, _ = parts[0]
         sources = [row[10] for row in parts if row[10] is not None]
         at = (clock.to_datetime(created), clock.to_datetime_or_none(decided))
-        found.append(Consolidation(id, agent, status, content, made, model, user, source, *at, sources))
+        found.append(
+            Consolidation(id, agent, status, content, made, model, user, source, *at, sources)
+        )
     return found
 
 

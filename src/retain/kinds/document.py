@@ -88,7 +88,11 @@ class Source:
 
     def same(self, there: Document) -> bool:
         """Whether a document is there as it would be written."""
-        return there.digest == self.digest and self.title in ("", there.title) and self.media in ("", there.media)
+        return (
+            there.digest == self.digest
+            and self.title in ("", there.title)
+            and self.media in ("", there.media)
+        )
 
 
 def document(row: Sequence[Any]) -> Document:
@@ -112,7 +116,10 @@ def from_text(title: str, text: str, path: str, media: Media | None, limit: int)
 
 def _known(media: Any) -> None:
     if media is not None and media not in documents.MEDIA:
-        raise Invalid(field="media", problem=f"must be one of {', '.join(documents.MEDIA)}, not {str(media)[:50]!r}")
+        raise Invalid(
+            field="media",
+            problem=f"must be one of {', '.join(documents.MEDIA)}, not {str(media)[:50]!r}",
+        )
 
 
 def guarded(made: Source, secrets: Mode) -> Source:
@@ -128,9 +135,14 @@ def guarded(made: Source, secrets: Mode) -> Source:
 def _guarded(read: Read, secrets: Mode) -> Read:
     """What a document says, page by page, where it has pages."""
     ends = (*read.pages[1:], len(read.text))
-    said = [masking.guard(read.text[a:b], "text", secrets) for a, b in zip(read.pages or (0,), ends, strict=True)]
+    said = [
+        masking.guard(read.text[a:b], "text", secrets)
+        for a, b in zip(read.pages or (0,), ends, strict=True)
+    ]
     starts = tuple(accumulate((len(page) for page in said[:-1]), initial=0)) if read.pages else ()
-    return replace(read, text="".join(said), title=masking.guard(read.title, "title", secrets), pages=starts)
+    return replace(
+        read, text="".join(said), title=masking.guard(read.title, "title", secrets), pages=starts
+    )
 
 
 def from_file(file: str | Path, title: str, limit: int) -> Source:
@@ -138,7 +150,9 @@ def from_file(file: str | Path, title: str, limit: int) -> Source:
     path = canonical.key(Path(os.path.normpath(file)).as_posix(), "file")
     data = _content(Path(file), limit)
     called = one_line(canonical.text(title, "title", limit))
-    return Source(called, path, _digest(data), len(data), lambda: documents.read_file(data, path, limit))
+    return Source(
+        called, path, _digest(data), len(data), lambda: documents.read_file(data, path, limit)
+    )
 
 
 def from_data(data: bytes, title: str, path: str, media: Media | None, limit: int) -> Source:
@@ -149,7 +163,9 @@ def from_data(data: bytes, title: str, path: str, media: Media | None, limit: in
         raise TooLarge(field="file", size=len(data), unit="bytes", limit=limit)
     suffix = next((suffix for suffix, kind in documents.SUFFIXES.items() if kind == media), "")
     called = one_line(canonical.text(title, "title", limit))
-    read = functools.cache(lambda: documents.read_file(data, f"file{suffix}" if suffix else path, limit))
+    read = functools.cache(
+        lambda: documents.read_file(data, f"file{suffix}" if suffix else path, limit)
+    )
     if not (called or path):
         called = one_line(read().title)
     if not (called or path):
@@ -190,8 +206,13 @@ def load(
         try:
             outcome = keep(from_file(file, title, limit))
             getattr(done, outcome).append(file)
-        except (Invalid, MemoryError) as error:  # what is wrong with a file; the database's troubles stop everything
-            done.failed[file] = why(error) if isinstance(error, RetainError) else "takes too much memory"
+        except (
+            Invalid,
+            MemoryError,
+        ) as error:  # what is wrong with a file; the database's troubles stop everything
+            done.failed[file] = (
+                why(error) if isinstance(error, RetainError) else "takes too much memory"
+            )
     if progress:
         progress(len(found), len(found))
     return done
@@ -240,7 +261,11 @@ def _content(file: Path, limit: int) -> bytes:
 
 def one_line(said: str) -> str:
     """A title as one line, without what cannot be seen."""
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in said[: 4 * _LONGEST_TITLE]).split())
+    line = " ".join(
+        "".join(
+            letter if letter.isprintable() else " " for letter in said[: 4 * _LONGEST_TITLE]
+        ).split()
+    )
     line = line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
     while len(line.encode()) > canonical.MAX_KEY_BYTES - len("title "):
         line = line[:-1]
@@ -258,14 +283,22 @@ def chunks(read: Read) -> list[dict[str, Any]]:
         ends = [*read.pages[1:], len(read.text)]
         for number, (start, end) in enumerate(zip(read.pages, ends, strict=True), 1):
             for part in chunk.split(read.text[start:end]):
-                shifted = chunk.Chunk(f"p. {number}", part.text, start + part.start, start + part.end)
+                shifted = chunk.Chunk(
+                    f"p. {number}", part.text, start + part.start, start + part.end
+                )
                 found.append((shifted, number))
     else:
         markup: chunk.Markup = "text" if read.media == "text" else "markdown"
         found = [(part, None) for part in chunk.split(read.text, markup)]
     starts = [0, *(part.start for part, _ in found[1:]), len(read.text)]
     return [
-        {"seq": n + 1, "title": part.title, "text": read.text[starts[n] : starts[n + 1]], "start": starts[n], "page": page}
+        {
+            "seq": n + 1,
+            "title": part.title,
+            "text": read.text[starts[n] : starts[n + 1]],
+            "start": starts[n],
+            "page": page,
+        }
         for n, (part, page) in enumerate(found)
     ]
 

@@ -107,7 +107,9 @@ def _most(failures: int) -> int:
 def _parts(found: Iterator[Old], most: int) -> Iterator[list[Old]]:
     part: list[Old] = []
     for one in found:
-        if part and (len(part) == most or sum(other.tokens for other in part) + one.tokens > _TOKENS_A_CALL):
+        if part and (
+            len(part) == most or sum(other.tokens for other in part) + one.tokens > _TOKENS_A_CALL
+        ):
             yield part
             part = []
         part.append(one)
@@ -116,7 +118,10 @@ def _parts(found: Iterator[Old], most: int) -> Iterator[list[Old]]:
 
 def asked(model: Model, part: Sequence[Old]) -> list[Draft]:
     """What a model makes of a part of the entries: every entry is in one draft, if only in the one without content."""
-    lines = [f"{n}. {entry.indented(f'[{entry.day(one.created_at)}] {one.content}')}" for n, one in enumerate(part, 1)]
+    lines = [
+        f"{n}. {entry.indented(f'[{entry.day(one.created_at)}] {one.content}')}"
+        for n, one in enumerate(part, 1)
+    ]
     answer = model.complete(_SYSTEM, "\n".join(lines), max_tokens=_ANSWER_TOKENS)
     left = dict(enumerate(part, 1))
     drafts = []
@@ -129,7 +134,9 @@ def _understood(text: str, part: Sequence[Old], model: str) -> list[tuple[str, l
     """The memories of an answer and the numbers they cite; an answer with anything wrong in it is refused whole."""
     try:
         found = canonical.parse(text[max(0, text.find("{")) : text.rfind("}") + 1], "answer")
-        memories = found["memories"] if isinstance(found, dict) and found.keys() == {"memories"} else None
+        memories = (
+            found["memories"] if isinstance(found, dict) and found.keys() == {"memories"} else None
+        )
         if not isinstance(memories, list):
             raise Invalid(field="answer", problem='must be an object with a list of "memories"')
         read = [_memory(memory, part) for memory in memories]
@@ -171,7 +178,9 @@ def extracted(found: Sequence[Old]) -> list[Draft]:
         same.append(one)
     drafts = []
     for same, _ in together:
-        said = extract.digest([one.content for one in same], _DIGEST_TOKENS) if len(same) > 1 else ""
+        said = (
+            extract.digest([one.content for one in same], _DIGEST_TOKENS) if len(same) > 1 else ""
+        )
         if said:
             drafts.append(Draft(_joined(said.splitlines()), EXTRACTIVE, same))
     return drafts
@@ -182,7 +191,10 @@ def _joined(lines: Sequence[str]) -> str:
     said = [line.removeprefix("- ") for line in lines]
     if len(said) == 1:
         return said[0]
-    ended = [line if _STOP.search(line) else line + ("。" if _WIDE_END.search(line) else ".") for line in said]
+    ended = [
+        line if _STOP.search(line) else line + ("。" if _WIDE_END.search(line) else ".")
+        for line in said
+    ]
     return " ".join(ended)
 
 

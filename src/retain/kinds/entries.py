@@ -31,7 +31,10 @@ _IN_ONE_READ = 500
 _WITH_USER, _COLUMNS, _MINE = reviewing.WITH_USER, reviewing.COLUMNS, reviewing.MINE
 _GET = "select " + _COLUMNS + " from entries where tenant = :tenant and id = :id"
 _SEEN = _GET + _WITH_USER
-_FIND = {False: _SEEN, True: _SEEN + " and (board is null and agent = :agent or board in " + _MINE + ")"}
+_FIND = {
+    False: _SEEN,
+    True: _SEEN + " and (board is null and agent = :agent or board in " + _MINE + ")",
+}
 _OWN = {named: _FIND[named] + " and agent = coalesce(:agent, agent)" for named in _FIND}
 _REMOVE = "delete from entries where tenant = :tenant and id = :id"
 _FILTER = (
@@ -41,15 +44,25 @@ _FILTER = (
     and case when kind = 'journal' and created_at <= :fading then 1 else 0 end between :least and :most
     order by created_at desc, id desc limit :size"""
 )
-_PRIVATE = "select " + _COLUMNS + " from entries where tenant = :tenant and board is null and kind = coalesce(:kind, kind)"
-_SHARED = "select " + _COLUMNS + " from entries where tenant = :tenant and board = coalesce(:board, board)"
+_PRIVATE = (
+    "select "
+    + _COLUMNS
+    + " from entries where tenant = :tenant and board is null and kind = coalesce(:kind, kind)"
+)
+_SHARED = (
+    "select "
+    + _COLUMNS
+    + " from entries where tenant = :tenant and board = coalesce(:board, board)"
+)
 _LIST = {
     (False, True): _PRIVATE + " and agent = :agent" + _FILTER,
     (False, False): _PRIVATE + _FILTER,
     (True, True): _SHARED + " and board in " + _MINE + _FILTER,
     (True, False): _SHARED + " and board is not null" + _FILTER,
 }
-_COUNTED = "select kind, count(*) from entries where tenant = :tenant and board is null" + _WITH_USER
+_COUNTED = (
+    "select kind, count(*) from entries where tenant = :tenant and board is null" + _WITH_USER
+)
 _COUNTS = {True: _COUNTED + " and agent = :agent group by kind", False: _COUNTED + " group by kind"}
 _INSERT = """insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source, review, version,
                                   created_at, updated_at)
@@ -102,7 +115,9 @@ class Entries(Kind):
             found = self._own(tx, id)
             if if_version not in (None, found.version):
                 raise WrongVersion(what="entry", id=id, actual=found.version, expected=if_version)
-            reviewing.editable(tx, found, kept, self._who.source, self._awaits((self._who.source,), found.kind))
+            reviewing.editable(
+                tx, found, kept, self._who.source, self._awaits((self._who.source,), found.kind)
+            )
             least = rules.least_trusted((found.source, self._who.source))
             tx.run(_EDIT, id=id, source=least, content=kept, tokens=rules.cost(kept))
             tx.run(_STALE, id=id)  # what a proposal made of it is about words that are gone
@@ -128,7 +143,9 @@ class Entries(Kind):
         """
         return self._decide(id, "refused", if_version)
 
-    def queue(self, *, review: Review = "pending", limit: int = 100, after: str | None = None) -> Page[Entry]:
+    def queue(
+        self, *, review: Review = "pending", limit: int = 100, after: str | None = None
+    ) -> Page[Entry]:
         """What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
 
         A scope with an agent or a user has its own alone. `signs` say what to look at twice; they decide nothing.
@@ -139,7 +156,10 @@ class Entries(Kind):
         at, id = unpack(after, [int, str]) if after else (rules.FAR, "")
 
         def work(tx: Transaction) -> list[Entry]:
-            return [_entry(row, tx.now) for row in reviewing.queue(tx, self._who, review, at, id, size + 1)]
+            return [
+                _entry(row, tx.now)
+                for row in reviewing.queue(tx, self._who, review, at, id, size + 1)
+            ]
 
         return cut([rules.looked_at(one) for one in self._read(work)], size, _place)
 
@@ -150,7 +170,12 @@ class Entries(Kind):
 
     def remove_many(self, ids: Sequence[str]) -> int:
         """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
-        wanted = sorted({canonical.key(id, "ids") for id in canonical.several(ids, "ids", self._settings.max_page)})
+        wanted = sorted(
+            {
+                canonical.key(id, "ids")
+                for id in canonical.several(ids, "ids", self._settings.max_page)
+            }
+        )
         who = {"agent": self._who.agent, "user": self._who.user}
 
         def work(tx: Transaction) -> Sequence[str]:  # which these were is on record
@@ -172,8 +197,15 @@ class Entries(Kind):
     def counts(self) -> dict[str, int]:
         """How many core and journal entries there are, faded ones too; and how many are `pending`, where some are."""
         sees, who = self._who.agent is not None, {"agent": self._who.agent, "user": self._who.user}
-        rows, waiting = self._read(lambda tx: (tx.all(_COUNTS[sees], **who), reviewing.pending(tx, self._who)))
-        return {"core": 0, "journal": 0, **{str(kind): int(count) for kind, count in rows}, **waiting}
+        rows, waiting = self._read(
+            lambda tx: (tx.all(_COUNTS[sees], **who), reviewing.pending(tx, self._who))
+        )
+        return {
+            "core": 0,
+            "journal": 0,
+            **{str(kind): int(count) for kind, count in rows},
+            **waiting,
+        }
 
     def prompt(self) -> str:
         """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
@@ -200,10 +232,17 @@ class Entries(Kind):
 
     def export(self) -> Sequence[Entry]:
         """Every core and journal entry of the agent, the oldest first, for `add_many`."""
-        values = {**rules.everything(self._who.agent, self._who.user), "kind": None, "board": None, "size": rules.FAR}
+        values = {
+            **rules.everything(self._who.agent, self._who.user),
+            "kind": None,
+            "board": None,
+            "size": rules.FAR,
+        }
 
         def work(tx: Transaction) -> Sequence[Entry]:
-            rows = tx.all(_LIST[False, self._who.agent is not None], **values, fading=tx.now - WINDOW)
+            rows = tx.all(
+                _LIST[False, self._who.agent is not None], **values, fading=tx.now - WINDOW
+            )
             return [_entry(row, tx.now) for row in reversed(rows)]
 
         return self._read(work)
@@ -211,18 +250,30 @@ class Entries(Kind):
     def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
         """Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay."""
         agent = self._agent()
-        secrets, given = self._settings.secrets, enumerate(canonical.several(entries, "entries", self._settings.max_batch))
+        secrets, given = (
+            self._settings.secrets,
+            enumerate(canonical.several(entries, "entries", self._settings.max_batch)),
+        )
         whose = (agent, self._who.user, self._who.source, self._settings.review)
         rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
         said = [parts(row["content"]) for row in rows]
-        made = self._write(lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)])
+        made = self._write(
+            lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)]
+        )
         return [rules.looked_at(one) for one in made]
 
     def search(
-        self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10
+        self,
+        query: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
     ) -> Sequence[Entry]:
         """The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too."""
-        found = finding.search(self._home, self._who, query, [self.name], None, since, until, None, limit)
+        found = finding.search(
+            self._home, self._who, query, [self.name], None, since, until, None, limit
+        )
         asked = {"agent": self._who.agent, "user": self._who.user}
 
         def work(tx: Transaction) -> Sequence[Entry]:
@@ -237,11 +288,15 @@ class Entries(Kind):
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The agent's private memory."""
-        return None if self._who.agent is None else reviewing.private(tx, self._who, _MOST_IN_A_PROMPT)
+        return (
+            None if self._who.agent is None else reviewing.private(tx, self._who, _MOST_IN_A_PROMPT)
+        )
 
     def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The boards that the agent shares: other agents' words, and so a layer of their own."""
-        return None if self._who.agent is None else reviewing.boards(tx, self._who, _MOST_IN_A_PROMPT)
+        return (
+            None if self._who.agent is None else reviewing.boards(tx, self._who, _MOST_IN_A_PROMPT)
+        )
 
     def _say(self, content: str, kind: EntryKind, board: str | None) -> Entry:
         """What the agent says is kept as its own, whoever the scope is for; a tool's stays a tool's."""
@@ -249,13 +304,21 @@ class Entries(Kind):
 
     def _add(self, content: str, kind: EntryKind, board: str | None, source: str) -> Entry:
         if kind not in KINDS_OF_ENTRY:
-            raise Invalid(field="kind", problem=f"must be one of {', '.join(KINDS_OF_ENTRY)}, not {kind!r}")
+            raise Invalid(
+                field="kind", problem=f"must be one of {', '.join(KINDS_OF_ENTRY)}, not {kind!r}"
+            )
         if kind != "whiteboard" and board is not None:
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
         kept = rules.content(content, secrets=self._settings.secrets)
-        where = canonical.key(MAIN_BOARD if board is None else board, "board") if kind == "whiteboard" else None
+        where = (
+            canonical.key(MAIN_BOARD if board is None else board, "board")
+            if kind == "whiteboard"
+            else None
+        )
         review = self._awaits((source,), kind)
-        values = rules.values(ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source, review)
+        values = rules.values(
+            ids.uuid7(), self._agent(), kind, where, kept, self._who.user, source, review
+        )
         said = parts(kept)
 
         def work(tx: Transaction) -> Entry:
@@ -311,7 +374,9 @@ class Entries(Kind):
             self._home.index.add(tx, index.entry(*row[:6], at=row[8], said=said))
 
     def _find(self, tx: Transaction, id: str) -> Entry:
-        row = tx.one(_FIND[self._who.agent is not None], id=id, agent=self._who.agent, user=self._who.user)
+        row = tx.one(
+            _FIND[self._who.agent is not None], id=id, agent=self._who.agent, user=self._who.user
+        )
         if row is None:
             raise NotFound(what="entry", id=id)
         return _entry(row, tx.now)
@@ -321,15 +386,24 @@ class Entries(Kind):
         tx.lock(_GET, id=id)
         found = self._find(tx, id)
         if self._who.agent not in (None, found.agent):
-            raise Invalid(field="id", problem=f"is a line of {found.agent}, and only its author can change it")
+            raise Invalid(
+                field="id", problem=f"is a line of {found.agent}, and only its author can change it"
+            )
         return found
 
-    def _listed(self, tx: Transaction, shared: bool, values: dict[str, Any], words: Sequence[str], size: int) -> list[Entry]:
+    def _listed(
+        self, tx: Transaction, shared: bool, values: dict[str, Any], words: Sequence[str], size: int
+    ) -> list[Entry]:
         """Entries from a place in time back; words are looked for here, because engines do not agree on capital letters."""
         found: list[Entry] = []
         batch = _IN_ONE_READ if words else size
         while True:
-            rows = tx.all(_LIST[shared, self._who.agent is not None], **values, fading=tx.now - WINDOW, size=batch)
+            rows = tx.all(
+                _LIST[shared, self._who.agent is not None],
+                **values,
+                fading=tx.now - WINDOW,
+                size=batch,
+            )
             for row in rows:
                 if all(word in row[4].casefold() for word in words):
                     found.append(_entry(row, tx.now))
@@ -357,13 +431,18 @@ class Entries(Kind):
         `search` keeps those in which all its words are, in any order and in small or capital letters.
         """
         if kind is not None and kind not in KINDS_OF_ENTRY:
-            raise Invalid(field="kind", problem=f"must be one of {', '.join(KINDS_OF_ENTRY)}, not {kind!r}")
+            raise Invalid(
+                field="kind", problem=f"must be one of {', '.join(KINDS_OF_ENTRY)}, not {kind!r}"
+            )
         if board is not None:
             canonical.key(board, "board")
             if kind not in (None, "whiteboard"):
                 raise Invalid(field="board", problem=f"has no {kind} entries")
         if review is not None and review not in get_args(Review):
-            raise Invalid(field="review", problem=f"must be one of {', '.join(get_args(Review))}, not {review!r}")
+            raise Invalid(
+                field="review",
+                problem=f"must be one of {', '.join(get_args(Review))}, not {review!r}",
+            )
         size = self._limit(limit)
         at, id = unpack(after, [int, str]) if after else (rules.FAR, "")
         shared = kind == "whiteboard" or board is not None
@@ -376,7 +455,9 @@ class Entries(Kind):
             "most": int(expired is not False),
         }
         words = canonical.words(search, self._settings.max_attributes_bytes)
-        found = self._read(lambda tx: self._listed(tx, shared, {**values, "at": at, "id": id}, words, size + 1))
+        found = self._read(
+            lambda tx: self._listed(tx, shared, {**values, "at": at, "id": id}, words, size + 1)
+        )
         return cut([rules.looked_at(one) for one in found], size, _place)
 
 
@@ -388,4 +469,16 @@ def _entry(row: Row, now: int) -> Entry:
     id, agent, kind, board, content, user, source, version, created, updated, review = row
     fades = created + WINDOW if kind == "journal" else None
     at = (clock.to_datetime(created), clock.to_datetime(updated), clock.to_datetime_or_none(fades))
-    return Entry(id, agent, kind, board, content, user, source, version, *at, fades is not None and fades <= now, review)
+    return Entry(
+        id,
+        agent,
+        kind,
+        board,
+        content,
+        user,
+        source,
+        version,
+        *at,
+        fades is not None and fades <= now,
+        review,
+    )

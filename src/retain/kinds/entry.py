@@ -62,7 +62,9 @@ def content(value: str, field: str = "content", secrets: Mode = "off") -> str:
     if len(stripped) > MOST_CHARACTERS:
         raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MOST_CHARACTERS)
     kept = canonical.text(stripped, field, 4 * MOST_CHARACTERS, secrets)
-    if not any(letter.isprintable() and not letter.isspace() for letter in kept):  # spaces of no width are blank too
+    if not any(
+        letter.isprintable() and not letter.isspace() for letter in kept
+    ):  # spaces of no width are blank too
         raise Invalid(field=field, problem="must not be blank")
     return kept
 
@@ -93,7 +95,11 @@ def least_trusted(sources: Iterable[str]) -> str:
 def awaits(review: str, sources: Sequence[str], kind: str) -> Review:
     """Whether what these wrote waits for a person, by the setting `review`; somebody among them may not be trusted."""
     words = review.split(",")
-    return "pending" if any(name in words for name in sources) and (kind != "journal" or kind in words) else "accepted"
+    return (
+        "pending"
+        if any(name in words for name in sources) and (kind != "journal" or kind in words)
+        else "accepted"
+    )
 
 
 def looked_at(entry: Entry) -> Entry:
@@ -144,7 +150,10 @@ def values(
 
 
 def everything(
-    agent: str | None, user: str | None, since: datetime | None = None, until: datetime | None = None
+    agent: str | None,
+    user: str | None,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> dict[str, Any]:
     """What a list is asked for, before any filter."""
     return {
@@ -161,7 +170,13 @@ def everything(
 
 
 def imported(
-    given: Mapping[str, Any], field: str, agent: str, user: str | None, source: str, review: str, secrets: Mode = "off"
+    given: Mapping[str, Any],
+    field: str,
+    agent: str,
+    user: str | None,
+    source: str,
+    review: str,
+    secrets: Mode = "off",
 ) -> dict[str, Any]:
     """An entry from elsewhere, checked, as the values of its row; a source is believed if it is trusted less than imports.
 
@@ -171,21 +186,39 @@ def imported(
         raise Invalid(field=field, problem=f"must be an object, not {type(given).__name__}")
     names = [known.name for known in fields(Entry)]
     if unknown := [name for name in given if name not in names]:
-        raise Invalid(field=f"{field}.{unknown[0]}", problem=f"is no field of an entry; it has {', '.join(names)}")
+        raise Invalid(
+            field=f"{field}.{unknown[0]}",
+            problem=f"is no field of an entry; it has {', '.join(names)}",
+        )
     kind = given.get("kind", "journal")
     if kind not in ("journal", "core"):
         raise Invalid(field=f"{field}.kind", problem=f"must be journal or core, not {kind!r}")
     id = canonical.name(given["id"], f"{field}.id", secrets) if "id" in given else ids.uuid7()
-    whose = user if user is not None or given.get("user") is None else canonical.key(given["user"], f"{field}.user")
+    whose = (
+        user
+        if user is not None or given.get("user") is None
+        else canonical.key(given["user"], f"{field}.user")
+    )
     said = content(given.get("content", ""), f"{field}.content", secrets)
     state = given.get("review", "accepted")
     if state not in get_args(Review):
-        raise Invalid(field=f"{field}.review", problem=f"must be one of {', '.join(get_args(Review))}, not {state!r}")
-    least = least_trusted(("import", source, *[name for name in TRUST if name == given.get("source")]))
+        raise Invalid(
+            field=f"{field}.review",
+            problem=f"must be one of {', '.join(get_args(Review))}, not {state!r}",
+        )
+    least = least_trusted(
+        ("import", source, *[name for name in TRUST if name == given.get("source")])
+    )
     if state == "accepted":
         state = awaits(review, ("import", source, least), kind)
     row = values(id, agent, kind, None, said, whose, least, state)
-    return {**row, **{name: _moment(given.get(name), f"{field}.{name}") for name in ("created_at", "updated_at")}}
+    return {
+        **row,
+        **{
+            name: _moment(given.get(name), f"{field}.{name}")
+            for name in ("created_at", "updated_at")
+        },
+    }
 
 
 def _moment(given: Any, field: str) -> int | None:
@@ -195,7 +228,9 @@ def _moment(given: Any, field: str) -> int | None:
     try:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
-        raise Invalid(field=field, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}") from None
+        raise Invalid(
+            field=field, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}"
+        ) from None
     return clock.from_datetime(moment, field)
 
 
@@ -219,8 +254,14 @@ def private_section(core: Sequence[Sequence[Any]], journal: Sequence[Sequence[An
 
     def write(kept: Sequence[Piece]) -> str:
         parts = [
-            ("## Core Memories (permanent)", [piece.text for piece in kept if piece.source in permanent]),
-            ("## Recent Journal Entries", [piece.text for piece in kept if piece.source not in permanent]),
+            (
+                "## Core Memories (permanent)",
+                [piece.text for piece in kept if piece.source in permanent],
+            ),
+            (
+                "## Recent Journal Entries",
+                [piece.text for piece in kept if piece.source not in permanent],
+            ),
         ]
         return _written("# Your Private Memory", parts)
 
@@ -243,7 +284,10 @@ def shared_section(rows: Sequence[Sequence[Any]]) -> Section:
 
     def write(kept: Sequence[Piece]) -> str:
         names = sorted({places[piece.source] for piece in kept})
-        parts = [(f"## {name}", [piece.text for piece in kept if places[piece.source] == name]) for name in names]
+        parts = [
+            (f"## {name}", [piece.text for piece in kept if places[piece.source] == name])
+            for name in names
+        ]
         return _written("# Shared Whiteboards", parts)
 
     return Section("whiteboard", pieces, write)

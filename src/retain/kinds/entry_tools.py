@@ -17,10 +17,14 @@ BOARD_TOOL = """Write a line on a whiteboard that you share with other agents. T
 CORE_NOTE = "This is kept for good and is part of every prompt of yours."
 WAITS_NOTE = "This waits until a person accepts it, and is in no prompt before that. Saving it again changes nothing."
 REFUSED_NOTE = "A person has refused this before: it is in no prompt of yours. Saving it again changes nothing."
-_NOBODY = "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."
+_NOBODY = (
+    "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."
+)
 
 
-def tools(add: Callable[[str, EntryKind, str | None], Entry] | None, boards: Callable[[], Iterable[str]]) -> list[Tool]:
+def tools(
+    add: Callable[[str, EntryKind, str | None], Entry] | None, boards: Callable[[], Iterable[str]]
+) -> list[Tool]:
     """The tools, over what keeps an entry, None where there is no agent; and the boards that the agent shares."""
 
     def save(content: str, kind: EntryKind, board: str | None = None) -> Answer:
@@ -31,14 +35,29 @@ def tools(add: Callable[[str, EntryKind, str | None], Entry] | None, boards: Cal
             return save(content, "whiteboard", board)
         except NotFound:
             shared = ", ".join(boards()) or "none"
-            return {"error": f"You do not share a board {board!r}. The boards that you share: {shared}."}
+            return {
+                "error": f"You do not share a board {board!r}. The boards that you share: {shared}."
+            }
 
-    text = {"type": "string", "description": f"What to remember, at most {MOST_CHARACTERS} characters."}
+    text = {
+        "type": "string",
+        "description": f"What to remember, at most {MOST_CHARACTERS} characters.",
+    }
     name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
     one, two = schema(("content",), content=text), schema(("content",), content=text, board=name)
-    journal, core = (lambda content: save(content, "journal")), (lambda content: save(content, "core"))
+    journal, core = (
+        (lambda content: save(content, "journal")),
+        (lambda content: save(content, "core")),
+    )
     return [
-        Tool("save_to_journal", JOURNAL_TOOL, one, journal, "Save to journal", _kept("expires_around")),
+        Tool(
+            "save_to_journal",
+            JOURNAL_TOOL,
+            one,
+            journal,
+            "Save to journal",
+            _kept("expires_around"),
+        ),
         Tool("save_to_core", CORE_TOOL, one, core, "Save to core memory", _kept("note")),
         Tool("save_to_whiteboard", BOARD_TOOL, two, on_board, "Save to whiteboard", _kept("board")),
     ]
@@ -55,7 +74,10 @@ def _kept(more: str) -> dict[str, Any]:
 
 
 def _answer(
-    add: Callable[[str, EntryKind, str | None], Entry] | None, content: str, kind: EntryKind, board: str | None
+    add: Callable[[str, EntryKind, str | None], Entry] | None,
+    content: str,
+    kind: EntryKind,
+    board: str | None,
 ) -> Answer:
     """Keep something, and say what became of it."""
     if add is None:
@@ -63,7 +85,9 @@ def _answer(
     try:
         saved = add(content, kind, board)
     except TooLarge as error:
-        return {"error": f"The content has {error.size} characters and may have {error.limit}: shorten or split it."}
+        return {
+            "error": f"The content has {error.size} characters and may have {error.limit}: shorten or split it."
+        }
     except Invalid as error:
         return {"error": f"The {error.field} {error.problem}."}
     answer: Answer = {"success": True, "memory_type": saved.kind, "content": saved.content}
@@ -72,5 +96,7 @@ def _answer(
     if kind == "whiteboard":
         answer["board"] = saved.board
     if kind == "core" or saved.review != "accepted":
-        answer["note"] = {"accepted": CORE_NOTE, "pending": WAITS_NOTE, "refused": REFUSED_NOTE}[saved.review]
+        answer["note"] = {"accepted": CORE_NOTE, "pending": WAITS_NOTE, "refused": REFUSED_NOTE}[
+            saved.review
+        ]
     return answer

@@ -42,11 +42,20 @@ _NO_MESSAGE = """select number, 'message ' || cast(seq as {text}) || ' of sessio
 
 
 def message(
-    session: str, seq: int, user: str, agent: str, role: str, author: str | None, said: Sequence[str], at: int
+    session: str,
+    seq: int,
+    user: str,
+    agent: str,
+    role: str,
+    author: str | None,
+    said: Sequence[str],
+    at: int,
 ) -> list[Item]:
     """The rows of a message; `said` are the parts of what it says."""
     return [
-        Item("messages", session, text, at, seq, part, user, agent, None, session, author or "", role)
+        Item(
+            "messages", session, text, at, seq, part, user, agent, None, session, author or "", role
+        )
         for part, text in enumerate(said)
     ]
 
@@ -102,7 +111,11 @@ def notes(user: str, agent: str, sections: Sequence[chunk.Chunk], at: int) -> li
 
 def _hold_notes(tx: Transaction, keys: Sequence[Place]) -> None:
     for user, agent in sorted(keys):
-        tx.lock("select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent", user=user, agent=agent)
+        tx.lock(
+            "select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent",
+            user=user,
+            agent=agent,
+        )
 
 
 NOTES = Findable(
@@ -175,12 +188,23 @@ def ref(row: Row, begins: str) -> Item:
     """The row of a reference: its description in the first line, then the command and how the content begins."""
     key, user, _, session, type, summary, *_, active, at, _ = row
     role = type if active else INACTIVE
-    return Item("refs", key, f"{summary}\n{begins}", at, user=user or None, session=session, role=role, title=key)
+    return Item(
+        "refs",
+        key,
+        f"{summary}\n{begins}",
+        at,
+        user=user or None,
+        session=session,
+        role=role,
+        title=key,
+    )
 
 
 def begins(command: str, media: str, beginning: str) -> str:
     """What can be found of a content: the command that it came from, and how it begins if that can be read."""
-    said = "\n".join(part for part in (command, "" if media == "binary" else beginning[:BEGINNING]) if part)
+    said = "\n".join(
+        part for part in (command, "" if media == "binary" else beginning[:BEGINNING]) if part
+    )
     return canonical.text(said, "content", 1 << 20)
 
 
@@ -222,7 +246,13 @@ _NO_STATE = """select number, 'state ' || id from search_items where tenant = :t
 
 
 def state(
-    area: str, key: str, user: str | None, session: str | None, value: Sequence[str], at: int, expires: int | None
+    area: str,
+    key: str,
+    user: str | None,
+    session: str | None,
+    value: Sequence[str],
+    at: int,
+    expires: int | None,
 ) -> list[Item]:
     """The rows of a key; `value` are the parts of its value as text."""
     id = pair(area, key)
@@ -240,7 +270,11 @@ def value(raw: str) -> list[str]:
 
 def _hold_state(tx: Transaction, keys: Sequence[Place]) -> None:
     for area, key in sorted(keys):
-        tx.lock("select 1 from state where tenant = :tenant and area = :area and key = :key", area=area, key=key)
+        tx.lock(
+            "select 1 from state where tenant = :tenant and area = :area and key = :key",
+            area=area,
+            key=key,
+        )
 
 
 STATE = Findable(
@@ -262,14 +296,18 @@ _ITEMS = """select area, place, key, fields, value, updated_at, expires_at from 
         select 1 from search_items found where found.tenant = :tenant and found.kind = 'items'
         and found.id = """ + _ITEMS_ID + """)
     order by area, place, key limit :size"""  # fmt: skip
-_OWNED = "case when search_items.user_id = '' then 'tenant' else 'user:' || search_items.user_id end"
+_OWNED = (
+    "case when search_items.user_id = '' then 'tenant' else 'user:' || search_items.user_id end"
+)
 _NO_ITEM = """select number, 'item ' || id from search_items where tenant = :tenant and kind = 'items' and not exists (
         select 1 from items where items.tenant = :tenant and items.key = search_items.title
         and items.area = """ + _OWNED + """ and items.place = substr(search_items.place, length(""" + _OWNED + """) + 2))
     limit :size"""  # fmt: skip
 
 
-def items(area: str, place: str, key: str, said: Sequence[str], at: int, expires: int | None) -> list[Item]:
+def items(
+    area: str, place: str, key: str, said: Sequence[str], at: int, expires: int | None
+) -> list[Item]:
     """The rows of a document; `said` are the texts that it is found by.
 
     One that is the tenant's own belongs to a user whom nobody can be: what is nobody's, every user would find.
@@ -307,7 +345,9 @@ def _hold_items(tx: Transaction, keys: Sequence[Place]) -> None:
 
 def _items(row: Row, _: str) -> list[Item]:
     area, place, key, paths, raw, at, expires = row
-    return items(area, place, key, document(json.loads(raw), paths and json.loads(paths)), at, expires)
+    return items(
+        area, place, key, document(json.loads(raw), paths and json.loads(paths)), at, expires
+    )
 
 
 ITEMS = Findable(
@@ -327,4 +367,6 @@ def pair(user: str, agent: str) -> str:
 
 def path(*names: str) -> str:
     """Several keys as the one id of a thing: a JSON array, as a statement can write it too."""
-    return '["' + '","'.join([key.replace("\\", "\\\\").replace('"', '\\"') for key in names]) + '"]'
+    return (
+        '["' + '","'.join([key.replace("\\", "\\\\").replace('"', '\\"') for key in names]) + '"]'
+    )

@@ -79,7 +79,10 @@ def search(
     )
     sought = seek(home, who, text, asked, now)
     wanted = limit if home.reranker is None else max(limit, LOOKED_AT)
-    hits, legs = home.database.read(who.tenant, lambda tx: finish(tx, home, who, sought, wanted)), sought.legs
+    hits, legs = (
+        home.database.read(who.tenant, lambda tx: finish(tx, home, who, sought, wanted)),
+        sought.legs,
+    )
     if home.reranker is not None:
         hits, said = reranked(home.reranker, sought.question.for_embedding, hits)
         legs = {**legs, "reranker": said}
@@ -91,7 +94,9 @@ def question(home: Home, query: str) -> str:
     return canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
 
 
-def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH) -> Sought:
+def seek(
+    home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH
+) -> Sought:
     """The first half of a search: a read by words, and then the question embedded, outside of any transaction."""
 
     def work(tx: Transaction) -> tuple[Asked, int, Begun]:
@@ -107,20 +112,28 @@ def seek(home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: 
 
 def finish(tx: Transaction, home: Home, who: Who, sought: Sought, limit: int) -> list[Hit]:
     """The second half: what may be seen is asked again, because an embedder may have taken its time."""
-    return find.finish(tx, home.index, replace(sought, asked=asked_by(tx, who, sought.asked)), limit)
+    return find.finish(
+        tx, home.index, replace(sought, asked=asked_by(tx, who, sought.asked)), limit
+    )
 
 
 def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:
     """The same, with the boards that the scope's agent shares; without an agent, every board."""
     if who.agent is None:
         return asked
-    rows = tx.all("select board from board_members where tenant = :tenant and agent = :agent", agent=who.agent)
+    rows = tx.all(
+        "select board from board_members where tenant = :tenant and agent = :agent", agent=who.agent
+    )
     return replace(asked, boards=tuple(board for (board,) in rows))
 
 
 def foreign(tx: Transaction, hits: Iterable[Hit]) -> Mapping[tuple[str, str], str]:
     """Which of what was found is no person's and no agent's own words, by kind and id: `tool` or `import`."""
-    rows = {(hit.kind, hit.id): tx.one(_SOURCE[hit.kind], **_named(hit)) for hit in hits if hit.kind in _SOURCE}
+    rows = {
+        (hit.kind, hit.id): tx.one(_SOURCE[hit.kind], **_named(hit))
+        for hit in hits
+        if hit.kind in _SOURCE
+    }
     return {which: str(row[0]) for which, row in rows.items() if row and row[0] in FOREIGN}
 
 
@@ -138,6 +151,8 @@ def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:
     named = [kinds] if isinstance(kinds, str) else list(kinds)
     unknown = [kind for kind in named if kind not in SEARCHED]
     if unknown or not named:
-        problem = f"must be some of {', '.join(SEARCHED)}" + (f", not {unknown[0]!r}" if unknown else "")
+        problem = f"must be some of {', '.join(SEARCHED)}" + (
+            f", not {unknown[0]!r}" if unknown else ""
+        )
         raise Invalid(field="kinds", problem=problem)
     return tuple(dict.fromkeys(named))

@@ -94,7 +94,9 @@ _TOUCH = """update graph_entities set updated_at = :now,
                    source = case when :source in ('tool', 'import') then :source else source end
             where tenant = :tenant and id = :id"""
 _REMOVE = "delete from graph_entities where tenant = :tenant and id = :id"
-_FORGET = "delete from graph_observations where tenant = :tenant and entity_id = :id and number = :number"
+_FORGET = (
+    "delete from graph_observations where tenant = :tenant and entity_id = :id and number = :number"
+)
 _UNRELATE = """delete from graph_relations where tenant = :tenant and user_id = :user
                and start = :start and target = :target and type = :type"""
 _UNTIE = "delete from graph_relations where tenant = :tenant and user_id = :user and (start = :name or target = :name)"
@@ -125,7 +127,10 @@ def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[
     One that is the tenant's own belongs to a user whom nobody can be: what is nobody's, every user would find.
     """
     said = parts(text) or ([""] if seq == 0 and name.strip() else [])
-    return [engine.Item("graph", id, one, at, seq, part, user, title=name) for part, one in enumerate(said)]
+    return [
+        engine.Item("graph", id, one, at, seq, part, user, title=name)
+        for part, one in enumerate(said)
+    ]
 
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
@@ -169,7 +174,10 @@ class Graphs(Kind):
 
     def add(self, entities: Sequence[Entity]) -> list[Entity]:
         """Add entities, and say which were new: one whose name is there stays as it is."""
-        given = [self._entity(one, f"entities[{n}]") for n, one in enumerate(_several(entities, "entities", Entity))]
+        given = [
+            self._entity(one, f"entities[{n}]")
+            for n, one in enumerate(_several(entities, "entities", Entity))
+        ]
 
         def work(tx: Transaction) -> list[Entity]:
             self._alone(tx)
@@ -178,7 +186,12 @@ class Graphs(Kind):
             last = _last(tx, "entities", user=self._whose)
             for number, one in enumerate(new, last + 1):
                 id = ids.uuid7()
-                values = {"id": id, "user": self._whose, "number": number, "source": self._who.source}
+                values = {
+                    "id": id,
+                    "user": self._whose,
+                    "number": number,
+                    "source": self._who.source,
+                }
                 tx.run(_ADD, **values, name=one.name, type=one.type)
                 self._home.index.add(tx, _items(id, 0, self._whose, one.name, one.type, tx.now))
                 self._keep(tx, id, one.name, 1, one.observations)
@@ -189,7 +202,10 @@ class Graphs(Kind):
     def observe(self, observations: Sequence[Observations]) -> list[Observations]:
         """Add observations to entities that are there, and say which were new."""
         given = [
-            Observations(self._seek(one.name, f"observations[{n}].name"), self._texts(one.texts, f"observations[{n}].texts"))
+            Observations(
+                self._seek(one.name, f"observations[{n}].name"),
+                self._texts(one.texts, f"observations[{n}].texts"),
+            )
             for n, one in enumerate(_several(observations, "observations", Observations))
         ]
 
@@ -202,7 +218,12 @@ class Graphs(Kind):
     def relate(self, relations: Sequence[Relation]) -> list[Relation]:
         """Add relations, and say which were new."""
         given = [
-            Relation(*(self._named(getattr(one, part), f"relations[{n}].{part}") for part in ("start", "target", "type")))
+            Relation(
+                *(
+                    self._named(getattr(one, part), f"relations[{n}].{part}")
+                    for part in ("start", "target", "type")
+                )
+            )
             for n, one in enumerate(_several(relations, "relations", Relation))
         ]
 
@@ -211,7 +232,8 @@ class Graphs(Kind):
             new = [one for one in given if not tx.one(_RELATED, user=self._whose, **one.__dict__)]
             last = _last(tx, "relations", user=self._whose)
             rows = [
-                {"id": ids.uuid7(), "user": self._whose, "number": n, **one.__dict__} for n, one in enumerate(new, last + 1)
+                {"id": ids.uuid7(), "user": self._whose, "number": n, **one.__dict__}
+                for n, one in enumerate(new, last + 1)
             ]
             tx.many(_RELATE, rows)
             return new
@@ -238,7 +260,9 @@ class Graphs(Kind):
             ]
             names = {one.name for one in entities}
             rows = tx.all(_RELATIONS, user=self._whose) if names else []
-            return Graph(entities, [Relation(*row) for row in rows if row[0] in names or row[1] in names])
+            return Graph(
+                entities, [Relation(*row) for row in rows if row[0] in names or row[1] in names]
+            )
 
         return self._read(work)
 
@@ -248,12 +272,21 @@ class Graphs(Kind):
 
         def work(tx: Transaction) -> Graph:
             rows = sorted(
-                (row[1], row[0], row[2], row[3]) for name in wanted for row in tx.all(_NAMED, user=self._whose, name=name)
+                (row[1], row[0], row[2], row[3])
+                for name in wanted
+                for row in tx.all(_NAMED, user=self._whose, name=name)
             )
-            entities = [Entity(name, type, [row[1] for row in tx.all(_TEXTS_OF, id=id)]) for _, id, name, type in rows]
+            entities = [
+                Entity(name, type, [row[1] for row in tx.all(_TEXTS_OF, id=id)])
+                for _, id, name, type in rows
+            ]
             there = {one.name for one in entities}
-            touching = {row for name in there for row in tx.all(_STARTING, user=self._whose, name=name)}
-            touching |= {row for name in there for row in tx.all(_ENDING, user=self._whose, name=name)}
+            touching = {
+                row for name in there for row in tx.all(_STARTING, user=self._whose, name=name)
+            }
+            touching |= {
+                row for name in there for row in tx.all(_ENDING, user=self._whose, name=name)
+            }
             return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
 
         return self._read(work)
@@ -264,7 +297,9 @@ class Graphs(Kind):
 
         def work(tx: Transaction) -> int:
             self._alone(tx)
-            gone = {row[0] for name in wanted for row in tx.all(_NAMED, user=self._whose, name=name)}
+            gone = {
+                row[0] for name in wanted for row in tx.all(_NAMED, user=self._whose, name=name)
+            }
             tx.many(_UNTIE, [{"user": self._whose, "name": name} for name in wanted])
             tx.many(_REMOVE, [{"id": id} for id in sorted(gone)])
             self._home.index.remove_all(tx, self.name, sorted(gone))
@@ -275,7 +310,10 @@ class Graphs(Kind):
     def forget(self, observations: Sequence[Observations]) -> int:
         """Remove observations of entities, and say how many there were; what is not there is no error."""
         given = [
-            (self._seek(one.name, field), [self._seek(text, field) for text in _several(one.texts, field, str)])
+            (
+                self._seek(one.name, field),
+                [self._seek(text, field) for text in _several(one.texts, field, str)],
+            )
             for n, one in enumerate(_several(observations, "observations", Observations))
             for field in [f"observations[{n}]"]
         ]
@@ -289,7 +327,10 @@ class Graphs(Kind):
     def unrelate(self, relations: Sequence[Relation]) -> int:
         """Remove relations, and say how many there were; one that is not there is no error."""
         given = [
-            {part: self._seek(getattr(one, part), f"relations[{n}].{part}") for part in ("start", "target", "type")}
+            {
+                part: self._seek(getattr(one, part), f"relations[{n}].{part}")
+                for part in ("start", "target", "type")
+            }
             for n, one in enumerate(_several(relations, "relations", Relation))
         ]
 
@@ -308,7 +349,10 @@ class Graphs(Kind):
 
     def _all(self, tx: Transaction) -> Graph:
         said = self._said(tx)
-        entities = [Entity(name, type, said.get(id, [])) for id, name, type in tx.all(_ENTITIES, user=self._whose)]
+        entities = [
+            Entity(name, type, said.get(id, []))
+            for id, name, type in tx.all(_ENTITIES, user=self._whose)
+        ]
         return Graph(entities, [Relation(*row) for row in tx.all(_RELATIONS, user=self._whose)])
 
     def _add_to(self, tx: Transaction, one: Observations) -> list[str]:
@@ -350,12 +394,18 @@ class Graphs(Kind):
 
     def _entity(self, one: Entity, field: str) -> Entity:
         texts = self._texts(one.observations, f"{field}.observations")
-        return Entity(self._named(one.name, f"{field}.name"), self._named(one.type, f"{field}.type"), texts)
+        return Entity(
+            self._named(one.name, f"{field}.name"), self._named(one.type, f"{field}.type"), texts
+        )
 
     def _named(self, value: str, field: str) -> str:
         """A name to be kept: a secret in it is refused, not masked, as in every name."""
         kept, secrets = canonical.text(value, field, LONGEST), self._settings.secrets
-        return kept if secrets == "off" else masking.guard(kept, field, "flag" if secrets == "flag" else "reject")
+        return (
+            kept
+            if secrets == "off"
+            else masking.guard(kept, field, "flag" if secrets == "flag" else "reject")
+        )
 
     def _texts(self, values: Sequence[str], field: str) -> list[str]:
         most, secrets = self._settings.max_message_bytes, self._settings.secrets
@@ -383,5 +433,8 @@ def _several(values: Sequence[T], field: str, type: type[T]) -> Sequence[T]:
         raise TooLarge(field=field, size=len(values), unit="items", limit=MOST)
     for value in values:
         if not isinstance(value, type):
-            raise Invalid(field=field, problem=f"must be a list of {type.__name__}, not of {value.__class__.__name__}")
+            raise Invalid(
+                field=field,
+                problem=f"must be a list of {type.__name__}, not of {value.__class__.__name__}",
+            )
     return values

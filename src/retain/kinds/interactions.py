@@ -61,7 +61,21 @@ class Total:
 
 
 def _interaction(row: Row) -> Interaction:
-    id, route, model, parameters, latency, tokens_in, tokens_out, cost, error, user, agent, session, created = row
+    (
+        id,
+        route,
+        model,
+        parameters,
+        latency,
+        tokens_in,
+        tokens_out,
+        cost,
+        error,
+        user,
+        agent,
+        session,
+        created,
+    ) = row
     return Interaction(
         id,
         route,
@@ -99,9 +113,15 @@ def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> 
     secrets = derived(settings.secrets)
     values: dict[str, Any] = {
         "id": ids.uuid7(),
-        "route": canonical.text(canonical.key(usage.route, "route"), "route", _MOST_OF_A_NAME, secrets),
-        "model": canonical.text(canonical.key(usage.model, "model"), "model", _MOST_OF_A_NAME, secrets),
-        "parameters": canonical.dump(parameters, "parameters", settings.max_attributes_bytes, secrets),
+        "route": canonical.text(
+            canonical.key(usage.route, "route"), "route", _MOST_OF_A_NAME, secrets
+        ),
+        "model": canonical.text(
+            canonical.key(usage.model, "model"), "model", _MOST_OF_A_NAME, secrets
+        ),
+        "parameters": canonical.dump(
+            parameters, "parameters", settings.max_attributes_bytes, secrets
+        ),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
         "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),
         "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
@@ -191,9 +211,13 @@ class Interactions(Kind):
         if not isinstance(split, str | None) or (by, split) not in _TOTALS:
             others = ", ".join(name for name in _SPLITS if name not in (None, by))
             raise Invalid(field="split", problem=f"must be one of {others}, not {split!r}")
-        rows = self._read(lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route)))
+        rows = self._read(
+            lambda tx: tx.all(_TOTALS[by, split], **self._filter(since, until, model, route))
+        )
         totals = [Total(_named(by, bucket), *rest) for bucket, *rest in rows]
-        return sorted(totals, key=lambda total: (total.name.encode(), total.split.encode()))  # whatever the collation
+        return sorted(
+            totals, key=lambda total: (total.name.encode(), total.split.encode())
+        )  # whatever the collation
 
     def _filter(
         self, since: datetime | None, until: datetime | None, model: str | None, route: str | None
@@ -236,7 +260,9 @@ class Interactions(Kind):
             )
         )
         return cut(
-            [_interaction(row) for row in rows], size, lambda call: [clock.from_datetime(call.created_at, "after"), call.id]
+            [_interaction(row) for row in rows],
+            size,
+            lambda call: [clock.from_datetime(call.created_at, "after"), call.id],
         )
 
 
@@ -266,7 +292,12 @@ _RANKED = """
            max(case when place = (amount * 95 + 99) / 100 then latency_ms end),
            max(case when place = (amount * 99 + 99) / 100 then latency_ms end)
     from calls group by bucket, split"""
-_SPLITS = {None: "cast('' as {text})", "model": "model", "route": "route", "agent": "coalesce(agent, '')"}
+_SPLITS = {
+    None: "cast('' as {text})",
+    "model": "model",
+    "route": "route",
+    "agent": "coalesce(agent, '')",
+}
 _BUCKETS = {
     "hour": "created_at / 3600000000",
     "day": "created_at / 86400000000",

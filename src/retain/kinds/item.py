@@ -86,7 +86,15 @@ def item(row: tuple[Any, ...]) -> PlacedItem:
     """A record from a row of its columns."""
     place, key, raw, version, expires, created, updated = row
     moment = clock.to_datetime
-    return PlacedItem(names(place), key, raw, version, clock.to_datetime_or_none(expires), moment(created), moment(updated))
+    return PlacedItem(
+        names(place),
+        key,
+        raw,
+        version,
+        clock.to_datetime_or_none(expires),
+        moment(created),
+        moment(updated),
+    )
 
 
 def area(user: str | None) -> str:
@@ -113,13 +121,22 @@ def span(under: str, exact: bool = False) -> dict[str, str]:
 
 def like(names: Place, pattern: Place) -> bool:
     """Whether a place begins as a pattern says, in which `*` is any name."""
-    return len(names) >= len(pattern) and all(wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False))
+    return len(names) >= len(pattern) and all(
+        wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False)
+    )
 
 
 def paths(fields: Sequence[str]) -> str:
     """The paths that a search finds, as JSON."""
-    if isinstance(fields, str | bytes) or not isinstance(fields, Sequence) or len(fields) > MOST_NAMES:
-        raise Invalid(field="fields", problem=f'must be a list of at most {MOST_NAMES} paths, such as ["text", "tags[*]"]')
+    if (
+        isinstance(fields, str | bytes)
+        or not isinstance(fields, Sequence)
+        or len(fields) > MOST_NAMES
+    ):
+        raise Invalid(
+            field="fields",
+            problem=f'must be a list of at most {MOST_NAMES} paths, such as ["text", "tags[*]"]',
+        )
     return json.dumps([canonical.key(path, "fields") for path in fields], ensure_ascii=False)
 
 
@@ -127,7 +144,9 @@ def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """A filter that was checked, None where it asks for nothing; over HTTP it may come as text."""
     given = canonical.parse(where, "where") if isinstance(where, JsonText) else where
     if given is not None and not isinstance(given, Mapping):
-        raise Invalid(field="where", problem='must be an object of fields, such as {"kind": "fact"}')
+        raise Invalid(
+            field="where", problem='must be an object of fields, such as {"kind": "fact"}'
+        )
     return checked(given) if given else None
 
 

@@ -104,7 +104,9 @@ class Items(Kind):
         wanted = [(one.text(self._place(place)), canonical.key(key, "key")) for place, key in asks]
         found = self._read(lambda tx: self._found(tx, wanted))
         if refresh and any(item is not None and item.expires_at is not None for item in found):
-            return self._write(lambda tx: [self._refreshed(tx, place, key) for place, key in wanted])
+            return self._write(
+                lambda tx: [self._refreshed(tx, place, key) for place, key in wanted]
+            )
         return found
 
     def remove(self, place: Sequence[str], key: str, *, if_version: int | None = None) -> None:
@@ -123,7 +125,10 @@ class Items(Kind):
         """Put and remove several documents, all or none of them; what each put left, and None for each that is removed."""
         if not changes:
             return []
-        ready = [self._checked(change) for change in canonical.several(changes, "changes", self._settings.max_batch)]
+        ready = [
+            self._checked(change)
+            for change in canonical.several(changes, "changes", self._settings.max_batch)
+        ]
         # In one order for everybody, so that no two writers wait for each other; of one key, as they came.
         order = sorted(range(len(ready)), key=lambda n: (ready[n].place, ready[n].key))
 
@@ -160,13 +165,27 @@ class Items(Kind):
         wanted, start = one.filtered(where), one.start(after, newest)
 
         def work(tx: Transaction) -> _Found:
-            rows = self._each(tx, newest, span, start, size + 1 if wanted is None else min(_SOME * (size + 1), _UNSEEN))
-            return [one.item(row) for row in islice(rows if wanted is None else one.fitting(rows, wanted), size + 1)]
+            rows = self._each(
+                tx,
+                newest,
+                span,
+                start,
+                size + 1 if wanted is None else min(_SOME * (size + 1), _UNSEEN),
+            )
+            return [
+                one.item(row)
+                for row in islice(rows if wanted is None else one.fitting(rows, wanted), size + 1)
+            ]
 
         return cut(self._read(work), size, one.newest if newest else one.ordered)
 
     def search(
-        self, query: str, place: Sequence[str] = (), *, where: Mapping[str, Any] | None = None, limit: int = 10
+        self,
+        query: str,
+        place: Sequence[str] = (),
+        *,
+        where: Mapping[str, Any] | None = None,
+        limit: int = 10,
     ) -> Matches:
         """The documents at a place and below it that answer a question, by words and by meaning, the best first.
 
@@ -177,7 +196,12 @@ class Items(Kind):
         text = finding.question(self._home, query)
         depth = max(find.DEPTH, 2 * size)
         sought = finding.seek(
-            self._home, self._who, text, Asked(self._who.user or "", kinds=(self.name,), place=below), None, depth
+            self._home,
+            self._who,
+            text,
+            Asked(self._who.user or "", kinds=(self.name,), place=below),
+            None,
+            depth,
         )
 
         def work(tx: Transaction) -> Matches:
@@ -218,7 +242,13 @@ class Items(Kind):
             found: dict[Place, None] = {}
             start = passed
             while len(found) <= size:
-                rows = tx.all(_PLACES, area=self._area, **one.span(one.text(known)), start=start, size=_AT_ONCE)
+                rows = tx.all(
+                    _PLACES,
+                    area=self._area,
+                    **one.span(one.text(known)),
+                    start=start,
+                    size=_AT_ONCE,
+                )
                 for (place,) in rows:
                     names = one.names(place)
                     if one.like(names, begins) and one.like(names[::-1], ends[::-1]):
@@ -238,16 +268,23 @@ class Items(Kind):
 
     def _place(self, place: Sequence[str], *, least: int = 1, secrets: bool = False) -> Place:
         if isinstance(place, str | bytes) or not isinstance(place, Sequence):
-            raise Invalid(field="place", problem='must be a list of names, such as ["memories", "ada"]')
+            raise Invalid(
+                field="place", problem='must be a list of names, such as ["memories", "ada"]'
+            )
         if not least <= len(place) <= MOST_NAMES:
-            raise Invalid(field="place", problem=f"must have from {least} to {MOST_NAMES} names, not {len(place)}")
+            raise Invalid(
+                field="place",
+                problem=f"must have from {least} to {MOST_NAMES} names, not {len(place)}",
+            )
         mode = self._settings.secrets if secrets else "off"
         return tuple([canonical.key(name, "place", mode) for name in place])
 
     def _checked(self, change: Put | Drop) -> Change:
         """A change as it can be written; everything that can be wrong with it is said here, before any is written."""
         if not isinstance(change, Put | Drop):
-            raise Invalid(field="changes", problem=f"must be Put and Drop, not {type(change).__name__}")
+            raise Invalid(
+                field="changes", problem=f"must be Put and Drop, not {type(change).__name__}"
+            )
         if change.if_version is not None:
             canonical.whole(change.if_version, "if_version")
         place = self._place(change.place, secrets=isinstance(change, Put))
@@ -257,10 +294,14 @@ class Items(Kind):
         canonical.name(key, "key", self._settings.secrets)
         if len(id) * 4 > MOST_BYTES and (size := len(id.encode())) > MOST_BYTES:
             raise TooLarge(field="place", size=size, unit="bytes", limit=MOST_BYTES)
-        raw = canonical.dump(change.value, "value", self._settings.max_item_bytes, self._settings.secrets)
+        raw = canonical.dump(
+            change.value, "value", self._settings.max_item_bytes, self._settings.secrets
+        )
         value = json.loads(raw)
         if not isinstance(value, dict):
-            raise Invalid(field="value", problem=f"must be a JSON object, not {type(value).__name__}")
+            raise Invalid(
+                field="value", problem=f"must be a JSON object, not {type(value).__name__}"
+            )
         # Not so long that it could pass the end of the calendar when it is refreshed, in any century soon.
         ttl = None if change.ttl is None else clock.after(_LATEST, change.ttl, "ttl") - _LATEST
         fields = None if change.fields is None else one.paths(change.fields)
@@ -284,10 +325,14 @@ class Items(Kind):
         )
         if row is None:
             raise self._wrong(tx, change)
-        return one.item(row), index.items(self._area, change.place, change.key, change.found, tx.now, expires)
+        return one.item(row), index.items(
+            self._area, change.place, change.key, change.found, tx.now, expires
+        )
 
     def _drop(self, tx: Transaction, change: Change) -> None:
-        dropped = tx.run(_DROP, area=self._area, place=change.place, key=change.key, version=change.if_version)
+        dropped = tx.run(
+            _DROP, area=self._area, place=change.place, key=change.key, version=change.if_version
+        )
         if not dropped and change.if_version is not None:
             wrong = self._wrong(tx, change)
             if wrong.actual != change.if_version:
@@ -309,12 +354,16 @@ class Items(Kind):
         found: dict[tuple[str, str], PlacedItem] = {}
         for start in range(0, len(wanted), len(_SLOTS)):
             values = dict.fromkeys(_NAMED, "")
-            for slot, (place, key) in zip(_SLOTS, wanted[start : start + len(_SLOTS)], strict=False):
+            for slot, (place, key) in zip(
+                _SLOTS, wanted[start : start + len(_SLOTS)], strict=False
+            ):
                 values |= {f"p{slot}": place, f"k{slot}": key}
             found |= {row[:2]: one.item(row) for row in tx.all(_SEVERAL, area=self._area, **values)}
         return [found.get(which) for which in wanted]
 
-    def _kept(self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None) -> Iterator[Match]:
+    def _kept(
+        self, tx: Transaction, hits: Sequence[Hit], wanted: Mapping[str, Any] | None
+    ) -> Iterator[Match]:
         named = [(one.text(names), key) for _, *names, key in (json.loads(hit.id) for hit in hits)]
         for start in range(0, len(hits), len(_SLOTS)):
             items = self._found(tx, named[start : start + len(_SLOTS)])
@@ -330,7 +379,12 @@ class Items(Kind):
         return one.item(row)
 
     def _each(
-        self, tx: Transaction, newest: bool, span: Mapping[str, str], start: Mapping[str, Any], size: int
+        self,
+        tx: Transaction,
+        newest: bool,
+        span: Mapping[str, str],
+        start: Mapping[str, Any],
+        size: int,
     ) -> Iterator[Row]:
         """The rows of a span after one of them, in order, some at a time."""
         while True:

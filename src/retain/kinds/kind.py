@@ -29,7 +29,19 @@ Record = TypeVar("Record")
 Source = Literal["user", "agent", "tool", "import", "admin"]
 """Who wrote something: decided by whoever opens the scope, never by what is written."""
 
-__all__ = ["Check", "Home", "Kind", "Page", "Source", "Table", "Who", "cut", "own_session", "pack", "unpack"]
+__all__ = [
+    "Check",
+    "Home",
+    "Kind",
+    "Page",
+    "Source",
+    "Table",
+    "Who",
+    "cut",
+    "own_session",
+    "pack",
+    "unpack",
+]
 
 
 @dataclass(frozen=True)
@@ -64,7 +76,9 @@ class Home:
         """The embedder, as somebody uses it: what a service takes is on record (T1), and bounded. Never in a transaction."""
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
-        return Noted(self.embedder, lambda call: self.record(self, who, "embed", call, None), seconds)
+        return Noted(
+            self.embedder, lambda call: self.record(self, who, "embed", call, None), seconds
+        )
 
 
 @dataclass(frozen=True)
@@ -116,14 +130,18 @@ class Kind:
     def _user(self) -> str:
         """The scope's user, which this verb cannot do without."""
         if self._who.user is None:
-            raise Invalid(field="user", problem="is needed here: memory.scope(user=…), --user, or the header X-Retain-User")
+            raise Invalid(
+                field="user",
+                problem="is needed here: memory.scope(user=…), --user, or the header X-Retain-User",
+            )
         return self._who.user
 
     def _agent(self) -> str:
         """The scope's agent, which this verb cannot do without."""
         if self._who.agent is None:
             raise Invalid(
-                field="agent", problem="is needed here: memory.scope(agent=…), --agent, or the header X-Retain-Agent"
+                field="agent",
+                problem="is needed here: memory.scope(agent=…), --agent, or the header X-Retain-Agent",
             )
         return self._who.agent
 
@@ -154,7 +172,11 @@ def cut(records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]
 
 def pack(values: list[Any]) -> str:
     """A cursor: opaque to callers, and theirs to hand back."""
-    return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode())
+        .decode()
+        .rstrip("=")
+    )
 
 
 def unpack(cursor: str, types: list[Any]) -> list[Any]:
@@ -167,6 +189,8 @@ def unpack(cursor: str, types: list[Any]) -> list[Any]:
         types = types[:1] * len(values)
     if isinstance(values, list) and [type(value) for value in values] == types:
         for value in values:
-            canonical.key(value, "after") if isinstance(value, str) else canonical.whole(value, "after", 0, 2**62)
+            canonical.key(value, "after") if isinstance(value, str) else canonical.whole(
+                value, "after", 0, 2**62
+            )
         return values
     raise Invalid(field="after", problem="is not a cursor from the page before")

@@ -38,7 +38,9 @@ class AddFile(Protocol):
 class AddData(Protocol):
     """Adds what is in a file, wherever that is."""
 
-    def __call__(self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None) -> Document:
+    def __call__(
+        self, data: bytes, *, title: str = "", path: str = "", media: Media | None = None
+    ) -> Document:
         """The document that these bytes are; its title is what it calls itself, or the name at the end of its path."""
         ...
 
@@ -62,7 +64,17 @@ class AddFiles(Protocol):
 def _items(row: Row, _: str = "") -> list[Item]:
     """The row of a chunk in the index."""
     id, seq, user, title, headings, text, at = row
-    return [Item("knowledge", id, text.strip(), at, seq, user=user or None, title=parts.headed(title, headings))]
+    return [
+        Item(
+            "knowledge",
+            id,
+            text.strip(),
+            at,
+            seq,
+            user=user or None,
+            title=parts.headed(title, headings),
+        )
+    ]
 
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
@@ -105,7 +117,9 @@ class Knowledge(Kind):
 
     def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
         """Add a document, or put it in the place of the one with the same path, or the same title where it has no path."""
-        return self._keep(parts.from_text(title, text, path, media, self._settings.max_document_bytes))[0]
+        return self._keep(
+            parts.from_text(title, text, path, media, self._settings.max_document_bytes)
+        )[0]
 
     @property
     def add_file(self) -> AddFile:
@@ -120,8 +134,12 @@ class Knowledge(Kind):
     def add_data(self) -> AddData:
         """`add_data(data)` adds a file that came from elsewhere."""
 
-        def add(data: bytes, *, title: str = "", path: str = "", media: Media | None = None) -> Document:
-            return self._keep(parts.from_data(data, title, path, media, self._settings.max_document_bytes))[0]
+        def add(
+            data: bytes, *, title: str = "", path: str = "", media: Media | None = None
+        ) -> Document:
+            return self._keep(
+                parts.from_data(data, title, path, media, self._settings.max_document_bytes)
+            )[0]
 
         return add
 
@@ -141,12 +159,20 @@ class Knowledge(Kind):
 
         def work(tx: Transaction) -> list[str]:
             self._find(tx, id)
-            return [str(row[2]) for row in tx.all(_PASSAGES, id=id, first=0, last=2**53, size=2**53)]
+            return [
+                str(row[2]) for row in tx.all(_PASSAGES, id=id, first=0, last=2**53, size=2**53)
+            ]
 
         return "".join(self._read(work))
 
     def passages(
-        self, id: str, *, seq: int | None = None, around: int = 0, limit: int = 100, after: str | None = None
+        self,
+        id: str,
+        *,
+        seq: int | None = None,
+        around: int = 0,
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Passage]:
         """The chunks of a document in order; or one of them, with so many before and after it."""
         canonical.key(id, "id")
@@ -166,7 +192,9 @@ class Knowledge(Kind):
         found = [Passage(id, *row) for row in self._read(work)]
         return cut(found, size, lambda passage: [passage.seq])
 
-    def list(self, *, prefix: str = "", limit: int = 100, after: str | None = None) -> Page[Document]:
+    def list(
+        self, *, prefix: str = "", limit: int = 100, after: str | None = None
+    ) -> Page[Document]:
         """The documents that the scope can see, those first that were changed last; all, or those below a path."""
         size = self._limit(limit)
         if prefix:
@@ -188,16 +216,28 @@ class Knowledge(Kind):
 
         def work(tx: Transaction) -> None:
             if self._who.user is not None and not self._find(tx, id)[7]:
-                raise Invalid(field="id", problem="is a document of the whole tenant: remove it without a user")
+                raise Invalid(
+                    field="id",
+                    problem="is a document of the whole tenant: remove it without a user",
+                )
             if not tx.run(_REMOVE, id=id, user=self._who.user):
                 raise NotFound(what="document", id=id)
             self._home.index.remove(tx, self.name, id)
 
         self._database.write(self._who.tenant, work, frees=True, slow=True)
 
-    def search(self, query: str, *, since: datetime | None = None, until: datetime | None = None, limit: int = 10) -> Found:
+    def search(
+        self,
+        query: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
+    ) -> Found:
         """The passages that answer a question, by words and by meaning, best first."""
-        return finding.search(self._home, self._who, query, [self.name], None, since, until, None, limit)
+        return finding.search(
+            self._home, self._who, query, [self.name], None, since, until, None, limit
+        )
 
     def _add_files(
         self,
@@ -235,11 +275,17 @@ class Knowledge(Kind):
         def work(tx: Transaction) -> tuple[Document, Outcome]:
             row = tx.one(_PUT, **values)
             if row is None:  # somebody added the same a moment ago
-                return parts.document(tx.one(_AT_PLACE, owner=values["owner"], place=made.place) or ()), "unchanged"
+                return parts.document(
+                    tx.one(_AT_PLACE, owner=values["owner"], place=made.place) or ()
+                ), "unchanged"
             id = row[0]
-            tx.run("delete from document_chunks where tenant = :tenant and document_id = :id", id=id)
+            tx.run(
+                "delete from document_chunks where tenant = :tenant and document_id = :id", id=id
+            )
             tx.many(_PUT_CHUNK, [{**chunk, "id": id} for chunk in rows])
-            found = [(id, c["seq"], values["owner"], title, c["title"], c["text"], tx.now) for c in rows]
+            found = [
+                (id, c["seq"], values["owner"], title, c["title"], c["text"], tx.now) for c in rows
+            ]
             items = [item for one in found for item in _items(one)]
             if id == new:
                 self._home.index.add(tx, items)

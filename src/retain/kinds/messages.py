@@ -39,13 +39,17 @@ _REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
 _USED = """select digest, first_seq, last_seq from message_keys
            where tenant = :tenant and session_id = :session and key = :key"""
-_MENTION = "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
+_MENTION = (
+    "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
+)
 _REMOVE = """update messages set content = :content, chatter = 2, author = null, tokens = 0, tokens_in = null,
                     tokens_out = null, cost = null
              where tenant = :tenant and session_id = :session and seq = :seq and chatter < 2"""
 _REMOVED = '{"removed":true}'
 """What is left of a message that was removed, so that its number is no gap; `chatter` is 2, and nobody reads it."""
-_NOT_MENTIONED = "delete from mentions where tenant = :tenant and session_id = :session and seq = :seq"
+_NOT_MENTIONED = (
+    "delete from mentions where tenant = :tenant and session_id = :session and seq = :seq"
+)
 _CLEAR = "delete from messages where tenant = :tenant and session_id = :session returning chatter"
 _WITH_THEM = (
     "delete from mentions where tenant = :tenant and session_id = :session",
@@ -59,7 +63,9 @@ _TOUCH = (
 )
 _EMPTY = """update sessions set first_seq = :next, first_at = :now, summary = '', summarized_count = 0
             where tenant = :tenant and id = :session"""
-_REACH_BACK = "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at"
+_REACH_BACK = (
+    "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at"
+)
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _IN_ONE_READ = 256
 _MEAN_TOKENS = 40
@@ -134,10 +140,23 @@ class Messages(Kind):
     ) -> Message:
         """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
         said = whole(content, "content", role)
-        new = saying.row(self._who, self._settings, "", role, said, author, tokens_in, tokens_out, cost, created_at)
+        new = saying.row(
+            self._who,
+            self._settings,
+            "",
+            role,
+            said,
+            author,
+            tokens_in,
+            tokens_out,
+            cost,
+            created_at,
+        )
         if added := self._add(session, [new], key, expected_last_seq):
             return added[0]
-        raise NotFound(what="message of key", id=key, hint="It was removed since; a new one needs a new key.")
+        raise NotFound(
+            what="message of key", id=key, hint="It was removed since; a new one needs a new key."
+        )
 
     def extend(
         self,
@@ -148,7 +167,9 @@ class Messages(Kind):
         expected_last_seq: int | None = None,
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
-        return self._add(session, saying.new_rows(self._who, self._settings, messages), key, expected_last_seq)
+        return self._add(
+            session, saying.new_rows(self._who, self._settings, messages), key, expected_last_seq
+        )
 
     def window(
         self,
@@ -247,15 +268,23 @@ class Messages(Kind):
         self._home.index.remove_seq(tx, self.name, session, seq)
         return tx.run(_REMOVE, session=session, seq=seq, content=_REMOVED)
 
-    def _last(self, tx: Transaction, session: str, last: int, upto: int, chatter: int) -> list[Message]:
-        rows = tx.all(_LAST, session=session, user=self._who.user, upto=upto, chatter=chatter, size=last)
+    def _last(
+        self, tx: Transaction, session: str, last: int, upto: int, chatter: int
+    ) -> list[Message]:
+        rows = tx.all(
+            _LAST, session=session, user=self._who.user, upto=upto, chatter=chatter, size=last
+        )
         if not rows:
             own_session(tx, self._who, session)
         rows.reverse()
         return records(session, rows)
 
     def _add(
-        self, session: str, rows: list[dict[str, Any]], key: str | None, expected_last_seq: int | None
+        self,
+        session: str,
+        rows: list[dict[str, Any]],
+        key: str | None,
+        expected_last_seq: int | None,
     ) -> list[Message]:
         canonical.key(session, "session")
         if expected_last_seq is not None:
@@ -265,7 +294,10 @@ class Messages(Kind):
         canonical.key(key, "key", self._settings.secrets)
         hashed = saying.digest(rows)
         with suppress(Seen):
-            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)), safe=True)
+            return self._write(
+                lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)),
+                safe=True,
+            )
         return self._read(lambda tx: self.first_answer(tx, session, key, hashed))
 
     def add_rows(
@@ -318,9 +350,13 @@ class Messages(Kind):
             upto, size = rows[-1][0] - 1, _IN_ONE_READ
         return _between(tx, session, start, _FAR, 1) if start < _FAR else []
 
-    def _remember(self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int) -> None:
+    def _remember(
+        self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int
+    ) -> None:
         """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
-        if not tx.run(_REMEMBER, session=session, key=once[0], digest=once[1], first=first, last=last):
+        if not tx.run(
+            _REMEMBER, session=session, key=once[0], digest=once[1], first=first, last=last
+        ):
             raise Seen
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
@@ -340,7 +376,9 @@ class Messages(Kind):
             user=self._who.user,
         )
         if found is None:
-            raise NotFound(what="session", id=session, hint="`sessions add` or `sessions resume` makes one.")
+            raise NotFound(
+                what="session", id=session, hint="`sessions add` or `sessions resume` makes one."
+            )
         if tx.now - found[0] > clock.MINUTE:
             for statement in _TOUCH:
                 tx.run(statement, session=session)
@@ -379,12 +417,16 @@ class Messages(Kind):
         return cut(self._read(work), size, lambda message: [message.seq])
 
 
-def _between(tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _FAR) -> list[Message]:
+def _between(
+    tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _FAR
+) -> list[Message]:
     rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter, size=size)
     return records(session, rows)
 
 
-def _newest(tx: Transaction, session: str, upto: int, chatter: int, since: int | None, budget: int | None) -> Iterator[Row]:
+def _newest(
+    tx: Transaction, session: str, upto: int, chatter: int, since: int | None, budget: int | None
+) -> Iterator[Row]:
     """Rows from a number back, read in growing parts, until one is too old or too big."""
     spent, size = 0, 8
     while True:

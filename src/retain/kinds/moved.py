@@ -27,16 +27,26 @@ _ITEM = """update items set created_at = :created, updated_at = :updated, expire
 def session(sessions: Kind, id: str, created: datetime, updated: datetime) -> None:
     """Let a session have begun and have been used when it was."""
     began, used = _moments(created, updated)
-    sessions._write(lambda tx: tx.run(_SESSION, id=id, user=sessions._who.user, created=began, updated=used))
+    sessions._write(
+        lambda tx: tx.run(_SESSION, id=id, user=sessions._who.user, created=began, updated=used)
+    )
 
 
 def rest(sessions: Kind, id: str) -> None:
     """Let a session be there without being the active one."""
-    sessions._write(lambda tx: tx.run(_REST, user=sessions._who.user, agent=sessions._who.agent, id=id))
+    sessions._write(
+        lambda tx: tx.run(_REST, user=sessions._who.user, agent=sessions._who.agent, id=id)
+    )
 
 
 def item(
-    items: Kind, place: Sequence[str], key: str, created: datetime, updated: datetime, *, expires: datetime | None = None
+    items: Kind,
+    place: Sequence[str],
+    key: str,
+    created: datetime,
+    updated: datetime,
+    *,
+    expires: datetime | None = None,
 ) -> None:
     """Let an item that nobody put since have been put when it was, be found as of then, and go when it would have."""
     area, where = one.area(items._who.user), one.text(place)
@@ -44,7 +54,9 @@ def item(
     ends = None if expires is None else clock.from_datetime(expires, "expires_at")
 
     def work(tx: Transaction) -> None:
-        row = tx.one(_ITEM, area=area, place=where, key=key, created=began, updated=put, expires=ends)
+        row = tx.one(
+            _ITEM, area=area, place=where, key=key, created=began, updated=put, expires=ends
+        )
         if row is not None:
             fields, value, until = row
             said = findable.document(json.loads(value), fields and json.loads(fields))

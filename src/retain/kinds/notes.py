@@ -103,12 +103,16 @@ class Notes(Kind):
     def append(self, text: str, *, if_version: int | None = None) -> Note:
         """Add text at the end, with one blank line between."""
         text = self._text(text)
-        return self._change("append", lambda before: Edited(markdown.append(before, text)), if_version)[0]
+        return self._change(
+            "append", lambda before: Edited(markdown.append(before, text)), if_version
+        )[0]
 
     def prepend(self, text: str, *, if_version: int | None = None) -> Note:
         """Add text at the beginning, with one blank line between."""
         text = self._text(text)
-        return self._change("prepend", lambda before: Edited(markdown.prepend(before, text)), if_version)[0]
+        return self._change(
+            "prepend", lambda before: Edited(markdown.prepend(before, text)), if_version
+        )[0]
 
     def replace_section(self, header: str, text: str, *, if_version: int | None = None) -> Note:
         """Write another text under a heading, up to the next heading of the same or a higher level."""
@@ -147,7 +151,10 @@ class Notes(Kind):
         before, after = self._read(lambda tx: [self._at(tx, number) for number in (old, new)])
         names = (f"notes v{old}", f"notes v{new}")
         lines = difflib.unified_diff(_lines(before), _lines(after), *names)
-        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
 
     def restore(self, version: int, *, if_version: int | None = None) -> Note:
         """Set the document to what it was at a version; that makes a new version."""
@@ -163,13 +170,17 @@ class Notes(Kind):
         """
         canonical.whole(after, "after")
         if canonical.amount(wait, "wait") > MOST_WAIT:
-            raise Invalid(field="wait", problem=f"must be at most {MOST_WAIT:.0f} seconds; ask again after that")
+            raise Invalid(
+                field="wait",
+                problem=f"must be at most {MOST_WAIT:.0f} seconds; ask again after that",
+            )
         whose, size = self._whose(), self._limit(limit)
         deadline = time.monotonic() + wait
 
         def work(tx: Transaction) -> Sequence[Row]:
             there = tx.one(
-                "select version from notes where tenant = :tenant and user_id = :user and agent = :agent", **whose
+                "select version from notes where tenant = :tenant and user_id = :user and agent = :agent",
+                **whose,
             )
             if there is None or there[0] == after:
                 return []
@@ -188,12 +199,27 @@ class Notes(Kind):
     def tools(self) -> list[Tool]:
         """The one tool with which an agent curates its notes."""
         parameters = schema(
-            operation={"type": "string", "enum": list(OPERATIONS), "default": "read", "description": _OPERATION},
+            operation={
+                "type": "string",
+                "enum": list(OPERATIONS),
+                "default": "read",
+                "description": _OPERATION,
+            },
             content={"type": "string", "description": _CONTENT},
             section_header={"type": "string", "description": _SECTION_HEADER},
         )
         title = "Manage long-term memory"
-        return [Tool("manage_long_term_memory", _DESCRIPTION, parameters, self._manage, title, _ANSWER, operations=_EFFECTS)]
+        return [
+            Tool(
+                "manage_long_term_memory",
+                _DESCRIPTION,
+                parameters,
+                self._manage,
+                title,
+                _ANSWER,
+                operations=_EFFECTS,
+            )
+        ]
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The document in its parts, of which the first are worth the most."""
@@ -204,26 +230,43 @@ class Notes(Kind):
             return None
         made = parts(row[0])
         pieces = [
-            Piece(f"notes v{row[1]}.{n}", part, tokens.estimate(part), f"part {n} of {len(made)} of the notes", 1 / n)
+            Piece(
+                f"notes v{row[1]}.{n}",
+                part,
+                tokens.estimate(part),
+                f"part {n} of {len(made)} of the notes",
+                1 / n,
+            )
             for n, part in enumerate(made, 1)
         ]
         return Section("notes", pieces, lambda kept: "".join(piece.text for piece in kept))
 
-    def _manage(self, operation: str = "read", content: str = "", section_header: str = "") -> Answer:
+    def _manage(
+        self, operation: str = "read", content: str = "", section_header: str = ""
+    ) -> Answer:
         """One call of the tool."""
         takes = OPERATIONS[operation]
         for name, given in (("content", content), ("section_header", section_header)):
             if name in takes and not given.strip():
-                return {"error": f"{operation} needs the argument '{name}', and it must not be blank."}
+                return {
+                    "error": f"{operation} needs the argument '{name}', and it must not be blank."
+                }
             if name not in takes and given.strip():
                 *some, last = (other for other, its in OPERATIONS.items() if name in its)
                 can = f"{', '.join(some)} or {last}"
-                return {"error": f"{operation} does not take the argument '{name}'; did you mean {can}?"}
+                return {
+                    "error": f"{operation} does not take the argument '{name}'; did you mean {can}?"
+                }
         same = 1
         match operation:
             case "read":
                 note = self.read()
-                return {"success": True, "operation": operation, "version": note.version, "notes": note.text}
+                return {
+                    "success": True,
+                    "operation": operation,
+                    "version": note.version,
+                    "notes": note.text,
+                }
             case "replace_section_by_header":
                 note, same = self._replace(section_header, content, None)
             case "delete_section_by_header":
@@ -231,8 +274,17 @@ class Notes(Kind):
             case "delete_all_notes":
                 note = self.clear()
             case _:
-                note = {"overwrite": self.overwrite, "append": self.append, "prepend": self.prepend}[operation](content)
-        answer = {"success": True, "operation": operation, "version": note.version, "sections": markdown.headers(note.text)}
+                note = {
+                    "overwrite": self.overwrite,
+                    "append": self.append,
+                    "prepend": self.prepend,
+                }[operation](content)
+        answer = {
+            "success": True,
+            "operation": operation,
+            "version": note.version,
+            "sections": markdown.headers(note.text),
+        }
         if same > 1:
             answer["note"] = f"{same} sections have this header; the first one was changed."
         return answer
@@ -246,9 +298,13 @@ class Notes(Kind):
 
     def _delete(self, header: str, if_version: int | None) -> tuple[Note, int]:
         header = self._text(header, "header")
-        return self._change("delete_section", partial(markdown.delete_section, header=header), if_version, slow=True)
+        return self._change(
+            "delete_section", partial(markdown.delete_section, header=header), if_version, slow=True
+        )
 
-    def _change(self, operation: str, edit: Edit, if_version: int | None, *, slow: bool = False) -> tuple[Note, int]:
+    def _change(
+        self, operation: str, edit: Edit, if_version: int | None, *, slow: bool = False
+    ) -> tuple[Note, int]:
         """Put an edited document in the place of the one that is there; and how many sections were meant by a header.
 
         It is edited and read in sections before the row is locked, and again if another writer came first, more than once
@@ -259,10 +315,16 @@ class Notes(Kind):
             canonical.whole(if_version, "if_version")
 
         def work(
-            tx: Transaction, before: str | None = None, made: Edited | None = None, sections: Sequence[Chunk] | None = None
+            tx: Transaction,
+            before: str | None = None,
+            made: Edited | None = None,
+            sections: Sequence[Chunk] | None = None,
         ) -> tuple[Note, int] | None:
             while True:
-                tx.lock("select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent", **whose)
+                tx.lock(
+                    "select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent",
+                    **whose,
+                )
                 row = tx.one(_READ, **whose)
                 note = _note(row) if row else NOTHING
                 self._expect(note, if_version)
@@ -272,13 +334,29 @@ class Notes(Kind):
                 if edited.text == note.text:
                     return note, edited.same
                 text = canonical.within(edited.text, "notes", self._settings.max_notes_bytes)
-                values = {**whose, "text": text, "tokens": tokens.estimate(text), "version": note.version + 1}
+                values = {
+                    **whose,
+                    "text": text,
+                    "tokens": tokens.estimate(text),
+                    "version": note.version + 1,
+                }
                 changed = tx.one(_BEGIN if row is None else _CHANGE, **values)
                 if changed is None:
                     continue  # another writer began the notes a moment ago
                 source = self._who.source
-                tx.run(_KEEP, **whose, text=text, version=note.version + 1, operation=operation, source=source)
-                found = index.notes(**whose, sections=split(text, "markdown") if sections is None else sections, at=tx.now)
+                tx.run(
+                    _KEEP,
+                    **whose,
+                    text=text,
+                    version=note.version + 1,
+                    operation=operation,
+                    source=source,
+                )
+                found = index.notes(
+                    **whose,
+                    sections=split(text, "markdown") if sections is None else sections,
+                    at=tx.now,
+                )
                 self._home.index.change(tx, self.name, index.pair(**whose), found)
                 return _note(changed), edited.same
 
@@ -286,7 +364,9 @@ class Notes(Kind):
             there = self.read()
             self._expect(there, if_version)
             made = edit(there.text)
-            done = self._write(partial(work, before=there.text, made=made, sections=split(made.text, "markdown")))
+            done = self._write(
+                partial(work, before=there.text, made=made, sections=split(made.text, "markdown"))
+            )
             if done is not None:
                 return done
         done = self._write(work)
@@ -336,7 +416,8 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 }
 """What the tool can do, and the arguments that each operation takes."""
 _EFFECTS: dict[str, Effect] = {
-    name: "read" if name == "read" else "delete" if name.startswith("delete") else "write" for name in OPERATIONS
+    name: "read" if name == "read" else "delete" if name.startswith("delete") else "write"
+    for name in OPERATIONS
 }
 _ANSWER = schema(
     ("success", "operation", "version"),
@@ -344,7 +425,11 @@ _ANSWER = schema(
     operation={"type": "string", "enum": list(OPERATIONS)},
     version={"type": "integer"},
     notes={"type": "string", "description": "The whole document, after read."},
-    sections={"type": "array", "items": {"type": "string"}, "description": "Its headings, after a change."},
+    sections={
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Its headings, after a change.",
+    },
     note={"type": "string"},
 )
 _DESCRIPTION = (

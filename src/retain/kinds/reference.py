@@ -68,20 +68,41 @@ class Ref:
     @property
     def line(self) -> str:
         """What stands for it in a context: the command, its status, the placeholder."""
-        ran, ended = (said if isinstance(said := self.metadata.get(name), str) else "" for name in ("command", "status"))
+        ran, ended = (
+            said if isinstance(said := self.metadata.get(name), str) else ""
+            for name in ("command", "status")
+        )
         return line(ran, ended, self.placeholder)
 
 
 def ref(row: Sequence[Any]) -> Ref:
     """The record of a row."""
-    key, user, agent, session, type, summary, media, size, lines, count, metadata, source, active, created, updated = row
+    (
+        key,
+        user,
+        agent,
+        session,
+        type,
+        summary,
+        media,
+        size,
+        lines,
+        count,
+        metadata,
+        source,
+        active,
+        created,
+        updated,
+    ) = row
     return Ref(
         key, user or None, agent, session, type, summary, media, size, lines, count, json.loads(metadata), source,
         bool(active), clock.to_datetime(created), clock.to_datetime(updated),
     )  # fmt: skip
 
 
-def encoded(content: Output, limit: int, secrets: Mode = "off") -> tuple[bytes, describe.Media | None]:
+def encoded(
+    content: Output, limit: int, secrets: Mode = "off"
+) -> tuple[bytes, describe.Media | None]:
     """A content as the bytes that are kept, and what it is, where that is known."""
     if isinstance(content, str) and not isinstance(content, JsonText):
         try:
@@ -110,7 +131,9 @@ def _guarded(pieces: Iterator[bytes], secrets: Mode) -> Iterator[bytes]:
 def over(data: bytes, most: int) -> bool:
     """Whether it is more than so many tokens; a large content is not read to its end to know."""
     begun = data[:_A_LOOK].decode("utf-8", "replace")
-    return tokens.estimate(begun) > most or (len(data) > _A_LOOK and tokens.estimate(data.decode("utf-8", "replace")) > most)
+    return tokens.estimate(begun) > most or (
+        len(data) > _A_LOOK and tokens.estimate(data.decode("utf-8", "replace")) > most
+    )
 
 
 def one_line(summary: str, limit: int, secrets: Mode) -> str:
@@ -127,16 +150,28 @@ def line(source: str, status: str, mark: str) -> str:
     return f"{said}. {mark}" if said else mark
 
 
-def described(measured: Measure, source: str, status: str, media: describe.Media, model: Model | None) -> str:
+def described(
+    measured: Measure, source: str, status: str, media: describe.Media, model: Model | None
+) -> str:
     """R8: a description by a model, where there is one and it answers, else from what the content is."""
     if model is not None and media != "binary":
-        sample = f"{line(source, status, '')}\n{measured.beginning[:4000]}\n…\n{measured.end[-2000:]}"
-        with suppress(Exception):  # whatever a model does: the content is there, and can be described without it
+        sample = (
+            f"{line(source, status, '')}\n{measured.beginning[:4000]}\n…\n{measured.end[-2000:]}"
+        )
+        with suppress(
+            Exception
+        ):  # whatever a model does: the content is there, and can be described without it
             answer = model.complete(_DESCRIBER, sample, max_tokens=60).text
             if found := placeholder.one_line(canonical.text(answer, "description", 1 << 20)):
                 return found
     said = describe.describe(
-        measured.beginning, measured.end, source=source, status=status, size=measured.size, lines=measured.lines, media=media
+        measured.beginning,
+        measured.end,
+        source=source,
+        status=status,
+        size=measured.size,
+        lines=measured.lines,
+        media=media,
     )
     return placeholder.one_line(canonical.text(said, "description", 1 << 20))
 
@@ -148,7 +183,9 @@ def origin(source: str, status: str) -> dict[str, Any]:
 
 def an_object(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """A JSON object that was given, or none."""
-    found = canonical.parse(metadata, "metadata") if isinstance(metadata, JsonText) else metadata or {}
+    found = (
+        canonical.parse(metadata, "metadata") if isinstance(metadata, JsonText) else metadata or {}
+    )
     if not isinstance(found, Mapping):
         raise Invalid(field="metadata", problem="must be a JSON object")
     return dict(found)
@@ -164,7 +201,9 @@ def asked(**parts: Any) -> dict[str, Any]:
     """Which part of a content was asked for: one, or none for its beginning."""
     given = {name: value for name, value in parts.items() if value is not None}
     if len(given) > 1:
-        raise Invalid(field="view", problem=f"takes one of {', '.join(parts)}, not {' and '.join(given)}")
+        raise Invalid(
+            field="view", problem=f"takes one of {', '.join(parts)}, not {' and '.join(given)}"
+        )
     return {"lines": _span(given["lines"])} if "lines" in given else given
 
 
@@ -172,7 +211,9 @@ def _span(given: Any) -> tuple[int, int]:
     """The first and the last line: a pair of numbers, or text such as 1-40."""
     pair = given.split("-") if isinstance(given, str) else given
     if isinstance(pair, list | tuple) and len(pair) == 2:
-        numbers: list[Any] = [int(end) if isinstance(end, str) and end.strip().isdecimal() else end for end in pair]
+        numbers: list[Any] = [
+            int(end) if isinstance(end, str) and end.strip().isdecimal() else end for end in pair
+        ]
         if all(type(number) is int for number in numbers) and 1 <= numbers[0] <= numbers[1] < 2**53:
             return numbers[0], numbers[1]
     problem = f"must be the first and the last line, such as 1 and 40, not {str(given)[:50]!r}"
@@ -193,7 +234,12 @@ def shown(file: IO[bytes], given: Mapping[str, Any], most: int) -> View:
             case {"page": number}:
                 part = view.page(file, canonical.whole(number, "page", 1), most)
             case {"lines": (first, last)}:
-                part = view.lines(file, canonical.whole(first, "lines", 1), canonical.whole(last, "lines", 1), most)
+                part = view.lines(
+                    file,
+                    canonical.whole(first, "lines", 1),
+                    canonical.whole(last, "lines", 1),
+                    most,
+                )
             case {"head": count}:
                 part = view.head(file, canonical.whole(count, "head", 1), most)
             case {"tail": count}:

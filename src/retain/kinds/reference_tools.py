@@ -18,11 +18,17 @@ from retain.search.find import Hit
 from retain.texts.view import View
 from retain.tool import Answer, Tool, schema
 
-_KEY = {"type": "string", "description": "The key, as it stands in a placeholder [MemoryRef: key - description]."}
+_KEY = {
+    "type": "string",
+    "description": "The key, as it stands in a placeholder [MemoryRef: key - description].",
+}
 _STORE = schema(
     ("content", "description"),
     content={"type": "string", "description": "The whole text to keep."},
-    description={"type": "string", "description": "One line that says what it is, for whoever decides whether to open it."},
+    description={
+        "type": "string",
+        "description": "One line that says what it is, for whoever decides whether to open it.",
+    },
     type={
         "type": "string",
         "description": "What it is: note, command_output, user_preference, file_content, or a word of your own.",
@@ -31,7 +37,11 @@ _STORE = schema(
 _RETRIEVE = schema(
     ("memory_key",),
     memory_key=_KEY,
-    page={"type": "integer", "minimum": 1, "description": "A page of the content, from 1. Without any of these: the first."},
+    page={
+        "type": "integer",
+        "minimum": 1,
+        "description": "A page of the content, from 1. Without any of these: the first.",
+    },
     lines={
         "type": "array",
         "items": {"type": "integer", "minimum": 1},
@@ -41,8 +51,14 @@ _RETRIEVE = schema(
     },
     head={"type": "integer", "minimum": 1, "description": "The first so many lines."},
     tail={"type": "integer", "minimum": 1, "description": "The last so many lines."},
-    pattern={"type": "string", "description": "A regular expression: the lines that match it, with their numbers."},
-    path={"type": "string", "description": "A JSON path, such as $.items[0].name, for content that is JSON."},
+    pattern={
+        "type": "string",
+        "description": "A regular expression: the lines that match it, with their numbers.",
+    },
+    path={
+        "type": "string",
+        "description": "A JSON path, such as $.items[0].name, for content that is JSON.",
+    },
 )
 _SEARCH = schema(
     ("query",),
@@ -50,13 +66,33 @@ _SEARCH = schema(
     thread_id={"type": "string", "description": "Only what was said or stored in this session."},
 )
 _TEXT = {"type": "string"}
-_STORED = schema(("success", "memory_key", "placeholder"), success={"const": True}, memory_key=_TEXT, placeholder=_TEXT)
-_OPENED = schema(("memory_key", "content", "shown"), memory_key=_TEXT, content=_TEXT, shown=_TEXT, more=_TEXT)
+_STORED = schema(
+    ("success", "memory_key", "placeholder"),
+    success={"const": True},
+    memory_key=_TEXT,
+    placeholder=_TEXT,
+)
+_OPENED = schema(
+    ("memory_key", "content", "shown"), memory_key=_TEXT, content=_TEXT, shown=_TEXT, more=_TEXT
+)
 _RESULT = schema(
     (),
     tokens={"type": "integer"},
     **dict.fromkeys(
-        ("memory_key", "summary", "type", "kind", "text", "title", "by", "thread_id", "created_at", "more", "source"), _TEXT
+        (
+            "memory_key",
+            "summary",
+            "type",
+            "kind",
+            "text",
+            "title",
+            "by",
+            "thread_id",
+            "created_at",
+            "more",
+            "source",
+        ),
+        _TEXT,
     ),
 )
 _SEARCHED = schema(("results",), results={"type": "array", "items": _RESULT}, note=_TEXT)
@@ -105,7 +141,11 @@ def tools(
         try:
             found = get(memory_key, **part)
         except NotFound as error:
-            return {"error": str(error) if error.details.get("hint") else f"{error} search_memory finds keys by words."}
+            return {
+                "error": str(error)
+                if error.details.get("hint")
+                else f"{error} search_memory finds keys by words."
+            }
         answer = {"memory_key": memory_key, "content": found.text, "shown": found.what}
         return {**answer, "more": found.more} if found.more else answer
 
@@ -114,7 +154,15 @@ def tools(
 
     return [
         Tool("store_memory", _ABOUT_STORE, _STORE, store, "Store a text", _STORED),
-        Tool("retrieve_memory", _ABOUT_RETRIEVE, _RETRIEVE, retrieve, "Open a stored text", _OPENED, "read"),
+        Tool(
+            "retrieve_memory",
+            _ABOUT_RETRIEVE,
+            _RETRIEVE,
+            retrieve,
+            "Open a stored text",
+            _OPENED,
+            "read",
+        ),
         Tool("search_memory", _ABOUT_SEARCH, _SEARCH, find, "Search memory", _SEARCHED, "read"),
     ]
 
@@ -136,15 +184,25 @@ def _answer(results: Results, looked: Sequence[str], thread: str | None) -> Answ
         shown.append(result)
     answer: Answer = {"results": shown}
     if not shown:
-        answer["note"] = f"Nothing was found: try other words{', or without thread_id' if thread else ''}."
+        answer["note"] = (
+            f"Nothing was found: try other words{', or without thread_id' if thread else ''}."
+        )
     elif results.found.legs["vectors"].startswith("failed"):
-        answer["note"] = "This was found by its words alone: if it is not what you need, try other words."
+        answer["note"] = (
+            "This was found by its words alone: if it is not what you need, try other words."
+        )
     return answer
 
 
 def _reference(ref: Ref) -> Answer:
     at = _moment(ref.created_at)
-    return {"memory_key": ref.key, "summary": ref.summary, "type": ref.type, "tokens": ref.tokens, "created_at": at}
+    return {
+        "memory_key": ref.key,
+        "summary": ref.summary,
+        "type": ref.type,
+        "tokens": ref.tokens,
+        "created_at": at,
+    }
 
 
 def _text(hit: Hit, looked: Sequence[str], known: Mapping[str, str]) -> Answer:
@@ -173,6 +231,10 @@ def close(key: str, known: Iterable[Ref]) -> str:
 
 
 def _range(given: Any) -> tuple[int, int]:
-    if isinstance(given, Sequence) and len(given) == 2 and all(type(number) is int for number in given):
+    if (
+        isinstance(given, Sequence)
+        and len(given) == 2
+        and all(type(number) is int for number in given)
+    ):
         return given[0], given[1]
     raise Invalid(field="lines", problem="must be the first and the last line, such as [1, 40]")

@@ -76,18 +76,29 @@ class Preparing:
         """
         limit, secrets = self._home.settings.max_attributes_bytes, self._home.settings.secrets
         given = {"source": source, "status": status, "description": description}
-        source, status, description = (canonical.text(said, field, limit, secrets) for field, said in given.items())
+        source, status, description = (
+            canonical.text(said, field, limit, secrets) for field, said in given.items()
+        )
         canonical.key(type, "type", secrets)
         if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
-            raise Invalid(field="key", problem="must be of lower-case letters, digits and hyphens, at most 80")
-        told = canonical.dump(reference.an_object(metadata) | reference.origin(source, status), "metadata", limit, secrets)
+            raise Invalid(
+                field="key", problem="must be of lower-case letters, digits and hyphens, at most 80"
+            )
+        told = canonical.dump(
+            reference.an_object(metadata) | reference.origin(source, status),
+            "metadata",
+            limit,
+            secrets,
+        )
         pieces, media = reference.in_pieces(content, self._home.settings.max_ref_bytes, secrets)
         measured = Measure()
         stored = self._home.blobs.take(self._who.tenant, self._owner(session), pieces, measured.see)
         try:
             media = media or describe.media_of(measured.head)
             said = placeholder.one_line(description)
-            summary = said or reference.described(measured, source, status, media, self._model(session))
+            summary = said or reference.described(
+                measured, source, status, media, self._model(session)
+            )
             name = key or placeholder.new_key(source or description or summary)
         except BaseException:  # then nobody gets to keep it
             self._home.blobs.settle(self._who.tenant, stored)
@@ -98,14 +109,21 @@ class Preparing:
             "begins": index.begins(source, media, measured.beginning),
         }  # fmt: skip
         return Prepared(
-            name, summary, reference.line(source, status, placeholder.write(name, summary)), stored, values, key is not None
+            name,
+            summary,
+            reference.line(source, status, placeholder.write(name, summary)),
+            stored,
+            values,
+            key is not None,
         )
 
     def keep(self, prepared: Prepared) -> Ref:
         """Add what was prepared, in a transaction of its own."""
         tenant, blobs, refs = self._who.tenant, self._home.blobs, Refs(self._home, self._who)
         try:
-            kept = self._home.database.write(tenant, lambda tx: refs.add_row(tx, prepared), safe=not prepared.given)
+            kept = self._home.database.write(
+                tenant, lambda tx: refs.add_row(tx, prepared), safe=not prepared.given
+            )
         except InDoubt:
             raise  # nobody knows whether its row is there: the next purge will
         except RetainError:
@@ -119,7 +137,9 @@ class Preparing:
         if session is None:
             return self._who.user or ""
         id = canonical.key(session, "session")
-        found = self._home.database.read(self._who.tenant, lambda tx: tx.one(_OWNER, session=id, user=self._who.user))
+        found = self._home.database.read(
+            self._who.tenant, lambda tx: tx.one(_OWNER, session=id, user=self._who.user)
+        )
         if found is None:
             raise NotFound(what="session", id=id)
         return str(found[0])
@@ -170,7 +190,9 @@ class Refs(Kind):
         key: str | None = None,
     ) -> str:
         """Store a content and return its key, a new one that can be read where none is given."""
-        return self._add(content, description, type=type, session=session, metadata=metadata, key=key).key
+        return self._add(
+            content, description, type=type, session=session, metadata=metadata, key=key
+        ).key
 
     def capture(
         self,
@@ -186,7 +208,9 @@ class Refs(Kind):
         data, _ = reference.encoded(output, self._settings.max_ref_bytes)
         if not reference.over(data, self._settings.ref_tokens):
             return output
-        return self._add(output, source=source, status=status, session=session, type=type, metadata=metadata).line
+        return self._add(
+            output, source=source, status=status, session=session, type=type, metadata=metadata
+        ).line
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
         """Add what was prepared, in the transaction of whoever adds it together with something else."""
@@ -240,22 +264,39 @@ class Refs(Kind):
             raise self._unknown(key)
         return reference.ref(row)
 
-    def edit(self, key: str, *, summary: str | None = None, is_active: bool | None = None, type: str | None = None) -> Ref:
+    def edit(
+        self,
+        key: str,
+        *,
+        summary: str | None = None,
+        is_active: bool | None = None,
+        type: str | None = None,
+    ) -> Ref:
         """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
         canonical.key(key, "key")
         if type is not None:
             canonical.key(type, "type", self._settings.secrets)
-        line = None if summary is None else reference.one_line(summary, _MOST_SUMMARY, self._settings.secrets)
+        line = (
+            None
+            if summary is None
+            else reference.one_line(summary, _MOST_SUMMARY, self._settings.secrets)
+        )
         if line == "":
             raise Invalid(field="summary", problem="must not be blank")
         wanted = reference.flag(is_active, "is_active")
 
         def work(tx: Transaction) -> Ref:
-            row = tx.one(_EDIT, key=key, user=self._who.user, summary=line, active=wanted, type=type)
+            row = tx.one(
+                _EDIT, key=key, user=self._who.user, summary=line, active=wanted, type=type
+            )
             if row is None:
                 raise NotFound(what="reference", id=key)
-            if found := tx.one(_FOUND, key=key):  # else whoever fills the index will find it as it is now
-                self._home.index.replace(tx, self.name, key, [index.ref(row, found[0].partition("\n")[2])])
+            if found := tx.one(
+                _FOUND, key=key
+            ):  # else whoever fills the index will find it as it is now
+                self._home.index.replace(
+                    tx, self.name, key, [index.ref(row, found[0].partition("\n")[2])]
+                )
             return reference.ref(row)
 
         return self._write(work)
@@ -282,12 +323,20 @@ class Refs(Kind):
         """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
         rows = tx.all(_OF_SESSION, session=ask.session, size=MOST_LISTED)
         if mentioned := tx.all(_MENTIONED, session=ask.session, size=MOST_LISTED):
-            rows = sorted(rows + mentioned, key=lambda row: (row[2], row[0]), reverse=True)[:MOST_LISTED]
-        return Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1]) if rows else None
+            rows = sorted(rows + mentioned, key=lambda row: (row[2], row[0]), reverse=True)[
+                :MOST_LISTED
+            ]
+        return (
+            Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1])
+            if rows
+            else None
+        )
 
     def known(self, tx: Transaction, keys: Iterable[str]) -> dict[str, str]:
         """The placeholders of keys, as far as the scope has such references."""
-        rows = [tx.one(_SUMMARY, key=key, user=self._who.user) for key in sorted(keys)[:MOST_LISTED]]
+        rows = [
+            tx.one(_SUMMARY, key=key, user=self._who.user) for key in sorted(keys)[:MOST_LISTED]
+        ]
         return {row[0]: placeholder.write(*row) for row in rows if row}
 
     def tools(self) -> list[Tool]:
@@ -306,27 +355,43 @@ class Refs(Kind):
         """The references of the scope, or of a session, newest first."""
         size = self._limit(limit)
         at, key = unpack(after, [int, str]) if after else (2**62, "")
-        which = {"type": None if type is None else canonical.key(type, "type"), "active": reference.flag(active, "active")}
+        which = {
+            "type": None if type is None else canonical.key(type, "type"),
+            "active": reference.flag(active, "active"),
+        }
 
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._who, canonical.key(session, "session"))
             sql = _LIST if session is None else _LIST_IN_SESSION
-            return tx.all(sql, **which, user=self._who.user, session=session, at=at, key=key, size=size + 1)
+            return tx.all(
+                sql, **which, user=self._who.user, session=session, at=at, key=key, size=size + 1
+            )
 
         rows = self._read(work)
         return cut(
-            [reference.ref(row) for row in rows], size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
+            [reference.ref(row) for row in rows],
+            size,
+            lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key],
         )
 
-    def _found(self, query: str, session: str | None, limit: int, kinds: Sequence[str] | None = None) -> Results:
+    def _found(
+        self, query: str, session: str | None, limit: int, kinds: Sequence[str] | None = None
+    ) -> Results:
         """What a search finds, with the references that are among it or are mentioned in it."""
         if isinstance(query, str) and not query.strip():
             raise Invalid(field="query", problem="must not be blank")
         least = 0.0 if kinds else finding.LIKELY
-        found = finding.search(self._home, self._who, query, kinds, session, None, None, None, limit, least)
+        found = finding.search(
+            self._home, self._who, query, kinds, session, None, None, None, limit, least
+        )
         keys = [hit.id for hit in found if hit.kind == self.name]
-        mentioned = {key for hit in found if placeholder.MARK in hit.text for key in placeholder.keys(hit.text)}
+        mentioned = {
+            key
+            for hit in found
+            if placeholder.MARK in hit.text
+            for key in placeholder.keys(hit.text)
+        }
 
         def work(tx: Transaction) -> Results:
             rows = [tx.one(_GET, key=key, user=self._who.user) for key in keys]
@@ -349,7 +414,11 @@ class Refs(Kind):
         raise failed
 
     def _unknown(self, key: str) -> NotFound:
-        return NotFound(what="reference", id=key, hint=close(key, self.list(limit=min(500, self._settings.max_page))))
+        return NotFound(
+            what="reference",
+            id=key,
+            hint=close(key, self.list(limit=min(500, self._settings.max_page))),
+        )
 
     def _add(self, content: Output, description: str = "", **how: Any) -> Ref:
         """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
@@ -367,7 +436,9 @@ _COLUMNS = """key, user_id, agent, session_id, type, summary, media, bytes, line
 _SELECT = "select " + _COLUMNS + " from refs where tenant = :tenant and "
 _VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '') "
 _GET = _SELECT + "key = :key and " + _VISIBLE
-_GET_CONTENT = "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
+_GET_CONTENT = (
+    "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
+)
 _SUMMARY = "select key, summary from refs where tenant = :tenant and key = :key and " + _VISIBLE
 _FOUND = "select text from search_items where tenant = :tenant and kind = 'refs' and id = :key"
 _OWNER = """select user_id from sessions
@@ -381,7 +452,11 @@ _AGAIN = _SELECT + "key = :key and user_id = :user and digest = :digest"
 _EDIT = """update refs set summary = coalesce(:summary, summary), is_active = coalesce(:active, is_active),
                type = coalesce(:type, type), updated_at = :now
            where tenant = :tenant and key = :key and """ + _VISIBLE + "returning " + _COLUMNS  # fmt: skip
-_REMOVE = "delete from refs where tenant = :tenant and key = :key and " + _VISIBLE + "returning user_id, digest"
+_REMOVE = (
+    "delete from refs where tenant = :tenant and key = :key and "
+    + _VISIBLE
+    + "returning user_id, digest"
+)
 _ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
 _ONE_SESSION = "session_id = :session and "
 _WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"

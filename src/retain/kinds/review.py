@@ -16,7 +16,9 @@ from retain.kinds.kind import Who
 from retain.section import Section
 from retain.storage.database import Row, Transaction
 
-COLUMNS = "id, agent, kind, board, content, user_id, source, version, created_at, updated_at, review"
+COLUMNS = (
+    "id, agent, kind, board, content, user_id, source, version, created_at, updated_at, review"
+)
 WITH_USER = " and (user_id is null or user_id = coalesce(:user, user_id))"
 MINE = "(select board from board_members where tenant = :tenant and agent = :agent)"
 _NEWEST = """select id, agent, content, tokens, created_at from entries where tenant = :tenant and agent = :agent
@@ -47,7 +49,9 @@ _DECIDE = "update entries set review = :review where tenant = :tenant and id = :
 def by_a_person(who: Who) -> None:
     """Go on only if whoever asks is a person: what an agent, an import or a tool accepts was reviewed by nobody."""
     if who.source not in rules.PEOPLE:
-        raise Forbidden(problem=f"only a person can review what is to be remembered, and this comes from the {who.source}")
+        raise Forbidden(
+            problem=f"only a person can review what is to be remembered, and this comes from the {who.source}"
+        )
 
 
 def queue(tx: Transaction, who: Who, review: Review, at: int, id: str, size: int) -> Sequence[Row]:
@@ -69,7 +73,9 @@ def asked(tx: Transaction, values: Mapping[str, Any]) -> Row | None:
     if values["source"] in rules.PEOPLE:
         return None
     names = ("agent", "kind", "content", "board", "user")
-    rows = tx.all(_SAME, review=None, size=_LOOKED_THROUGH, **{name: values[name] for name in names})
+    rows = tx.all(
+        _SAME, review=None, size=_LOOKED_THROUGH, **{name: values[name] for name in names}
+    )
     wanted = _folded(values["content"])
     return next((row for row in rows if _folded(row[4]) == wanted), None)
 
@@ -79,7 +85,9 @@ def editable(tx: Transaction, found: Entry, content: str, source: str, review: R
     if found.review != "accepted":
         return
     if review != "accepted":
-        raise Forbidden(problem=f"what counts is not for the {source} to edit: add an entry of its own, which waits")
+        raise Forbidden(
+            problem=f"what counts is not for the {source} to edit: add an entry of its own, which waits"
+        )
     if asked(tx, {**vars(found), "content": content, "source": source}):
         raise Forbidden(problem="these words wait for a person, or were refused by one")
 
@@ -96,7 +104,9 @@ def decide(tx: Transaction, id: str, review: Review) -> None:
 def private(tx: Transaction, who: Who, most: int) -> Section:
     """What an agent is told of its own memory."""
     core = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="core", since=-1, size=most)
-    journal = tx.all(_NEWEST, agent=who.agent, user=who.user, kind="journal", since=tx.now - WINDOW, size=most)
+    journal = tx.all(
+        _NEWEST, agent=who.agent, user=who.user, kind="journal", since=tx.now - WINDOW, size=most
+    )
     return rules.private_section(core[::-1], journal[::-1])
 
 

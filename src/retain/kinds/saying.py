@@ -27,32 +27,55 @@ def row(
 ) -> dict[str, Any]:  # fmt: skip
     """A new message, checked, as the values of its row."""
     if role not in ROLES:
-        raise Invalid(field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}")
-    raw, size, calls_tools, value = read_content(content, where + "content", settings.max_message_bytes, settings.secrets)
+        raise Invalid(
+            field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
+        )
+    raw, size, calls_tools, value = read_content(
+        content, where + "content", settings.max_message_bytes, settings.secrets
+    )
     if author is None and role == "assistant":
         author = who.agent
     return {
         "role": role,
         "content": raw,
-        "author": None if author is None else canonical.key(author, where + "author", settings.secrets),
-        "chatter": int(role in ("system", "tool") or (role == "assistant" and calls_tools) or _unsaid(role, content)),
+        "author": None
+        if author is None
+        else canonical.key(author, where + "author", settings.secrets),
+        "chatter": int(
+            role in ("system", "tool")
+            or (role == "assistant" and calls_tools)
+            or _unsaid(role, content)
+        ),
         "tokens": size,
         "said": index.said(role, value),
         "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
-        "tokens_out": None if tokens_out is None else canonical.whole(tokens_out, where + "tokens_out"),
+        "tokens_out": None
+        if tokens_out is None
+        else canonical.whole(tokens_out, where + "tokens_out"),
         "cost": None if cost is None else canonical.amount(cost, where + "cost"),
-        "created_at": None if created_at is None else clock.from_datetime(created_at, where + "created_at"),
+        "created_at": None
+        if created_at is None
+        else clock.from_datetime(created_at, where + "created_at"),
     }
 
 
 def _unsaid(role: str, content: Content) -> bool:
     """Whether a message says nothing itself: a user's of what tools answered, as one provider has it, or a mere thought."""
-    parts = content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
+    parts = (
+        content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
+    )
     kind = {"user": pairing.is_result, "assistant": pairing.is_thought}.get(role)
-    return kind is not None and isinstance(parts, list) and bool(parts) and all(kind(part) for part in parts)
+    return (
+        kind is not None
+        and isinstance(parts, list)
+        and bool(parts)
+        and all(kind(part) for part in parts)
+    )
 
 
-def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]) -> list[dict[str, Any]]:
+def new_rows(
+    who: Who, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """New messages, checked, as the values of their rows."""
     given = enumerate(canonical.several(messages, "messages", settings.max_batch))
     return [row(who, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
@@ -60,7 +83,10 @@ def new_rows(who: Who, settings: Settings, messages: Sequence[NewMessage | Mappi
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
-    sent = [{name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")} for row in rows]
+    sent = [
+        {name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")}
+        for row in rows
+    ]
     return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
 
 

@@ -108,11 +108,15 @@ class Sessions(Kind):
         ),
     )
 
-    def add(self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None) -> Session:
+    def add(
+        self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
+    ) -> Session:
         """Start a session and make it the active one; `id` may be the client's own."""
         user, agent = self._user(), self._agent()
         new = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.secrets)
-        values = self._values(canonical.text(label, "label", 1000), {} if attributes is None else attributes)
+        values = self._values(
+            canonical.text(label, "label", 1000), {} if attributes is None else attributes
+        )
 
         def work(tx: Transaction) -> Session:
             if not self._insert(tx, new, user, agent, values):
@@ -124,14 +128,19 @@ class Sessions(Kind):
 
     def resume(self, stored_id: str | None = None) -> Session:
         """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
-        user, agent = self._user(), self._agent()  # an id that is not the active session's is stale, and dropped: C6
+        user, agent = (
+            self._user(),
+            self._agent(),
+        )  # an id that is not the active session's is stale, and dropped: C6
 
         def work(tx: Transaction) -> Session:
             active = self._active_id(tx, user, agent)
             if active is None:
                 active = ids.uuid7()
                 self._insert(tx, active, user, agent, self._values("", {}))
-                if not self._activate(tx, active, user, agent, only_if_none=True):  # another device was faster
+                if not self._activate(
+                    tx, active, user, agent, only_if_none=True
+                ):  # another device was faster
                     tx.run("delete from sessions where tenant = :tenant and id = :id", id=active)
                     active = self._active_id(tx, user, agent)
             else:
@@ -169,7 +178,12 @@ class Sessions(Kind):
         return self._read(lambda tx: self._get(tx, id))
 
     def list(
-        self, *, search: str | None = None, spoken: bool = False, limit: int = 100, after: str | None = None
+        self,
+        *,
+        search: str | None = None,
+        spoken: bool = False,
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Session]:
         """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
 
@@ -179,36 +193,65 @@ class Sessions(Kind):
         at, id = unpack(after, [int, str]) if after else (2**62, "")
         words = canonical.words(search, self._settings.max_attributes_bytes)
         floor, page = (_FLOOR, _PAGE) if self._who.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
-        who = {"agent": self._who.agent, **({} if self._who.user is None else {"user": self._who.user})}
+        who = {
+            "agent": self._who.agent,
+            **({} if self._who.user is None else {"user": self._who.user}),
+        }
         least = 1 if spoken else 0
 
         def work(tx: Transaction) -> Sequence[Session]:
             if words:
                 return self._searched(tx, who, words, least, at, id, size + 1)
             enough = tx.one(floor, **who, least=least, at=at - clock.MINUTE - 1, size=size) or (0,)
-            rows = tx.all(page, **who, least=least, floor=enough[0] - clock.MINUTE, at=at, id=id, size=size + 1)
+            rows = tx.all(
+                page,
+                **who,
+                least=least,
+                floor=enough[0] - clock.MINUTE,
+                at=at,
+                id=id,
+                size=size + 1,
+            )
             return [_session(row) for row in rows]
 
         return cut([*self._read(work)], size, _place)
 
     def _searched(
-        self, tx: Transaction, who: Mapping[str, Any], words: Sequence[str], least: int, at: int, id: str, size: int
+        self,
+        tx: Transaction,
+        who: Mapping[str, Any],
+        words: Sequence[str],
+        least: int,
+        at: int,
+        id: str,
+        size: int,
     ) -> Sequence[Session]:
         """Sessions from a place back that have the words; looked for here, because engines do not agree on capitals."""
         found: list[Session] = []
         place, floor = (at, id), 0
         while True:
             rows = tx.all(
-                _NAMES if "user" not in who else _NAMES_OF_USER, **who, at=place[0], id=place[1], size=_IN_ONE_READ
+                _NAMES if "user" not in who else _NAMES_OF_USER,
+                **who,
+                at=place[0],
+                id=place[1],
+                size=_IN_ONE_READ,
             )
-            named = [(key, touched) for key, label, touched in rows if _has(f"{label}\n{key}", words)]
+            named = [
+                (key, touched) for key, label, touched in rows if _has(f"{label}\n{key}", words)
+            ]
             for start in range(0, len(named), _AT_ONCE):
                 some = named[start : start + _AT_ONCE]
                 if some[0][1] < floor:
                     break
-                sessions = [_session(row) for row in tx.all(_SOME, least=least, **_ids([key for key, _ in some]))]
+                sessions = [
+                    _session(row)
+                    for row in tx.all(_SOME, least=least, **_ids([key for key, _ in some]))
+                ]
                 found += [one for one in sessions if _place(one) < [at, id]]
-                if len(found) >= size:  # enough, but for those whose last message is up to a minute later than they say
+                if (
+                    len(found) >= size
+                ):  # enough, but for those whose last message is up to a minute later than they say
                     floor = floor or some[-1][1] - clock.MINUTE
             if len(rows) < _IN_ONE_READ or rows[-1][2] < floor:
                 return sorted(found, key=_place, reverse=True)[:size]
@@ -222,7 +265,9 @@ class Sessions(Kind):
             found |= {id: content for id, content in some if content is not None}
         return found
 
-    def edit(self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None) -> Session:
+    def edit(
+        self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Session:
         """Change the label or the attributes of a session."""
         canonical.key(id, "id")
         values = self._values(label, attributes)
@@ -246,7 +291,10 @@ class Sessions(Kind):
 
         def work(tx: Transaction) -> list[str]:
             own_session(tx, self._who, id)
-            contents = tx.all("select distinct user_id, digest from refs where tenant = :tenant and session_id = :id", id=id)
+            contents = tx.all(
+                "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
+                id=id,
+            )
             tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
             self._home.index.remove_session(tx, id)
             return self._home.blobs.release(tx, [(user, digest) for user, digest in contents])
@@ -263,7 +311,9 @@ class Sessions(Kind):
             raise NotFound(what="session", id=id)
         return _session(row)
 
-    def _insert(self, tx: Transaction, id: str, user: str, agent: str, values: Mapping[str, Any]) -> int:
+    def _insert(
+        self, tx: Transaction, id: str, user: str, agent: str, values: Mapping[str, Any]
+    ) -> int:
         return tx.run(
             """insert into sessions (tenant, id, user_id, agent, label, attributes, summary, summarized_count,
                                      first_seq, first_at, touched_at, created_at)
@@ -284,7 +334,9 @@ class Sessions(Kind):
         )
         return row[0] if row else None
 
-    def _activate(self, tx: Transaction, id: str, user: str, agent: str, *, only_if_none: bool = False) -> int:
+    def _activate(
+        self, tx: Transaction, id: str, user: str, agent: str, *, only_if_none: bool = False
+    ) -> int:
         insert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
                     values (:tenant, :user, :agent, :id, :now, :now) on conflict do nothing"""
         upsert = """insert into active_sessions (tenant, user_id, agent, active_session_id, last_active_at, created_at)
@@ -293,14 +345,21 @@ class Sessions(Kind):
                     set active_session_id = excluded.active_session_id, last_active_at = excluded.last_active_at"""
         return tx.run(insert if only_if_none else upsert, id=id, user=user, agent=agent)
 
-    def _values(self, label: str | None, attributes: Mapping[str, Any] | None) -> dict[str, str | None]:
+    def _values(
+        self, label: str | None, attributes: Mapping[str, Any] | None
+    ) -> dict[str, str | None]:
         most, secrets = self._settings.max_attributes_bytes, self._settings.secrets
         if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
             raise Invalid(field="attributes", problem="must be a JSON object")
-        written = None if attributes is None else canonical.dump(attributes, "attributes", most, secrets)
+        written = (
+            None if attributes is None else canonical.dump(attributes, "attributes", most, secrets)
+        )
         if written is not None and not written.lstrip().startswith("{"):
             raise Invalid(field="attributes", problem="must be a JSON object")
-        return {"label": None if label is None else canonical.text(label, "label", 1000, secrets), "attributes": written}
+        return {
+            "label": None if label is None else canonical.text(label, "label", 1000, secrets),
+            "attributes": written,
+        }
 
 
 # A session with the number and the moment of its last message. The table itself knows its last activity exact to a minute,
@@ -323,15 +382,24 @@ _SPOKEN = """and (:least < 1 or exists (
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _SPOKEN
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
-_FLOOR_OF_USER = "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
+_FLOOR_OF_USER = (
+    "select touched_at from sessions where tenant = :tenant and user_id = :user " + _RANGE + _NTH
+)
 _BY_NAME = """and agent = coalesce(:agent, agent) and (touched_at, id) < (:at, :id)
               order by touched_at desc, id desc limit :size"""
 _NAMES = "select id, label, touched_at from sessions where tenant = :tenant " + _BY_NAME
-_NAMES_OF_USER = "select id, label, touched_at from sessions where tenant = :tenant and user_id = :user " + _BY_NAME
+_NAMES_OF_USER = (
+    "select id, label, touched_at from sessions where tenant = :tenant and user_id = :user "
+    + _BY_NAME
+)
 _CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
 _PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
-_PAGE_OF_USER = _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
-_NAMED = [f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_AT_ONCE)]  # parameters have letters alone
+_PAGE_OF_USER = (
+    _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
+)
+_NAMED = [
+    f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_AT_ONCE)
+]  # parameters have letters alone
 _SOME = _FIELDS + _SEEN + _SPOKEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id

@@ -47,7 +47,13 @@ class Item:
 def _item(row: Row) -> Item:
     area, key, raw, version, expires, created, updated = row
     return Item(
-        area, key, raw, version, clock.to_datetime_or_none(expires), clock.to_datetime(created), clock.to_datetime(updated)
+        area,
+        key,
+        raw,
+        version,
+        clock.to_datetime_or_none(expires),
+        clock.to_datetime(created),
+        clock.to_datetime(updated),
     )
 
 
@@ -87,13 +93,30 @@ class State(Kind):
         """The tools with which a model keeps small facts under keys."""
         return [
             Tool("get_state", _ABOUT["get"], _NAMED, self._tell, "Get state", _VALUE, "read"),
-            Tool("set_state", _ABOUT["set"], _GIVEN, self._put, "Set state", _DONE, repeatable=True),
+            Tool(
+                "set_state", _ABOUT["set"], _GIVEN, self._put, "Set state", _DONE, repeatable=True
+            ),
             Tool("list_state", _ABOUT["list"], _LISTED, self._show, "List state", _VALUES, "read"),
-            Tool("remove_state", _ABOUT["remove"], _NAMED, self._drop, "Remove state", _DONE, "delete", repeatable=True),
+            Tool(
+                "remove_state",
+                _ABOUT["remove"],
+                _NAMED,
+                self._drop,
+                "Remove state",
+                _DONE,
+                "delete",
+                repeatable=True,
+            ),
         ]
 
     def set(
-        self, key: str, value: Json, *, area: str = "user", ttl: float | None = None, if_version: int | None = None
+        self,
+        key: str,
+        value: Json,
+        *,
+        area: str = "user",
+        ttl: float | None = None,
+        if_version: int | None = None,
     ) -> Item:
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
         canonical.name(key, "key", self._settings.secrets)
@@ -109,13 +132,19 @@ class State(Kind):
             values = {
                 **place, "key": key, "value": raw, "expires": None if ttl is None else clock.after(tx.now, ttl, "ttl")
             }  # fmt: skip
-            row = tx.one(_SET[None if if_version is None else min(if_version, 1)], **values, version=if_version)
+            row = tx.one(
+                _SET[None if if_version is None else min(if_version, 1)],
+                **values,
+                version=if_version,
+            )
             if row is None:
                 found = self._find(tx, place["area"], key)
                 actual = 0 if found is None else found.version
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
             whose = (place["area"], key, place["owner"], place["session"])
-            self._home.index.replace(tx, self.name, index.pair(*whose[:2]), index.state(*whose, said, tx.now, row[4]))
+            self._home.index.replace(
+                tx, self.name, index.pair(*whose[:2]), index.state(*whose, said, tx.now, row[4])
+            )
             return _item(row)
 
         return self._write(work)
@@ -132,7 +161,9 @@ class State(Kind):
 
         return self._read(work)
 
-    def list(self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None) -> Page[Item]:
+    def list(
+        self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None
+    ) -> Page[Item]:
         """The keys of an area that start with a prefix, in order."""
         if prefix:
             canonical.key(prefix, "prefix")
@@ -181,7 +212,12 @@ class State(Kind):
         return _told(self.get(key, area=area))
 
     def _put(
-        self, key: str, value: Json, area: str = "user", ttl_seconds: float | None = None, if_version: int | None = None
+        self,
+        key: str,
+        value: Json,
+        area: str = "user",
+        ttl_seconds: float | None = None,
+        if_version: int | None = None,
     ) -> Answer:
         made = _told(self.set(key, value, area=_own(area), ttl=ttl_seconds, if_version=if_version))
         return {"success": True, **{name: told for name, told in made.items() if name != "value"}}
@@ -268,14 +304,20 @@ _AREA = {
     "default": "user",
     "description": "Whose: `user`, or `session:ID` for one conversation. `tenant` is what all users share, to be read only.",
 }
-_JSON = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]}
+_JSON = {
+    "anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]
+}
 _NAMED = schema(("key",), key=_KEY, area=_AREA)
 _GIVEN = schema(
     ("key", "value"),
     key=_KEY,
     value={"description": "The value: any JSON.", **_JSON},
     area=_AREA,
-    ttl_seconds={"type": "number", "exclusiveMinimum": 0, "description": "Forget it after so many seconds."},
+    ttl_seconds={
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "description": "Forget it after so many seconds.",
+    },
     if_version={
         "type": "integer",
         "minimum": 0,
@@ -288,9 +330,13 @@ _LISTED = schema(
     after={"type": "string", "description": "Go on after a page: what its `next` said."},
 )
 _TEXT, _VERSION = {"type": "string"}, {"type": "integer"}
-_VALUE = schema(("key", "version"), key=_TEXT, value=_JSON, version=_VERSION, expires_at=_TEXT, note=_TEXT)
+_VALUE = schema(
+    ("key", "version"), key=_TEXT, value=_JSON, version=_VERSION, expires_at=_TEXT, note=_TEXT
+)
 _VALUES = schema(("items",), items={"type": "array", "items": _VALUE}, next=_TEXT)
-_DONE = schema(("success", "key"), success={"const": True}, key=_TEXT, version=_VERSION, expires_at=_TEXT)
+_DONE = schema(
+    ("success", "key"), success={"const": True}, key=_TEXT, version=_VERSION, expires_at=_TEXT
+)
 
 
 def _told(item: Item, most: int | None = None) -> Answer:
@@ -308,5 +354,8 @@ def _told(item: Item, most: int | None = None) -> Answer:
 def _own(area: str) -> str:
     """An area that a model may change: what everybody shares is not for whoever talks with one of them to set."""
     if area == "tenant":
-        raise Invalid(field="area", problem="must be user or session:ID: the tenant's state is not set by tools")
+        raise Invalid(
+            field="area",
+            problem="must be user or session:ID: the tenant's state is not set by tools",
+        )
     return area

@@ -43,7 +43,12 @@ _VOICE = """select number, covers_to, text from summaries where tenant = :tenant
             order by number desc limit 1"""
 _IN_ONE_READ = 500
 _MOST_TURNS = 5_000  # looked at together; a result is not looked for further away from its call than a fifth of that
-_MAY_CALL = ("parts", "tool", "function_call", "\\u")  # without any of these, content has no call and no result
+_MAY_CALL = (
+    "parts",
+    "tool",
+    "function_call",
+    "\\u",
+)  # without any of these, content has no call and no result
 _PLAIN: dict[str, Any] = {}
 _FAR = 2**53
 _TRIES = 3
@@ -90,7 +95,18 @@ def _summary(session: str, row: Row | None) -> Summary:
     if row is None:
         return Summary(session, 0, 0, 0, "", "", 0, "", 0, None)
     number, first, last, digest, text, tokens, model, version, created = row
-    return Summary(session, number, first, last, digest, text, tokens, model, version, clock.to_datetime(created))
+    return Summary(
+        session,
+        number,
+        first,
+        last,
+        digest,
+        text,
+        tokens,
+        model,
+        version,
+        clock.to_datetime(created),
+    )
 
 
 class Summaries(Kind):
@@ -176,19 +192,27 @@ class Summaries(Kind):
             with suppress(_Lost):
                 self._until_done(session, force, lease)
         finally:
-            with suppress(StorageError):  # it runs out by itself; whatever went wrong before is what matters
+            with suppress(
+                StorageError
+            ):  # it runs out by itself; whatever went wrong before is what matters
                 leases.release(self._database, lease)
         return self.get(session)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The summary, where summaries are switched on and there is one."""
-        row = tx.one(_VOICE, session=ask.session, user=self._who.user) if self._settings.summary_enabled else None
+        row = (
+            tx.one(_VOICE, session=ask.session, user=self._who.user)
+            if self._settings.summary_enabled
+            else None
+        )
         if row is None:
             return None
         number, covers_to, summary = row
         text = f"{HEADING}\n{summary}"
         reason = f"covers the messages up to {covers_to}"
-        return Section("summary", [Piece(f"summaries {number}", text, counting.estimate(text), reason)])
+        return Section(
+            "summary", [Piece(f"summaries {number}", text, counting.estimate(text), reason)]
+        )
 
     @property
     def _lease_seconds(self) -> float:
@@ -215,15 +239,21 @@ class Summaries(Kind):
                 writer = self._writer(step.before.text, session)
                 written = writer.write(step.before.text, step.messages, still_ours)
                 if self._settings.secrets != "off":
-                    said = masking.guard(written.text, "summary", masking.derived(self._settings.secrets))
+                    said = masking.guard(
+                        written.text, "summary", masking.derived(self._settings.secrets)
+                    )
                     written = replace(written, text=said)
-                if not self._write(lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True):  # type: ignore[misc]
+                if not self._write(
+                    lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True
+                ):  # type: ignore[misc]
                     tries += 1
                     break
             else:
                 if not (goal.more and goal.cuts):
                     return
-        raise Conflict(problem=f"the messages of session {session!r} change while they are summarised; try again later")
+        raise Conflict(
+            problem=f"the messages of session {session!r} change while they are summarised; try again later"
+        )
 
     def _waiting(self, tx: Transaction, session: str, force: bool) -> int:
         """The first message to fold, 0 where nothing is due."""
@@ -243,7 +273,9 @@ class Summaries(Kind):
             begin = self._waiting(tx, session, force)
             turns = list(islice(_turns(tx, session, begin), _MOST_TURNS)) if begin else []
             more = len(turns) == _MOST_TURNS
-            return _Goal(cutting.cuts(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience), more)
+            return _Goal(
+                cutting.cuts(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience), more
+            )
 
         return self._read(work)
 
@@ -282,7 +314,11 @@ class Summaries(Kind):
                 size=size + 1,
             )
 
-        return cut([_summary(session, row) for row in self._read(work)], size, lambda summary: [summary.number])
+        return cut(
+            [_summary(session, row) for row in self._read(work)],
+            size,
+            lambda summary: [summary.number],
+        )
 
 
 class _Lost(Exception):
@@ -297,7 +333,10 @@ def there(tx: Transaction, session: str, begin: int) -> int:
 
 def _begin(tx: Transaction, session: str, first_seq: int) -> int:
     """The first message that is there and that no summary covers."""
-    covered = tx.one("select summarized_count from sessions where tenant = :tenant and id = :session", session=session)
+    covered = tx.one(
+        "select summarized_count from sessions where tenant = :tenant and id = :session",
+        session=session,
+    )
     return max(int((covered or (0,))[0]) + 1, first_seq)
 
 
@@ -307,10 +346,14 @@ def _turns(tx: Transaction, session: str, begin: int) -> Iterator[cutting.Turn]:
         for message in records(session, rows):
             parts = []
             if message.role == "tool" or any(word in message.raw for word in _MAY_CALL):
-                parts += [{"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)]
+                parts += [
+                    {"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)
+                ]
                 found = pairing.results(message.role, message.content)
                 parts += [{"type": "tool_result", "id": result.id} for result in found]
-            yield cutting.Turn(message.seq, message.role, message.tokens, {"parts": parts} if parts else _PLAIN)
+            yield cutting.Turn(
+                message.seq, message.role, message.tokens, {"parts": parts} if parts else _PLAIN
+            )
         begin = rows[-1][0] + 1
 
 
@@ -319,7 +362,11 @@ def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: le
     before, session = step.before, step.before.session
     tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
     newest = _summary(session, tx.one(_NEWEST, session=session))
-    if (newest.number, newest.digest, newest.text) == (before.number + 1, step.digest, written.text):
+    if (newest.number, newest.digest, newest.text) == (
+        before.number + 1,
+        step.digest,
+        written.text,
+    ):
         return True  # this very commit, whose answer got lost
     if newest != before or not leases.held(tx, lease):
         raise _Lost
@@ -357,7 +404,9 @@ def _digest(messages: Sequence[Message]) -> str:
     """A hash of what messages say and who says it."""
     digest = hashlib.sha256()
     for message in messages:
-        line = json.dumps([message.seq, message.role, message.author, message.raw], ensure_ascii=False)
+        line = json.dumps(
+            [message.seq, message.role, message.author, message.raw], ensure_ascii=False
+        )
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
 

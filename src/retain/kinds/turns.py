@@ -44,7 +44,15 @@ class Turn:
 
 def _turn(row: Row) -> Turn:
     id, session, first, last, interaction, report, created = row
-    return Turn(id, session, first, last, interaction, json.loads(report) if report else None, clock.to_datetime(created))
+    return Turn(
+        id,
+        session,
+        first,
+        last,
+        interaction,
+        json.loads(report) if report else None,
+        clock.to_datetime(created),
+    )
 
 
 class Turns(Kind):
@@ -79,7 +87,9 @@ class Turns(Kind):
 
         return self._read(work)
 
-    def list(self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None) -> Page[Turn]:
+    def list(
+        self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[Turn]:
         """The turns of a session, the newest first; with `seq`, only those of one message.
 
         That is the turn that the message is part of. A user's message that was saved by itself, as a chat does, has the
@@ -104,7 +114,13 @@ class Turns(Kind):
         return cut([_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq])
 
     def add_row(
-        self, tx: Transaction, session: str, first: int, last: int, interaction: str | None, report: str | None
+        self,
+        tx: Transaction,
+        session: str,
+        first: int,
+        last: int,
+        interaction: str | None,
+        report: str | None,
     ) -> Turn:
         """Note a turn, in the transaction that adds its messages."""
         row = tx.one(

@@ -45,7 +45,15 @@ _RESOURCE = Resource(
 )
 TEMPLATES: tuple[ResourceTemplate, ...] = ()
 _DIALECT = "http://json-schema.org/draft-07/schema#"
-_KINDS = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object", type(None): "null"}
+_KINDS = {
+    str: "string",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
 _log = logging.getLogger("retain.mcp")
 Schema = dict[str, Any]
 Answer = tuple[str, Any]
@@ -56,7 +64,11 @@ def _text(about: str = "") -> Schema:
 
 
 def _list(of: Schema, about: str = "") -> Schema:
-    return {"type": "array", "items": of, "description": about} if about else {"type": "array", "items": of}
+    return (
+        {"type": "array", "items": of, "description": about}
+        if about
+        else {"type": "array", "items": of}
+    )
 
 
 def _object(**fields: Schema) -> Schema:
@@ -82,7 +94,10 @@ _ENTITY = _object(
     observations=_list(_text(), "What is known of it, each a short statement"),
 )
 _RELATION = _object(
-    **{"from": _text("The entity that the relation starts at"), "to": _text("The entity that it ends at")},
+    **{
+        "from": _text("The entity that the relation starts at"),
+        "to": _text("The entity that it ends at"),
+    },
     relationType=_text("What relates them, as a verb in the active voice"),
 )
 _ADDED = _object(entityName=_text(), addedObservations=_list(_text()))
@@ -117,13 +132,18 @@ class Node:
             output_schema={"$schema": _DIALECT, **_closed(self.gives)},
             execution=ToolExecution(task_support="forbidden"),
             annotations=ToolAnnotations(
-                read_only_hint=reads, destructive_hint=removes, idempotent_hint=reads or removes, open_world_hint=False
+                read_only_hint=reads,
+                destructive_hint=removes,
+                idempotent_hint=reads or removes,
+                open_world_hint=False,
             ),
         )
 
 
 def _create_entities(graph: Graphs, given: Mapping[str, Any]) -> Answer:
-    added = graph.add([Entity(one["name"], one["entityType"], one["observations"]) for one in given["entities"]])
+    added = graph.add(
+        [Entity(one["name"], one["entityType"], one["observations"]) for one in given["entities"]]
+    )
     return _said("entities", [_entity(one) for one in added])
 
 
@@ -132,8 +152,12 @@ def _create_relations(graph: Graphs, given: Mapping[str, Any]) -> Answer:
 
 
 def _add_observations(graph: Graphs, given: Mapping[str, Any]) -> Answer:
-    added = graph.observe([Observations(one["entityName"], one["contents"]) for one in given["observations"]])
-    return _said("results", [{"entityName": one.name, "addedObservations": list(one.texts)} for one in added])
+    added = graph.observe(
+        [Observations(one["entityName"], one["contents"]) for one in given["observations"]]
+    )
+    return _said(
+        "results", [{"entityName": one.name, "addedObservations": list(one.texts)} for one in added]
+    )
 
 
 def _delete_entities(graph: Graphs, given: Mapping[str, Any]) -> Answer:
@@ -142,7 +166,9 @@ def _delete_entities(graph: Graphs, given: Mapping[str, Any]) -> Answer:
 
 
 def _delete_observations(graph: Graphs, given: Mapping[str, Any]) -> Answer:
-    graph.forget([Observations(one["entityName"], one["observations"]) for one in given["deletions"]])
+    graph.forget(
+        [Observations(one["entityName"], one["observations"]) for one in given["deletions"]]
+    )
     return _done("Observations deleted successfully")
 
 
@@ -187,7 +213,9 @@ class Nodes:
 
     def __init__(self) -> None:
         self._all = {node.name: node for node in NODES}
-        self._for = cache(lambda allowed: [node.offered() for node in NODES if node.needs in allowed])
+        self._for = cache(
+            lambda allowed: [node.offered() for node in NODES if node.needs in allowed]
+        )
 
     def offered(self, guest: Guest) -> list[Offered]:
         """The tools that somebody may use."""
@@ -203,7 +231,9 @@ class Nodes:
         if node is None:
             return _failed(f"MCP error -32602: Tool {name} not found")
         if wrong := "\n".join(_wrong(node.takes, arguments, "")):
-            return _failed(f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}")
+            return _failed(
+                f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}"
+            )
         try:
             text, answer = node.does(_graph(guest, node, arguments), arguments)
         except NotFound as error:
@@ -213,7 +243,9 @@ class Nodes:
         except Exception:
             _log.exception("the tool %s failed", name)
             return _failed(UNEXPECTED)
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)], structured_content=answer
+        )
 
 
 def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None]:
@@ -247,7 +279,11 @@ def _graph(guest: Guest, node: Node, arguments: Mapping[str, Any]) -> Graphs:
 
 def _name(one: Any) -> str:
     """Which entity something is about, for the audit log."""
-    return str(one) if isinstance(one, str) else next(str(one[key]) for key in ("name", "entityName", "from") if key in one)
+    return (
+        str(one)
+        if isinstance(one, str)
+        else next(str(one[key]) for key in ("name", "entityName", "from") if key in one)
+    )
 
 
 def _wrong(schema: Schema, given: Any, at: str) -> Iterator[str]:
@@ -279,7 +315,10 @@ def _relation(one: Relation) -> dict[str, Any]:
 
 
 def _told(graph: Graph) -> Answer:
-    told = {"entities": [_entity(one) for one in graph.entities], "relations": [_relation(one) for one in graph.relations]}
+    told = {
+        "entities": [_entity(one) for one in graph.entities],
+        "relations": [_relation(one) for one in graph.relations],
+    }
     return _write(told), told
 
 

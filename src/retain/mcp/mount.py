@@ -51,7 +51,9 @@ class Endpoint:
     async def running(self) -> AsyncIterator[None]:
         """As long as this lasts, requests are answered."""
         most = self._door.memory.settings.max_body_bytes
-        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True, max_request_body_size=most)
+        manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=most
+        )
         async with manager.run():
             self._manager = manager
             yield
@@ -60,22 +62,28 @@ class Endpoint:
         """Answer one request."""
         request = Request(scope, receive)
         if scope["method"] != "POST":  # there is no stream to listen to, and no session to end
-            await problem.answer(405, "Send a POST.", problem.request_id(request), headers={"Allow": "POST"})(
-                scope, receive, send
-            )
+            await problem.answer(
+                405, "Send a POST.", problem.request_id(request), headers={"Allow": "POST"}
+            )(scope, receive, send)
             return
         try:
             principal = await self._door.who(request)
         except Unauthorized as error:
             response = problem.of_error(error, problem.request_id(request))
             if error.status == 401 and self._door.memory.settings.jwt_issuer:
-                response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{_url(request, METADATA)}{scope["path"]}"'
+                response.headers["WWW-Authenticate"] = (
+                    f'Bearer resource_metadata="{_url(request, METADATA)}{scope["path"]}"'
+                )
             await response(scope, receive, send)
             return
         who = self._door.scope(request, principal, None, None).who
-        guest = Guest(self._door.memory, principal, who.user, who.agent, problem.request_id(request))
+        guest = Guest(
+            self._door.memory, principal, who.user, who.agent, problem.request_id(request)
+        )
         scope.setdefault("state", {})[_GUEST] = guest
-        scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]  # not every parser does
+        scope["headers"] = [
+            (name, value.strip()) for name, value in scope["headers"]
+        ]  # not every parser does
         assert self._manager is not None, "the app's lifespan was not entered"
         await self._manager.handle_request(scope, receive, send)
 
@@ -93,7 +101,9 @@ def _metadata(door: Door, request: Request) -> dict[str, Any]:
         raise NotFound(what="address", id=request.url.path)
     audience = settings.jwt_audience
     return {
-        "resource": audience if "://" in audience else _url(request, request.url.path.removeprefix(METADATA) or "/mcp"),
+        "resource": audience
+        if "://" in audience
+        else _url(request, request.url.path.removeprefix(METADATA) or "/mcp"),
         "authorization_servers": [settings.jwt_issuer],
         "scopes_supported": sorted(PERMISSIONS),
         "bearer_methods_supported": ["header"],

@@ -24,7 +24,9 @@ PROMPTS = (
         name="recall",
         title="Recall",
         description="What is remembered about a question, for a model to answer it with.",
-        arguments=[PromptArgument(name="question", description="What you want to know.", required=True)],
+        arguments=[
+            PromptArgument(name="question", description="What you want to know.", required=True)
+        ],
     ),
 )
 _MOST = 2_000
@@ -63,4 +65,6 @@ def _told(one: Mapping[str, Any]) -> str:
 
 
 def _said(text: str) -> GetPromptResult:
-    return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))])
+    return GetPromptResult(
+        messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))]
+    )

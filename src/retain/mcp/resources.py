@@ -61,7 +61,12 @@ def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None
     if kind == SESSIONS:
         sessions = scope.sessions.list(limit=_PAGE, after=after or None)
         found += [
-            Resource(uri=address(SESSIONS, one.id), name=one.id, title=_line(one.label) or None, mime_type=PLAIN)
+            Resource(
+                uri=address(SESSIONS, one.id),
+                name=one.id,
+                title=_line(one.label) or None,
+                mime_type=PLAIN,
+            )
             for one in sessions
         ]
         if sessions.next:
@@ -82,9 +87,18 @@ def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None
 
 def _first(scope: Scope) -> list[Resource]:
     user, agent = scope.who.user, scope.who.agent
-    found = [Resource(uri=address(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON)]
+    found = [
+        Resource(uri=address(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON)
+    ]
     if user is not None and agent is not None:
-        found.append(Resource(uri=address(NOTES, user, agent), name=NOTES, title="Long-term notes", mime_type=MARKDOWN))
+        found.append(
+            Resource(
+                uri=address(NOTES, user, agent),
+                name=NOTES,
+                title="Long-term notes",
+                mime_type=MARKDOWN,
+            )
+        )
     return found
 
 
@@ -101,7 +115,9 @@ def read(guest: Guest, uri: str) -> TextResourceContents | BlobResourceContents:
             text, media = _session(guest.scope(), id), PLAIN
         case [kind, key] if kind == REFS and key:
             if (image := _image(guest.scope(), key)) is not None:
-                return BlobResourceContents(uri=uri, blob=base64.b64encode(image).decode(), mime_type=media_of(image))
+                return BlobResourceContents(
+                    uri=uri, blob=base64.b64encode(image).decode(), mime_type=media_of(image)
+                )
             text, media = _reference(guest.scope(), key), PLAIN
         case _:
             raise NotFound(what="resource", id=uri[:200])
@@ -118,7 +134,11 @@ def completed(guest: Guest, argument: str, begun: str) -> list[str]:
         case "key":
             found = [one.key for one in scope.refs.list(active=True, limit=_LISTED)]
         case "agent":
-            found = [scope.who.agent] if scope.who.agent else [one.name for one in scope.agents.list(limit=_LISTED)]
+            found = (
+                [scope.who.agent]
+                if scope.who.agent
+                else [one.name for one in scope.agents.list(limit=_LISTED)]
+            )
         case "user":
             found = [scope.who.user] if scope.who.user else []
         case _:
@@ -145,12 +165,18 @@ def _session(scope: Scope, id: str) -> str:
     """A conversation, to be read; no line of what was said can pass for the beginning of another message."""
     session = scope.sessions.get(id)
     shown = scope.messages.window(id, tokens=_MOST_TOKENS)
-    lines = [f"Conversation {_line(session.label or id)}: {session.count} messages, the newest {len(shown)} of them here."]
+    lines = [
+        f"Conversation {_line(session.label or id)}: {session.count} messages, the newest {len(shown)} of them here."
+    ]
     if session.summary:
-        lines.append(f"Summary of the first {session.summarized_count}: {indented(session.summary)}")
+        lines.append(
+            f"Summary of the first {session.summarized_count}: {indented(session.summary)}"
+        )
     for message in shown:
         who = f"{message.role} ({_line(message.author)})" if message.author else message.role
-        lines.append(f"#{message.seq} {who}: {indented(message.text) if message.text else '(no text)'}")
+        lines.append(
+            f"#{message.seq} {who}: {indented(message.text) if message.text else '(no text)'}"
+        )
     return "\n\n".join(lines)
 
 

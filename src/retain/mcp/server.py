@@ -67,15 +67,21 @@ class Answers:
         self._tools, self._guest = tools, guest
         self._rooms = graph if isinstance(tools, Nodes) else resources
 
-    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        self, ctx: Context, params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
         """The tools that the guest may use."""
         return ListToolsResult(tools=self._tools.offered(self._guest(ctx)))
 
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         """What a tool answers, or why it does not."""
-        return await anyio.to_thread.run_sync(self._tools.result, self._guest(ctx), params.name, params.arguments or {})
+        return await anyio.to_thread.run_sync(
+            self._tools.result, self._guest(ctx), params.name, params.arguments or {}
+        )
 
-    async def list_resources(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_resources(
+        self, ctx: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
         """A page of what can be read."""
         guest = self._guest(ctx)
         if "read" not in guest.principal.permissions:
@@ -83,11 +89,15 @@ class Answers:
         found, after = await _ask(ctx, self._rooms.listed, guest, params.cursor if params else None)
         return ListResourcesResult(resources=found, next_cursor=after)
 
-    async def list_templates(self, ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+    async def list_templates(
+        self, ctx: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
         """How the addresses are made."""
         return ListResourceTemplatesResult(resource_templates=list(self._rooms.TEMPLATES))
 
-    async def read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read_resource(
+        self, ctx: Context, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
         """What is under an address."""
         guest, uri = self._guest(ctx), str(params.uri)
 
@@ -97,7 +107,9 @@ class Answers:
 
         return await _ask(ctx, read, uri=uri)
 
-    async def list_prompts(self, ctx: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list_prompts(
+        self, ctx: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
         """The prompts."""
         return ListPromptsResult(prompts=list(prompts.PROMPTS))
 
@@ -109,12 +121,17 @@ class Answers:
         """What an argument of an address can be."""
         guest, asked = self._guest(ctx), params.argument
         found: list[str] = []
-        if isinstance(params.ref, ResourceTemplateReference) and "read" in guest.principal.permissions:
+        if (
+            isinstance(params.ref, ResourceTemplateReference)
+            and "read" in guest.principal.permissions
+        ):
             found = await _ask(ctx, self._rooms.completed, guest, asked.name, asked.value)
         return CompleteResult(completion=Completion(values=found, has_more=False))
 
 
-def make(memory: Memory, profile: Profile, guest: Callable[[Context], Guest], note: str = "") -> Server[Any]:
+def make(
+    memory: Memory, profile: Profile, guest: Callable[[Context], Guest], note: str = ""
+) -> Server[Any]:
     """A server over a memory that is open; a note is said with its instructions."""
     tools = Tools(memory) if profile == "agent" else Verbs() if profile == "all" else Nodes()
     answers = Answers(tools, guest)
@@ -148,11 +165,17 @@ async def _ask(ctx: Context, ask: Callable[..., T], *given: Any, uri: str | None
     try:
         return await anyio.to_thread.run_sync(ask, *given)
     except RetainError as error:
-        raise MCPError(_code(error, ctx, uri), problem.told(error), None if uri is None else {"uri": uri}) from None
+        raise MCPError(
+            _code(error, ctx, uri), problem.told(error), None if uri is None else {"uri": uri}
+        ) from None
 
 
 def _code(error: RetainError, ctx: Context, uri: str | None) -> int:
-    if isinstance(error, NotFound) and uri is not None and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+    if (
+        isinstance(error, NotFound)
+        and uri is not None
+        and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    ):
         return RESOURCE_NOT_FOUND
     if isinstance(error, NotFound | Invalid):
         return INVALID_PARAMS

@@ -27,13 +27,19 @@ async def serve(server: Server[Any]) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _relay(server: Server[Any], read: Any, write: Any, onward: MemoryObjectSendStream[Frame]) -> None:
+async def _relay(
+    server: Server[Any], read: Any, write: Any, onward: MemoryObjectSendStream[Frame]
+) -> None:
     """Hand on what comes, but for questions about revisions before anything else is asked."""
     begun = False
     async with onward:
         async for frame in read:
             request = frame.message if isinstance(frame, SessionMessage) else None
-            if not begun and isinstance(request, JSONRPCRequest) and request.method == "server/discover":
+            if (
+                not begun
+                and isinstance(request, JSONRPCRequest)
+                and request.method == "server/discover"
+            ):
                 await _answer(server, frame, write)
                 continue
             begun = begun or isinstance(request, JSONRPCRequest)

@@ -71,7 +71,9 @@ def _offered(tool: Tool) -> Offered:
         description=tool.description,
         input_schema=dict(tool.parameters),
         output_schema=dict(tool.answers),
-        annotations=hints(tool.title, reads=reads, removes="delete" in effects, replaces=tool.repeatable),
+        annotations=hints(
+            tool.title, reads=reads, removes="delete" in effects, replaces=tool.repeatable
+        ),
     )
 
 

@@ -37,7 +37,10 @@ _BYTES = {
 }
 _CONTEXT = {
     "type": "object",
-    "properties": {"messages": {"type": "array", "items": {"type": "object"}}, "report": {"type": "object"}},
+    "properties": {
+        "messages": {"type": "array", "items": {"type": "object"}},
+        "report": {"type": "object"},
+    },
     "required": ["messages", "report"],
 }
 
@@ -60,7 +63,10 @@ class Verb:
         leave: tuple[str, ...] = ("review",) if self.way.name == _LISTS else ()
         if self.way.verb == "save_turn":
             leave = ("usage", "context")
-            more["usage"] = (Used | None, Field(None, description="The model call: its model, tokens, cost and latency."))
+            more["usage"] = (
+                Used | None,
+                Field(None, description="The model call: its model, tokens, cost and latency."),
+            )
         base = asked(self.way, self.method, leave, in_query=False, name="Call")
         return create_model(base.__name__, __base__=base, **more)
 
@@ -103,7 +109,9 @@ class Verb:
             said = self.asks.model_validate(arguments)
         except ValidationError as error:
             first = error.errors()[0]
-            raise Invalid(field=".".join(map(str, first["loc"])) or "arguments", problem=first["msg"]) from None
+            raise Invalid(
+                field=".".join(map(str, first["loc"])) or "arguments", problem=first["msg"]
+            ) from None
         named = {name: getattr(said, name) for name in said.model_fields_set}
         if "messages" in named:
             named["messages"] = messages(named["messages"])
@@ -128,7 +136,9 @@ class Verbs:
     """All of them, as MCP offers and calls them."""
 
     def __init__(self) -> None:
-        self._all = {way.name: Verb(way) for way in (*WAYS, *SCOPE_WAYS) if way.name not in FOR_PEOPLE}
+        self._all = {
+            way.name: Verb(way) for way in (*WAYS, *SCOPE_WAYS) if way.name not in FOR_PEOPLE
+        }
         self._for = cache(self._offer)
 
     def offered(self, guest: Guest) -> list[Offered]:

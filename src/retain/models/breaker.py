@@ -30,7 +30,9 @@ class Breaker:
             left = self._opens_at - self._clock()
             if left > 0:
                 return left
-            self._opens_at = self._clock() + self._pause  # the others wait for what this one finds, or another pause
+            self._opens_at = (
+                self._clock() + self._pause
+            )  # the others wait for what this one finds, or another pause
             return 0.0
 
     @property

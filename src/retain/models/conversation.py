@@ -116,7 +116,11 @@ def _asked(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
         url = str(part["image_url"]["url"])
         found = _image(url)
         # An address is not followed, neither here nor by a library: it may be one that only this machine can reach.
-        content.append(f"(an image at {url[:200]})" if found is None else BinaryContent(found[0], media_type=found[1]))
+        content.append(
+            f"(an image at {url[:200]})"
+            if found is None
+            else BinaryContent(found[0], media_type=found[1])
+        )
     return UserPromptPart(content)
 
 
@@ -133,7 +137,11 @@ def _image(url: str) -> tuple[bytes, str] | None:
 def _text(said: Any) -> str:
     if isinstance(said, str):
         return said
-    return "\n".join(str(part.get("text", "")) for part in said) if isinstance(said, list) else json.dumps(said)
+    return (
+        "\n".join(str(part.get("text", "")) for part in said)
+        if isinstance(said, list)
+        else json.dumps(said)
+    )
 
 
 def _arguments(given: Any) -> dict[str, Any]:
@@ -165,7 +173,11 @@ def calls(found: Sequence[Any], most: int) -> list[Call]:
             id = f"{id[: MOST_NAME - 4]}-{number}"
         name = _cleaned(part.tool_name)[:MOST_NAME].strip() or "unnamed"
         try:
-            given = part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
+            given = (
+                part.args
+                if isinstance(part.args, str)
+                else json.dumps(part.args or {}, ensure_ascii=False)
+            )
         except (ValueError, TypeError, RecursionError):
             given = "arguments that cannot be written"
         made.append(Call(id, name, _cleaned(given)[:most]))

@@ -73,12 +73,16 @@ class Models:
         others: Mapping[str, Model] | None = None,
     ) -> None:
         breakers: dict[tuple[str, str], Breaker] = {}
-        self.main = main or _named(settings, breakers, settings.model, settings.base_url, settings.api_key)
+        self.main = main or _named(
+            settings, breakers, settings.model, settings.base_url, settings.api_key
+        )
         """The main model."""
         self.summary = summary or self._summary(settings, breakers)
         """The model that summarises: its own, else the main one; None where the built-in writer is chosen."""
         self._others = dict(others or {})
-        self._make = functools.lru_cache(_MOST_NAMED)(functools.partial(self._other, settings, breakers))
+        self._make = functools.lru_cache(_MOST_NAMED)(
+            functools.partial(self._other, settings, breakers)
+        )
 
     def named(self, name: str) -> Model | None:
         """The model that an agent is set up with, the main one without a name.
@@ -90,12 +94,16 @@ class Models:
             return self.main
         return self._others.get(name) or self._make(name)
 
-    def _other(self, settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str) -> Model | None:
+    def _other(
+        self, settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str
+    ) -> Model | None:
         same = _provider_of(name) == _provider_of(settings.model)
         url, key = (settings.base_url, settings.api_key) if same else ("", "")
         return _named(settings, breakers, name, url, key)
 
-    def _summary(self, settings: Settings, breakers: dict[tuple[str, str], Breaker]) -> Model | None:
+    def _summary(
+        self, settings: Settings, breakers: dict[tuple[str, str], Breaker]
+    ) -> Model | None:
         if settings.summary_model == EXTRACTIVE:
             return None
         if not (settings.summary_model or settings.summary_base_url or settings.summary_api_key):
@@ -107,7 +115,9 @@ class Models:
         key = settings.summary_api_key
         if not key and same and url.rstrip("/") == settings.base_url.rstrip("/"):
             key = settings.api_key
-        elif not key and url:  # and the one in the provider's variable is not meant for an address that is not its own
+        elif (
+            not key and url
+        ):  # and the one in the provider's variable is not meant for an address that is not its own
             key = NO_KEY
         return _named(settings, breakers, name, url, key)
 
@@ -118,14 +128,23 @@ def _provider_of(name: str) -> str:
 
 
 def _named(
-    settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str, base_url: str, api_key: str
+    settings: Settings,
+    breakers: dict[tuple[str, str], Breaker],
+    name: str,
+    base_url: str,
+    api_key: str,
 ) -> Model | None:
     if not name:
         return None
     place = (_provider_of(name), base_url)
     breaker = breakers.setdefault(place, Breaker(settings.model_pause_seconds))
     return RemoteModel(
-        name, base_url, api_key, seconds=settings.model_seconds, retries=settings.model_retries, breaker=breaker
+        name,
+        base_url,
+        api_key,
+        seconds=settings.model_seconds,
+        retries=settings.model_retries,
+        breaker=breaker,
     )
 
 
@@ -133,7 +152,14 @@ class RemoteModel:
     """A model behind a service, by name: `gpt-5-mini` at an OpenAI-compatible address, or with its provider before it."""
 
     def __init__(
-        self, name: str, base_url: str = "", api_key: str = "", *, seconds: float, retries: int, breaker: Breaker
+        self,
+        name: str,
+        base_url: str = "",
+        api_key: str = "",
+        *,
+        seconds: float,
+        retries: int,
+        breaker: Breaker,
     ) -> None:
         self.name = name
         self._base_url = base_url
@@ -153,11 +179,16 @@ class RemoteModel:
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Write an answer of at most so many tokens, or raise a ModelError within `model_seconds`."""
         canonical.whole(max_tokens, "max_tokens", 1)
-        system, prompt = (canonical.text(text, field, 1 << 40) for text, field in ((system, "system"), (prompt, "prompt")))
+        system, prompt = (
+            canonical.text(text, field, 1 << 40)
+            for text, field in ((system, "system"), (prompt, "prompt"))
+        )
         said = [{"role": "system", "content": system}] if system else []
         question = provider.Question([*said, {"role": "user", "content": prompt}], max_tokens)
         response, spent = self._answer(question, self._seconds, lambda: False)
-        return Completion(self._text(response), self.name, *spent, cut=response.finish_reason == "length")
+        return Completion(
+            self._text(response), self.name, *spent, cut=response.finish_reason == "length"
+        )
 
     def converse(
         self,
@@ -178,7 +209,9 @@ class RemoteModel:
         question = provider.Question(messages, max_tokens, tools, use_tools, teller)
         limit = self._seconds if seconds is None else min(self._seconds, seconds)
         try:
-            response, spent = self._answer(question, limit, lambda: teller is not None and teller.said)
+            response, spent = self._answer(
+                question, limit, lambda: teller is not None and teller.said
+            )
         finally:
             if teller is not None:
                 teller.over = True
@@ -196,24 +229,36 @@ class RemoteModel:
             response = _run(self._ask(question, started + seconds, begun), seconds)
         except TimeoutError:
             raise self._unavailable(f"there was no answer within {seconds:.3g} s") from None
-        tokens_in, tokens_out = (_counted(tokens) for tokens in (response.usage.input_tokens, response.usage.output_tokens))
+        tokens_in, tokens_out = (
+            _counted(tokens)
+            for tokens in (response.usage.input_tokens, response.usage.output_tokens)
+        )
         cost = provider.price(self.name, response.usage) if tokens_in else None
         return response, (tokens_in, tokens_out, cost, (time.monotonic() - started) * 1000)
 
-    async def _ask(self, question: provider.Question, deadline: float, begun: Callable[[], bool]) -> Any:
+    async def _ask(
+        self, question: provider.Question, deadline: float, begun: Callable[[], bool]
+    ) -> Any:
         """Ask until there is an answer, or asking again makes no sense: not once an answer has `begun` to be told."""
         import asyncio
 
         wait = FIRST_WAIT
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
-                raise self._unavailable(f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s")
+                raise self._unavailable(
+                    f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s"
+                )
             try:
                 response = await provider.ask(self.name, self._base_url, self._api_key, question)
             except provider.Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
-                if not (failure.again and left) or begun() or self._breaker.open or time.monotonic() + pause >= deadline:
+                if (
+                    not (failure.again and left)
+                    or begun()
+                    or self._breaker.open
+                    or time.monotonic() + pause >= deadline
+                ):
                     raise failure.error from None
             except asyncio.CancelledError:  # the deadline
                 self._breaker.failed()
@@ -226,7 +271,9 @@ class RemoteModel:
         raise AssertionError("the last try returns or raises")
 
     def _text(self, response: Any, *, may_be_empty: bool = False) -> str:
-        text = canonical.text(conversation.joined(response.text or ""), "answer", 4 * provider.MOST_BYTES).strip()
+        text = canonical.text(
+            conversation.joined(response.text or ""), "answer", 4 * provider.MOST_BYTES
+        ).strip()
         problem = (
             "it refused"
             if response.finish_reason == "content_filter"
@@ -256,7 +303,9 @@ class _Teller:
         if self.over:
             return
         text = self._half + text
-        cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")  # the other half of the character may come next
+        cut = len(text) - (
+            "\ud800" <= text[-1:] <= "\udbff"
+        )  # the other half of the character may come next
         text, self._half = text[:cut], text[cut:]
         if text:
             self.said = True

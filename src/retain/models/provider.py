@@ -67,7 +67,9 @@ class _Trace:
     async def response(self, response: Any) -> None:
         """Before an answer is read: have it counted."""
         self.status = response.status_code
-        self.form = response.headers.get("content-type", "nothing in particular").partition(";")[0][:50]
+        self.form = response.headers.get("content-type", "nothing in particular").partition(";")[0][
+            :50
+        ]
         packed = response.headers.get("content-encoding", "identity") != "identity"
         response.stream = _counted(response.stream, self, 0 if packed else MOST_BYTES)
 
@@ -111,7 +113,9 @@ async def ask(name: str, base_url: str, api_key: str, question: Question) -> Any
     trace = _Trace(secrets={api_key} if api_key else set())
     hooks: Any = {"request": [trace.request], "response": [trace.response]}
     # Without a time limit of its own: the caller has one for all that is done here.
-    async with httpx2.AsyncClient(event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()) as client:
+    async with httpx2.AsyncClient(
+        event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
+    ) as client:
         model = _model(name, base_url, api_key, client)
         try:
             return await _answer(model, name, question)
@@ -128,11 +132,17 @@ async def _answer(model: Any, name: str, question: Question) -> Any:
 
     functions = [tool["function"] for tool in question.tools]
     tools = [
-        ToolDefinition(name=each["name"], parameters_json_schema=each["parameters"], description=each["description"])
+        ToolDefinition(
+            name=each["name"],
+            parameters_json_schema=each["parameters"],
+            description=each["description"],
+        )
         for each in functions
     ]
     settings = ModelSettings(max_tokens=question.max_tokens, max_retries=0)
-    if tools and not question.use_tools:  # with a history of calls, providers want to be told of the tools all the same
+    if (
+        tools and not question.use_tools
+    ):  # with a history of calls, providers want to be told of the tools all the same
         settings["tool_choice"] = "none"
     given: dict[str, Any] = {
         "model_settings": settings,
@@ -148,9 +158,14 @@ async def _answer(model: Any, name: str, question: Question) -> Any:
                 question.on_text(text)
         answer = stream.get()
     # A connection that is closed early looks like one that is closed; only an answer that is whole says how it ended.
-    ended = (answer.provider_details or {}).get("finish_reason") or (answer.finish_reason if not _is_openai(model) else None)
+    ended = (answer.provider_details or {}).get("finish_reason") or (
+        answer.finish_reason if not _is_openai(model) else None
+    )
     if not ended:
-        raise Failure(ModelUnavailable(model=name, problem="the connection broke while it answered"), again=True)
+        raise Failure(
+            ModelUnavailable(model=name, problem="the connection broke while it answered"),
+            again=True,
+        )
     return answer
 
 
@@ -192,12 +207,19 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
     except ValueError:
         made = None
     except ImportError:
-        raise SettingsError(where="model", problem=f"the library for {provider} is not installed") from None
+        raise SettingsError(
+            where="model", problem=f"the library for {provider} is not installed"
+        ) from None
     if made is None and colon and not base_url:
-        raise SettingsError(where="model", problem=f"{provider!r} is no provider that is known, and base_url is empty")
+        raise SettingsError(
+            where="model",
+            problem=f"{provider!r} is no provider that is known, and base_url is empty",
+        )
     try:
         if made is None or (base_url and provider == "openai"):
-            return _compatible(name if made is None else name.partition(":")[2], base_url, api_key, client)
+            return _compatible(
+                name if made is None else name.partition(":")[2], base_url, api_key, client
+            )
         return infer_model(name, lambda _: _provider(made, provider, base_url, api_key, client))
     except (UserError, ImportError) as error:
         problem = str(error).partition(", or use ")[0].partition(" To try")[0].rstrip(".")
@@ -218,7 +240,10 @@ def _provider(made: type[Any], provider: str, base_url: str, api_key: str, clien
         problem = f"{provider} cannot be used with {' and '.join(missing)}"
         if "http_client" in missing:
             problem = f"{provider} brings a connection of its own, which cannot be bounded"
-        raise SettingsError(where="model", problem=f"{problem}; use an OpenAI-compatible address, and the model's bare name")
+        raise SettingsError(
+            where="model",
+            problem=f"{problem}; use an OpenAI-compatible address, and the model's bare name",
+        )
     return made(**given)
 
 
@@ -228,7 +253,9 @@ def _compatible(name: str, base_url: str, api_key: str, client: Any) -> Any:
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = OpenAIProvider(base_url=base_url or None, api_key=api_key or None, http_client=client)
+    provider = OpenAIProvider(
+        base_url=base_url or None, api_key=api_key or None, http_client=client
+    )
     if not base_url or _OPENAI_NAMES.match(name):
         return OpenAIChatModel(name, provider=provider)
     # OpenAI's own models take no `max_tokens` any more; many local services know nothing else, and would not stop.
@@ -245,25 +272,41 @@ def _judged(error: Exception, name: str, trace: _Trace) -> Failure | RetainError
     if isinstance(error, RetainError | Failure):
         return error
     if trace.too_long:
-        return Failure(BadAnswer(model=name, problem=f"it is packed, or longer than {MOST_BYTES >> 20} MiB"))
+        return Failure(
+            BadAnswer(model=name, problem=f"it is packed, or longer than {MOST_BYTES >> 20} MiB")
+        )
     if 300 <= trace.status < 400:
         problem = "its service sends us to another address, which is not followed: set base_url to the right one"
         return Failure(ModelError(model=name, problem=problem), sick=False)
     after = getattr(error, "retry_after", None) or 0.0
     if isinstance(error, e.ModelQuotaExceededError):
-        return Failure(unavailable(f"the account has no quota left{_said(error, trace)}"), sick=False)
+        return Failure(
+            unavailable(f"the account has no quota left{_said(error, trace)}"), sick=False
+        )
     status = getattr(error, "status_code", 0)
     if status in _AGAIN or status >= 500:
         wait = f" and asks to wait {after:g} s" if after else ""
-        return Failure(unavailable(f"its service answers {status}{wait}{_said(error, trace)}"), again=True, after=after)
+        return Failure(
+            unavailable(f"its service answers {status}{wait}{_said(error, trace)}"),
+            again=True,
+            after=after,
+        )
     if status:
-        hint = {401: "; check api_key", 403: "; check api_key", 404: "; check model and base_url"}.get(status, "")
+        hint = {
+            401: "; check api_key",
+            403: "; check api_key",
+            404: "; check model and base_url",
+        }.get(status, "")
         problem = f"its service refuses with {status}{_said(error, trace)}{hint}"
         return Failure(ModelError(model=name, problem=problem), sick=False)
     if isinstance(error, e.ContentFilterError):
         return Failure(BadAnswer(model=name, problem="it refused"), sick=False)
     if isinstance(error, e.ModelConnectionError) or type(error).__module__.startswith("httpx"):
-        problem = "the connection broke while it answered" if trace.status else "its service cannot be reached"
+        problem = (
+            "the connection broke while it answered"
+            if trace.status
+            else "its service cannot be reached"
+        )
         return Failure(unavailable(problem), again=True)
     if isinstance(error, e.ModelAPIError) and (said := _said(error, trace)):
         return Failure(unavailable(f"its service broke off{said}"), again=True)

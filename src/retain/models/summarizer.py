@@ -88,7 +88,9 @@ _MUCH_TO_SAY = 300  # tokens; of more than that, nobody makes a summary of under
 _LEAST_WORDS = 8
 _LONG_SUMMARY = 100  # tokens; what replaces one that long is at least this share of it
 _LEAST_SHARE = 0.15
-_PAGE = re.compile(r"""\A\s*(?:<!doctype|<html|<\?xml|\{\s*"?(?:error|detail|message)"?\s*:)""", re.IGNORECASE)
+_PAGE = re.compile(
+    r"""\A\s*(?:<!doctype|<html|<\?xml|\{\s*"?(?:error|detail|message)"?\s*:)""", re.IGNORECASE
+)
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _MOST_READ = 1 << 20  # characters of an answer; thoughts can be long, but not that long
@@ -109,7 +111,9 @@ class Writer(Protocol):
     room: int
     """How many tokens of messages it takes at a time."""
 
-    def write(self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]) -> Written:
+    def write(
+        self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
+    ) -> Written:
         """The new summary; `before_each` is called before each piece of work that takes its time."""
         ...
 
@@ -130,7 +134,9 @@ class Extractive:
         self.room = settings.summary_input_tokens
         self._tokens = settings.summary_tokens
 
-    def write(self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]) -> Written:
+    def write(
+        self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
+    ) -> Written:
         """The sentences that say most."""
         before_each()
         said = []
@@ -139,7 +145,9 @@ class Extractive:
             if message.role != "tool" and (text := transcript.spoken(message.content)):
                 said.append(extract.Line(text, speaker, _WEIGHTS[message.role]))
             for result in pairing.results(message.role, message.content):
-                said.append(extract.Line(transcript.output(result)[:_MOST_OUTPUT], "tool", _WEIGHTS["tool"]))
+                said.append(
+                    extract.Line(transcript.output(result)[:_MOST_OUTPUT], "tool", _WEIGHTS["tool"])
+                )
         text = extract.condense(said, self._tokens, previous)
         given = previous + "\n" + transcript.render(messages)
         return Written(placeholder.neutral(text or previous, given), EXTRACTIVE, extract.VERSION)
@@ -154,7 +162,9 @@ class Asking:
         spent = counting.estimate(previous) + _OVERHEAD
         self.room = max(_LEAST_ROOM, settings.summary_input_tokens - spent)
 
-    def write(self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]) -> Written:
+    def write(
+        self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
+    ) -> Written:
         """What the model makes of it, once it passed every check."""
         text = previous
         for piece in transcript.pieces(messages, self.room):
@@ -165,23 +175,33 @@ class Asking:
     def _ask(self, previous: str, piece: str) -> str:
         prompt = question(previous, piece)
         try:
-            answer = self._model.complete(INSTRUCTIONS.format(tokens=self._tokens), prompt, max_tokens=2 * self._tokens)
+            answer = self._model.complete(
+                INSTRUCTIONS.format(tokens=self._tokens), prompt, max_tokens=2 * self._tokens
+            )
         except RetainError:
             raise
         except Exception as error:  # a model of the caller's own may raise anything; all of it means that it failed
-            raise ModelError(model=self._model.name, problem=f"{type(error).__name__}: {error}") from error
+            raise ModelError(
+                model=self._model.name, problem=f"{type(error).__name__}: {error}"
+            ) from error
         return accept(answer, previous, piece, self._tokens, self._model.name)
 
 
 def question(previous: str, piece: str) -> str:
     """What the model is given: the summary so far and the messages, between marks that neither can contain."""
     mark = _mark(previous, piece)
-    before = f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n" if previous else "There is no summary so far.\n\n"
+    before = (
+        f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n"
+        if previous
+        else "There is no summary so far.\n\n"
+    )
     return f"{before}The messages after it:\n<{mark}>\n{piece}\n</{mark}>\n\nWrite the new summary."
 
 
 def _mark(previous: str, piece: str) -> str:
-    return "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]  # no text contains its own hash
+    return (
+        "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]
+    )  # no text contains its own hash
 
 
 def accept(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
@@ -191,7 +211,9 @@ def accept(answer: Completion, previous: str, piece: str, most: int, model: str)
     text = answer.text if len(answer.text) <= _MOST_READ else ""
     text = canonical.text(_without_thoughts(text), "summary", 1 << 30).strip()
     text = _FENCED.sub(r"\1", text).strip()
-    problem = _problem(text, previous, piece, most, cut=bool(answer.cut) or len(answer.text) > _MOST_READ)
+    problem = _problem(
+        text, previous, piece, most, cut=bool(answer.cut) or len(answer.text) > _MOST_READ
+    )
     if problem:
         raise BadAnswer(model=model, problem=problem)
     return placeholder.neutral(text, f"{previous}\n{piece}")

@@ -39,7 +39,14 @@ class Watched:
         except NotAsked:
             raise
         except Exception as error:
-            self._note(Call(self.name, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
+            self._note(
+                Call(
+                    self.name,
+                    (time.monotonic() - started) * 1000,
+                    None,
+                    f"{type(error).__name__}: {error}",
+                )
+            )
             raise
         took = (time.monotonic() - started) * 1000
         self._note(Call(self.name, took, answer if isinstance(answer, Completion) else None, ""))

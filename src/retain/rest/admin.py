@@ -44,17 +44,34 @@ class AuditRequest(BaseModel):
     since: Moment | None = Field(None, description="From this moment on, with a time zone.")
     until: Moment | None = Field(None, description="Before this moment, with a time zone.")
     limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(None, description="Go on after this cursor, from the end of the page before.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
 
 
 def add(app: FastAPI, door: Door) -> None:
     """Give an app the routes."""
     made = _Routes(door)
-    lines: dict[str, Any] = {"content": {JSON_LINES: {"schema": {"type": "string"}}}, "description": "JSON Lines"}
+    lines: dict[str, Any] = {
+        "content": {JSON_LINES: {"schema": {"type": "string"}}},
+        "description": "JSON Lines",
+    }
     for method, path, does, name, more in (
         ("GET", "/api/audit", made.audit, "audit", {"response_model": shape(Page[audit.Deed])}),
-        ("POST", "/api/users/{user:path}/export", made.export, "users_export", {"response_class": StreamingResponse}),
-        ("POST", "/api/users/{user:path}/erase", made.erase, "users_erase", {"response_model": shape(Receipt)}),
+        (
+            "POST",
+            "/api/users/{user:path}/export",
+            made.export,
+            "users_export",
+            {"response_class": StreamingResponse},
+        ),
+        (
+            "POST",
+            "/api/users/{user:path}/erase",
+            made.erase,
+            "users_erase",
+            {"response_model": shape(Receipt)},
+        ),
     ):
         app.add_api_route(
             path,
@@ -78,7 +95,11 @@ class _Routes:
         """What was done in the tenant, by whom and when, the newest first; nothing of what was said."""
         principal = await self._admin(request)
         named, most = said.model_dump(), self._memory.settings.max_page
-        return answer(await run_in_threadpool(audit.listed, self._memory.database, principal.tenant, **named, most=most))
+        return answer(
+            await run_in_threadpool(
+                audit.listed, self._memory.database, principal.tenant, **named, most=most
+            )
+        )
 
     async def export(self, request: Request, user: Annotated[str, _USER]) -> Response:
         """Everything of one user, as JSON Lines that `retain import` reads; that it was asked for is on record."""
@@ -91,7 +112,11 @@ class _Routes:
         """Remove everything of one user for good, and say what was removed from where; it needs `admin` and `delete`."""
         principal = await self._admin(request)
         principal.require("delete")
-        act = Act("users_erase", {"user": canonical.key(user, "user")}, request_id=problem.request_id(request))
+        act = Act(
+            "users_erase",
+            {"user": canonical.key(user, "user")},
+            request_id=problem.request_id(request),
+        )
         home = attended(self._memory.home, Who(principal.tenant, source="admin"), principal, act)
         memory = Memory(home, self._memory.migrations)
         receipt = await run_in_threadpool(memory.erase, user, tenant=principal.tenant)
@@ -103,14 +128,18 @@ class _Routes:
         """The export in a file that has no name: whatever goes wrong does so before the first byte is sent."""
         if recorded(self._memory.settings, "export"):
             who, tenant, about = principal.name, principal.tenant, f"users {user}"
-            self._memory.database.write(tenant, lambda tx: audit.add(tx, who, "export", about, request_id=request_id))
+            self._memory.database.write(
+                tenant, lambda tx: audit.add(tx, who, "export", about, request_id=request_id)
+            )
         file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
         try:
             self._memory.export(file, tenants=[principal.tenant], user=user)
         except BaseException as error:
             file.close()
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise Full(problem="there is no room for the export among the temporary files") from None
+                raise Full(
+                    problem="there is no room for the export among the temporary files"
+                ) from None
             raise
         file.seek(0)
         return file

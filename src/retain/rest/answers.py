@@ -73,9 +73,15 @@ def _number(given: float | None) -> str:
 class Written(Response):
     """JSON that is written already, with its headers: the framework's way to make one takes longer than writing it."""
 
-    def __init__(self, body: bytes, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(
+        self, body: bytes, status: int, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
         self.status_code, self.body, self.background = status, body, None
-        self.raw_headers = [(b"content-length", str(len(body)).encode()), (b"content-type", _JSON), *headers]
+        self.raw_headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", _JSON),
+            *headers,
+        ]
 
 
 def response(answer: Answer, known: str | None = None) -> Response:
@@ -89,7 +95,9 @@ def response(answer: Answer, known: str | None = None) -> Response:
     if answer.replayed:
         headers.append((b"idempotent-replayed", b"true"))
     if answer.status == 204:
-        return Response(status_code=204, headers={name.decode(): value.decode() for name, value in headers})
+        return Response(
+            status_code=204, headers={name.decode(): value.decode() for name, value in headers}
+        )
     return Written(encoded(answer.body), answer.status, headers)
 
 

@@ -92,31 +92,49 @@ def _page(found: Mapping[str, Any]) -> Iterator[str]:
         for method in METHODS:
             if method in item:
                 tag = (item[method].get("tags") or ["other"])[0]
-                by_tag.setdefault(tag, []).append("".join(_operation(method, path, item[method], found["components"])))
+                by_tag.setdefault(tag, []).append(
+                    "".join(_operation(method, path, item[method], found["components"]))
+                )
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{escape(info['title'])}: the API</title>"
     yield f"<style>{_STYLE}</style></head><body><h1>{escape(info['title'])}</h1><small>{escape(info['version'])} · "
     yield 'for programs: <a href="/openapi.json">/openapi.json</a></small>'
     yield "".join(f"<p>{_text(part)}</p>" for part in info["description"].split("\n\n"))
-    yield "<nav>" + "".join(f'<a href="#{escape(tag)}">{escape(tag)}</a>' for tag in by_tag) + "</nav>"
+    yield (
+        "<nav>"
+        + "".join(f'<a href="#{escape(tag)}">{escape(tag)}</a>' for tag in by_tag)
+        + "</nav>"
+    )
     for tag, operations in by_tag.items():
         yield f'<h2 id="{escape(tag)}">{escape(tag)}</h2><p>{_text(about.get(tag, ""))}</p>{"".join(operations)}'
     yield "</body></html>"
 
 
-def _operation(method: str, path: str, told: Mapping[str, Any], components: Mapping[str, Any]) -> Iterator[str]:
+def _operation(
+    method: str, path: str, told: Mapping[str, Any], components: Mapping[str, Any]
+) -> Iterator[str]:
     id = escape(told.get("operationId", f"{method}{path}"))
     yield f'<details id="{id}"><summary><b>{method.upper()}</b> <code>{escape(path)}</code> '
     yield f"<span>{_text(told.get('summary', ''))}</span></summary>"
-    yield from (f"<p>{_text(part)}</p>" for part in told.get("description", "").split("\n\n") if part)
-    rows = [(one["name"], one["in"], one.get("required", False), one["schema"], one) for one in told.get("parameters", ())]
+    yield from (
+        f"<p>{_text(part)}</p>" for part in told.get("description", "").split("\n\n") if part
+    )
+    rows = [
+        (one["name"], one["in"], one.get("required", False), one["schema"], one)
+        for one in told.get("parameters", ())
+    ]
     for media, content in told.get("requestBody", {}).get("content", {}).items():
         shape = _named(content.get("schema", {}), components)
         needed = shape.get("required", ())
-        rows += [(name, "body", name in needed, one, one) for name, one in shape.get("properties", {}).items()]
+        rows += [
+            (name, "body", name in needed, one, one)
+            for name, one in shape.get("properties", {}).items()
+        ]
         if not shape.get("properties"):
-            rows.append((media, "body", False, shape, {"description": "The content itself, as it is."}))
+            rows.append(
+                (media, "body", False, shape, {"description": "The content itself, as it is."})
+            )
     if rows:
         yield "<table><tr><th>name</th><th>in</th><th>type</th><th></th></tr>"
         for name, place, required, shape, one in rows:

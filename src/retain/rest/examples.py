@@ -18,7 +18,10 @@ EXAMPLES: dict[str, Any] = {
     "items.value": {"text": "likes green tea"},
     "key": "theme",
     "latency_ms": 812.5,
-    "messages": [{"role": "user", "content": "Where do we go?"}, {"role": "assistant", "content": "To Lisbon."}],
+    "messages": [
+        {"role": "user", "content": "Where do we go?"},
+        {"role": "assistant", "content": "To Lisbon."},
+    ],
     "model": "gpt-5-mini",
     "name": "scout",
     "output": "added 312 packages in 9s",

@@ -42,7 +42,9 @@ class _Pattern:
         for place, word in self.words:
             if parts[place] != word:
                 return False
-        return all(parts[place].isdigit() and len(parts[place]) <= _MOST_DIGITS for place in self.numbers)
+        return all(
+            parts[place].isdigit() and len(parts[place]) <= _MOST_DIGITS for place in self.numbers
+        )
 
 
 class Index(BaseRoute):
@@ -75,7 +77,11 @@ class Index(BaseRoute):
                 route = pattern.routes.get(scope["method"])
                 if route is not None:
                     named = {name: read(parts[place]) for place, name, read in pattern.names}
-                    return Match.FULL, {"endpoint": route.endpoint, "path_params": named, "route": route}
+                    return Match.FULL, {
+                        "endpoint": route.endpoint,
+                        "path_params": named,
+                        "route": route,
+                    }
                 allowed |= pattern.routes.keys()
         return (Match.FULL, {"allowed": allowed}) if allowed else (Match.NONE, {})
 

@@ -52,11 +52,16 @@ class KeyRequest(BaseModel):
 
     model_config = STRICT
     name: Text = Field(description="What it is for, for people.", examples=["ci"])
-    permissions: list[Text] = Field(description="Some of read, write, delete and admin.", examples=[["read", "write"]])
-    user: Text | None = Field(None, description="The one user it is for; without, every user of the tenant.")
+    permissions: list[Text] = Field(
+        description="Some of read, write, delete and admin.", examples=[["read", "write"]]
+    )
+    user: Text | None = Field(
+        None, description="The one user it is for; without, every user of the tenant."
+    )
     agent: Text | None = Field(None, description="The one agent it is for; without, every agent.")
     expires_at: Moment | None = Field(
-        None, description="When it ends, with a time zone; without, when the key it is made with does."
+        None,
+        description="When it ends, with a time zone; without, when the key it is made with does.",
     )
 
 
@@ -65,7 +70,9 @@ class KeysRequest(BaseModel):
 
     model_config = LENIENT
     limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(None, description="Go on after this cursor, from the end of the page before.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
 
 
 def add(app: FastAPI, door: Door) -> None:
@@ -77,7 +84,11 @@ def add(app: FastAPI, door: Door) -> None:
         ("DELETE", "/api/keys/{id}", made.revoke, Key, 200),
     ):
         name = f"keys_{does.__name__}"
-        how: dict[str, Any] = {"name": name, "operation_id": name, "openapi_extra": {"x-retain-permission": "admin"}}
+        how: dict[str, Any] = {
+            "name": name,
+            "operation_id": name,
+            "openapi_extra": {"x-retain-permission": "admin"},
+        }
         app.add_api_route(
             path,
             does,
@@ -88,7 +99,11 @@ def add(app: FastAPI, door: Door) -> None:
             responses=problems(*_STATUSES),
             **how,
         )
-    about: dict[str, Any] = {"tags": ["access"], "response_model": shape(Me), "responses": problems(*_STATUSES)}
+    about: dict[str, Any] = {
+        "tags": ["access"],
+        "response_model": shape(Me),
+        "responses": problems(*_STATUSES),
+    }
     app.add_api_route("/api/me", made.me, methods=["GET"], name="me", operation_id="me", **about)
 
 
@@ -100,12 +115,18 @@ class _Routes:
         """Who is asking: the tenant, what is allowed, and whom the key is bound to."""
         principal = await self._door.who(request)
         permissions = chosen(principal.permissions) if principal.permissions else []
-        return answer(Me(principal.tenant, permissions, principal.user, principal.agent, principal.name))
+        return answer(
+            Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
+        )
 
     async def list(self, request: Request, said: Annotated[KeysRequest, Query()]) -> Response:
         """The keys of the tenant, the oldest first, with those that let nobody in any more."""
         principal = await self._admin(request)
-        return answer(await run_in_threadpool(self._door.keys.list, principal.tenant, limit=said.limit, after=said.after))
+        return answer(
+            await run_in_threadpool(
+                self._door.keys.list, principal.tenant, limit=said.limit, after=said.after
+            )
+        )
 
     async def create(self, request: Request, said: KeyRequest) -> Response:
         """Make a key for the own tenant, which allows no more than one's own; its text is in this answer alone."""
@@ -113,7 +134,9 @@ class _Routes:
         allowed = chosen(said.permissions)
         for permission in allowed:
             if permission not in principal.permissions:
-                raise Forbidden(problem=f"a key cannot be made by one that may not {permission} itself")
+                raise Forbidden(
+                    problem=f"a key cannot be made by one that may not {permission} itself"
+                )
         tenant, bound = principal.tenant, {"user": said.user, "agent": said.agent}
         until = _end(principal, said.expires_at)
 
@@ -125,7 +148,9 @@ class _Routes:
         self._door.forget()
         return answer(NewKey(**vars(key), key=text), 201)
 
-    async def revoke(self, request: Request, id: Annotated[str, Path(description="The key's id.")]) -> Response:
+    async def revoke(
+        self, request: Request, id: Annotated[str, Path(description="The key's id.")]
+    ) -> Response:
         """Let nobody in with a key any more: here at once, in other processes within seconds."""
         principal = await self._admin(request)
         keys = self._attended(request, principal, "keys_revoke", {"id": id})
@@ -137,10 +162,16 @@ class _Routes:
         """Who asks, if they may manage the tenant's keys."""
         return await self._door.admin(request, "manage keys")
 
-    def _attended(self, request: Request, principal: Principal, what: str, named: dict[str, Any]) -> Keys:
+    def _attended(
+        self, request: Request, principal: Principal, what: str, named: dict[str, Any]
+    ) -> Keys:
         """The keys, with what is done to them on record."""
         act = Act(what, named, request_id=problem.request_id(request))
-        return Keys(attended(self._door.memory.home, Who(principal.tenant, source="admin"), principal, act).database)
+        return Keys(
+            attended(
+                self._door.memory.home, Who(principal.tenant, source="admin"), principal, act
+            ).database
+        )
 
 
 def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
@@ -149,5 +180,7 @@ def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
         return wanted
     last = clock.to_datetime(maker.until)
     if wanted is not None and wanted > last:
-        raise Forbidden(problem=f"a key cannot be made by one that ends before it, at {last.isoformat()}")
+        raise Forbidden(
+            problem=f"a key cannot be made by one that ends before it, at {last.isoformat()}"
+        )
     return wanted or last

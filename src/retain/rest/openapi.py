@@ -50,10 +50,23 @@ def _whole(found: dict[str, Any]) -> dict[str, Any]:
         schemas.pop(name, None)
     schemas["Problem"] = Problem.model_json_schema()
     components["securitySchemes"] = {
-        "key": {"type": "http", "scheme": "bearer", "description": "A key (rtn_…) or a signed token."},
-        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "A key, in a header of its own."},
+        "key": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A key (rtn_…) or a signed token.",
+        },
+        "header": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-API-Key",
+            "description": "A key, in a header of its own.",
+        },
     }
-    found["security"] = [{"key": []}, {"header": []}, {}]  # none at all, on the machine of a file that has no key
+    found["security"] = [
+        {"key": []},
+        {"header": []},
+        {},
+    ]  # none at all, on the machine of a file that has no key
     shared: dict[str, Any] = components.setdefault("responses", {})
     used: set[str] = set()
     for path, item in found["paths"].items():
@@ -61,14 +74,25 @@ def _whole(found: dict[str, Any]) -> dict[str, Any]:
             if method in METHODS:
                 _complete(operation, path, method, schemas, shared)
                 used |= set(operation.get("tags", ()))
-    found["tags"] = [{"name": name, "description": about} for name, about in TAGS.items() if name in used]
+    found["tags"] = [
+        {"name": name, "description": about} for name, about in TAGS.items() if name in used
+    ]
     return found
 
 
-def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[str, Any], shared: dict[str, Any]) -> None:
+def _complete(
+    operation: dict[str, Any],
+    path: str,
+    method: str,
+    schemas: dict[str, Any],
+    shared: dict[str, Any],
+) -> None:
     """What all operations have: their failures, by reference; an example; a line to try."""
     responses: dict[str, Any] = operation["responses"]
-    for status in (*(int(status) for status in responses if status.isdigit() and int(status) >= 400), *EVERYWHERE):
+    for status in (
+        *(int(status) for status in responses if status.isdigit() and int(status) >= 400),
+        *EVERYWHERE,
+    ):
         shared.setdefault(str(status), problems(status)[status])
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
     body = operation.get("requestBody")
@@ -80,7 +104,9 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
         if media:
             body["required"] = bool(shape.get("required"))
             media.setdefault("example", said)
-    operation["x-codeSamples"] = [{"lang": "Shell", "label": "curl", "source": curl(operation, path, method, said)}]
+    operation["x-codeSamples"] = [
+        {"lang": "Shell", "label": "curl", "source": curl(operation, path, method, said)}
+    ]
 
 
 def example(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +114,10 @@ def example(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     if shape.get("examples"):
         return dict(shape["examples"][0])
     properties = shape.get("properties", {})
-    return {name: _value(_resolved(properties.get(name, {}), schemas), schemas) for name in shape.get("required", ())}
+    return {
+        name: _value(_resolved(properties.get(name, {}), schemas), schemas)
+        for name in shape.get("required", ())
+    }
 
 
 def _value(shape: dict[str, Any], schemas: dict[str, Any]) -> Any:
@@ -105,7 +134,9 @@ def _value(shape: dict[str, Any], schemas: dict[str, Any]) -> Any:
         return example(shape, schemas)
     if shape.get("type") == "array":
         return [_value(_resolved(shape.get("items", {}), schemas), schemas)]
-    return {"integer": 1, "number": 1.0, "boolean": True, "null": None}.get(str(shape.get("type")), "text")
+    return {"integer": 1, "number": 1.0, "boolean": True, "null": None}.get(
+        str(shape.get("type")), "text"
+    )
 
 
 def _resolved(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +148,9 @@ def curl(operation: dict[str, Any], path: str, method: str, said: Any) -> str:
     """A line that a person would try first."""
     query = []
     for one in operation.get("parameters", ()):
-        shown = one.get("example", (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "…")])[0])
+        shown = one.get(
+            "example", (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "…")])[0]
+        )
         if one["in"] == "path":
             path = path.replace(f"{{{one['name']}}}", quote(str(shown), safe=""))
         elif one["in"] == "query" and one.get("required"):
@@ -127,7 +160,17 @@ def curl(operation: dict[str, Any], path: str, method: str, said: Any) -> str:
         line[1:1] = ["-X", method.upper()]
     line += ["-H", '"Authorization: Bearer $RETAIN_KEY"']
     headers = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "header"}
-    line += [part for name, shown in _WHOSE.items() if name in headers for part in ("-H", f"'{name}: {shown}'")]
+    line += [
+        part
+        for name, shown in _WHOSE.items()
+        if name in headers
+        for part in ("-H", f"'{name}: {shown}'")
+    ]
     if said is not None:
-        line += ["-H", "'Content-Type: application/json'", "-d", shlex.quote(json.dumps(said, ensure_ascii=False))]
+        line += [
+            "-H",
+            "'Content-Type: application/json'",
+            "-d",
+            shlex.quote(json.dumps(said, ensure_ascii=False)),
+        ]
     return " ".join(line)

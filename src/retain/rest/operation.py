@@ -67,7 +67,9 @@ Do = Callable[[Call], Awaitable[Response]]
 class Operation:
     """One way over HTTP, with everything worked out beforehand that is the same for every request."""
 
-    def __init__(self, door: Door, way: Way, method: Callable[..., Any], said: type[BaseModel], status: int) -> None:
+    def __init__(
+        self, door: Door, way: Way, method: Callable[..., Any], said: type[BaseModel], status: int
+    ) -> None:
         self.door, self.way, self.method, self.status = door, way, method, status
         self.in_query = way.method in ("GET", "DELETE")
         self.do: Do = self.run
@@ -81,7 +83,9 @@ class Operation:
         self._messages = "messages" in known
         self._recorded = recorded(door.memory.settings, way.name, reads=way.needs == "read")
         settings = door.memory.settings
-        self.in_thread = patient(max(1, settings.max_in_flight // 2)) if waits(way, settings) else in_thread
+        self.in_thread = (
+            patient(max(1, settings.max_in_flight // 2)) if waits(way, settings) else in_thread
+        )
         self._as_it_is: tuple[Callable[[Any], Any], Do] | None = None
 
     def take_as_it_is(self, said: type[BaseModel], do: Do) -> None:
@@ -136,12 +140,21 @@ class Operation:
     async def run(self, call: Call) -> Response:
         """Do the verb, in a thread, and answer with what it returns."""
         answer = await self.in_thread(self.done, call)
-        return response(answer, call.headers.get(IF_NONE_MATCH, b"").decode("latin-1") if self.way.method == "GET" else None)
+        return response(
+            answer,
+            call.headers.get(IF_NONE_MATCH, b"").decode("latin-1")
+            if self.way.method == "GET"
+            else None,
+        )
 
     def done(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> Answer:
         """The verb's answer, given once where the request has a key; on record, where such things are."""
         way, named, scope = self.way, call.named, call.scope
-        verb = verb or (lambda scope: getattr(getattr(scope, way.kind) if way.kind else scope, way.verb)(**named))
+        verb = verb or (
+            lambda scope: getattr(getattr(scope, way.kind) if way.kind else scope, way.verb)(
+                **named
+            )
+        )
         once = self._of(call) if self._once and ONCE in call.headers else None
         if once is None and not self._recorded:
             return self.rendered(verb(scope))
@@ -159,10 +172,22 @@ class Operation:
     def _of(self, call: Call) -> Once:
         """The request as one that is answered once: the same key means the same request, of the same memory."""
         scope, who = call.request.scope, call.scope.who
-        asked = [scope.get("raw_path") or scope["path"], scope["query_string"], call.body, who.user or "", who.agent or ""]
+        asked = [
+            scope.get("raw_path") or scope["path"],
+            scope["query_string"],
+            call.body,
+            who.user or "",
+            who.agent or "",
+        ]
         if call.conditional:
             asked.append(str(call.named["if_version"]))
-        return Once.of(call.principal.name, self.way.name, call.headers[ONCE].decode("latin-1"), *asked, user=who.user)
+        return Once.of(
+            call.principal.name,
+            self.way.name,
+            call.headers[ONCE].decode("latin-1"),
+            *asked,
+            user=who.user,
+        )
 
     def _heed(self, call: Call) -> None:
         """Take what the headers say of versions and retries for the verb's own parameters."""
@@ -177,8 +202,15 @@ class Operation:
             match = headers[IF_MATCH].decode("latin-1")
             found = _ETAG.fullmatch(match.strip())
             if not self._versioned or not found:
-                means = 'must be an ETag as it was sent, such as "3"' if self._versioned else "means nothing here"
-                raise Invalid(field="If-Match", problem=f"{means}, not {match!r}" if self._versioned else means)
+                means = (
+                    'must be an ETag as it was sent, such as "3"'
+                    if self._versioned
+                    else "means nothing here"
+                )
+                raise Invalid(
+                    field="If-Match",
+                    problem=f"{means}, not {match!r}" if self._versioned else means,
+                )
             named["if_version"], call.conditional = int(found[1]), True
         elif self._versioned and headers.get(IF_NONE_MATCH, b"").strip() == b"*":
             named["if_version"], call.conditional = 0, True
@@ -219,11 +251,18 @@ def parameters(request: Request, lists: frozenset[str] = frozenset()) -> Mapping
     if not query:
         return _NOTHING
     try:
-        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
+        pairs = parse_qsl(
+            query.decode("latin-1"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
     except UnicodeDecodeError:
         raise Invalid(field="query", problem="is not UTF-8 text") from None
     except ValueError:
-        raise Invalid(field="query", problem=f"has more than {_MOST_PARAMETERS} parameters") from None
+        raise Invalid(
+            field="query", problem=f"has more than {_MOST_PARAMETERS} parameters"
+        ) from None
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in lists:
@@ -238,7 +277,9 @@ def parameters(request: Request, lists: frozenset[str] = frozenset()) -> Mapping
 async def read(request: Request, headers: Mapping[bytes, bytes]) -> bytes:
     """The body of a request, if it is JSON; what is not is refused before it is read."""
     if not is_json(headers):
-        raise HTTPException(415, f"the body is to be JSON, sent with the header `Content-Type: {JSON.decode()}`")
+        raise HTTPException(
+            415, f"the body is to be JSON, sent with the header `Content-Type: {JSON.decode()}`"
+        )
     pieces: list[bytes] = []
     while True:
         message = await request.receive()

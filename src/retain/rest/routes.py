@@ -88,7 +88,9 @@ def add_way(
     method = method or method_of(way, _KINDS)
     result = result or get_type_hints(method).get("return")
     said = said or asked(way, method, tuple(in_path(way)), in_query=way.method in ("GET", "DELETE"))
-    app.state.operations[way.name] = operation = Operation(door, way, method, said, _status(way, result))
+    app.state.operations[way.name] = operation = Operation(
+        door, way, method, said, _status(way, result)
+    )
     route = copy(_route(way, method, said, result, events))
     route.app, route.openapi_extra = operation, dict(route.openapi_extra or {})
     app.router.routes.append(route)
@@ -96,8 +98,12 @@ def add_way(
     return operation
 
 
-@functools.lru_cache(256)  # what is documented is the same in every app, and takes most of the time that making one takes
-def _route(way: Way, method: Callable[..., Any], said: type[BaseModel], result: Any, events: str) -> APIRoute:
+@functools.lru_cache(
+    256
+)  # what is documented is the same in every app, and takes most of the time that making one takes
+def _route(
+    way: Way, method: Callable[..., Any], said: type[BaseModel], result: Any, events: str
+) -> APIRoute:
     """A way as the framework documents it."""
     raw = events or (OCTETS if result is bytes else "")
     status = _status(way, result)
@@ -127,7 +133,10 @@ def in_path(way: Way) -> dict[str, type]:
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route may fail, for its documentation."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {status: {"description": _DESCRIPTIONS.get(status, "A problem"), "content": content} for status in statuses}
+    return {
+        status: {"description": _DESCRIPTIONS.get(status, "A problem"), "content": content}
+        for status in statuses
+    }
 
 
 class Route(APIRoute):
@@ -153,7 +162,9 @@ class Route(APIRoute):
                 try:
                     body = made._body = await read(request, dict(request.scope["headers"]))
                 except ClientDisconnect:
-                    raise HTTPException(400, "the body did not arrive") from None  # and nobody waits for an answer
+                    raise HTTPException(
+                        400, "the body did not arrive"
+                    ) from None  # and nobody waits for an answer
                 made.said = parsed(body)
             found: Response = await handle(made)
             return found
@@ -183,12 +194,17 @@ def _endpoint(way: Way, said: type[BaseModel]) -> Callable[..., Any]:
     made = [("request", Request)]
     for name, kind in in_path(way).items():
         example = EXAMPLES.get(f"{way.kind}.{name}", EXAMPLES.get(name))
-        made.append((name, Annotated[kind, Path(description=word(way.kind, name), examples=[example])]))  # type: ignore[arg-type]
+        made.append(
+            (name, Annotated[kind, Path(description=word(way.kind, name), examples=[example])])
+        )  # type: ignore[arg-type]
     in_query = way.method in ("GET", "DELETE")
     made.append(("said", Annotated[said, Query() if in_query else Body()]))  # type: ignore[arg-type]
     if not in_query:
         made.append(("whose", Annotated[Whose, Query()]))  # type: ignore[arg-type]
-    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in made]
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
+        for name, hint in made
+    ]
     endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     endpoint.__name__ = way.name
     return endpoint
@@ -200,7 +216,9 @@ def _status(way: Way, result: Any) -> int:
     return 201 if way.method == "POST" and way.verb in _MADE else 200
 
 
-def _responses(way: Way, method: Callable[..., Any], result: Any, raw: str) -> dict[int | str, dict[str, Any]]:
+def _responses(
+    way: Way, method: Callable[..., Any], result: Any, raw: str
+) -> dict[int | str, dict[str, Any]]:
     found = problems(*_STATUSES, *((502,) if way.name in _WITH_MODELS else ()))
     if "if_version" in inspect.signature(method).parameters:
         found |= problems(412)
@@ -218,10 +236,20 @@ def _extra(way: Way, method: Callable[..., Any]) -> dict[str, Any]:
         "X-Retain-User": "Whose memory is meant.",
         "X-Retain-Agent": "Which agent's memory is meant.",
         **({"If-Match": "Only if it is at this version."} if "if_version" in known else {}),
-        **({"Idempotency-Key": "A retry with the same key changes nothing."} if way.needs != "read" else {}),
+        **(
+            {"Idempotency-Key": "A retry with the same key changes nothing."}
+            if way.needs != "read"
+            else {}
+        ),
     }
     said = [
-        {"name": name, "in": "header", "required": False, "description": about, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": about,
+            "schema": {"type": "string"},
+        }
         for name, about in headers.items()
     ]
     return {"parameters": said, "x-retain-permission": way.needs}

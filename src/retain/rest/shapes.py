@@ -64,7 +64,9 @@ def _moment(given: Any, info: ValidationInfo) -> datetime:
 def _split(given: Any) -> Any:
     """Several words of a query: the parameter again and again, or once with commas or as JSON."""
     words = [given] if isinstance(given, str) else given
-    return [part for text in words for part in canonical.listed(text)] if words is not None else None
+    return (
+        [part for text in words for part in canonical.listed(text)] if words is not None else None
+    )
 
 
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
@@ -78,7 +80,9 @@ _SAID = {
     "additionalProperties": False,
     "properties": {
         "role": {**_TEXTS, "description": "Who speaks: system, user, assistant or tool."},
-        "content": {"description": "Text, an object with text, parts and attachments, or a list of parts."},
+        "content": {
+            "description": "Text, an object with text, parts and attachments, or a list of parts."
+        },
         "author": {"anyOf": [_TEXTS, {"type": "null"}]},
         "tokens_in": _COUNT,
         "tokens_out": _COUNT,
@@ -90,7 +94,15 @@ _SAID = {
 _USED: dict[str, Any] = {name: {} for name in Usage.__dataclass_fields__}
 Messages = Annotated[list[Any], WithJsonSchema({"type": "array", "minItems": 1, "items": _SAID})]
 Used = Annotated[
-    Any, WithJsonSchema({"type": "object", "required": ["model"], "properties": _USED, "additionalProperties": False})
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "required": ["model"],
+            "properties": _USED,
+            "additionalProperties": False,
+        }
+    ),
 ]
 _SAYS = Annotated[Any, WithJsonSchema({"anyOf": [_TEXTS, {"type": "object"}, {"type": "array"}]})]
 _WIRE: tuple[tuple[Any, Any], ...] = (
@@ -110,7 +122,9 @@ _WIRE: tuple[tuple[Any, Any], ...] = (
 _IN_QUERY: dict[Any, Any] = {
     str: str,
     Sequence[str]: Annotated[list[str], BeforeValidator(_split)],
-    Mapping[str, Any]: Annotated[str, AfterValidator(JsonText), Field(description="A JSON object, as text.")],
+    Mapping[str, Any]: Annotated[
+        str, AfterValidator(JsonText), Field(description="A JSON object, as text.")
+    ],
 }
 """What a query can say only otherwise."""
 
@@ -134,7 +148,12 @@ def method_of(way: Way, kinds: Mapping[str, type]) -> Callable[..., Any]:
 
 @functools.cache
 def asked(
-    way: Way, method: Callable[..., Any], leave: tuple[str, ...], *, in_query: bool, name: str = "Request"
+    way: Way,
+    method: Callable[..., Any],
+    leave: tuple[str, ...],
+    *,
+    in_query: bool,
+    name: str = "Request",
 ) -> type[BaseModel]:
     """What a request may say besides what it is to `leave`: in its query, or in its body."""
     hints = get_type_hints(method)
@@ -146,8 +165,13 @@ def asked(
         default = list(default) if isinstance(default, tuple) else default
         shown: dict[str, Any] = {"description": word(way.kind, parameter.name)}
         if default is ...:
-            shown["examples"] = [EXAMPLES.get(f"{way.kind}.{parameter.name}", EXAMPLES.get(parameter.name))]
-        made[parameter.name] = (wire(hints[parameter.name], in_query=in_query), Field(default, **shown))
+            shown["examples"] = [
+                EXAMPLES.get(f"{way.kind}.{parameter.name}", EXAMPLES.get(parameter.name))
+            ]
+        made[parameter.name] = (
+            wire(hints[parameter.name], in_query=in_query),
+            Field(default, **shown),
+        )
     if in_query:
         made |= whose()
     title = way.name.title().replace("_", "")
@@ -157,8 +181,14 @@ def asked(
 def whose() -> dict[str, Any]:
     """The parameters that say whose memory is meant, where the headers do not."""
     return {
-        "user": (str | None, Field(None, description="Whose memory; also as the header X-Retain-User.")),
-        "agent": (str | None, Field(None, description="Which agent's; also as the header X-Retain-Agent.")),
+        "user": (
+            str | None,
+            Field(None, description="Whose memory; also as the header X-Retain-User."),
+        ),
+        "agent": (
+            str | None,
+            Field(None, description="Which agent's; also as the header X-Retain-Agent."),
+        ),
     }
 
 
@@ -187,10 +217,18 @@ def shape(hint: Any) -> Any:
         return create_model(
             name,
             data=(list[record], ...),  # type: ignore[valid-type]
-            next=(str | None, Field(..., description="What to send as `after` for the page that follows; null at the end.")),
+            next=(
+                str | None,
+                Field(
+                    ...,
+                    description="What to send as `after` for the page that follows; null at the end.",
+                ),
+            ),
         )
     if get_origin(hint) in (Union, UnionType):
-        return functools.reduce(lambda one, other: one | other, [shape(part) for part in get_args(hint)])
+        return functools.reduce(
+            lambda one, other: one | other, [shape(part) for part in get_args(hint)]
+        )
     if get_origin(hint) in (list, Sequence) or hint in (list, Sequence):
         return list[shape(get_args(hint)[0])] if get_args(hint) else list[Any]  # type: ignore[misc]
     if get_origin(hint) in (dict, Mapping):
@@ -201,7 +239,12 @@ def shape(hint: Any) -> Any:
     if isinstance(hint, type) and is_dataclass(hint):
         return _record(hint)
     if hint is Match:
-        return create_model("Match", __doc__=inspect.getdoc(Match), item=(shape(PlacedItem), ...), score=(float, ...))
+        return create_model(
+            "Match",
+            __doc__=inspect.getdoc(Match),
+            item=(shape(PlacedItem), ...),
+            score=(float, ...),
+        )
     if isinstance(hint, type) and issubclass(hint, tuple) and hint is not tuple:
         return list[Any]
     return hint
@@ -209,7 +252,9 @@ def shape(hint: Any) -> Any:
 
 def _record(kind: type) -> type[BaseModel]:
     hints = get_type_hints(kind)
-    made: dict[str, Any] = {one.name: (shape(hints[one.name]), ...) for one in fields(kind) if one.name != "raw"}
+    made: dict[str, Any] = {
+        one.name: (shape(hints[one.name]), ...) for one in fields(kind) if one.name != "raw"
+    }
     if kind is Message:
         made["content"] = (dict[str, Any], ...)
     if kind in (Item, PlacedItem):

@@ -59,17 +59,21 @@ class _Landing:
 class Threads:
     """So many threads and no more, started when they are needed; where they `refuse`, nobody waits for one to be free."""
 
-    def __init__(self, most: int = MOST, wait_seconds: float = WAIT_SECONDS, *, refuse: bool = False) -> None:
+    def __init__(
+        self, most: int = MOST, wait_seconds: float = WAIT_SECONDS, *, refuse: bool = False
+    ) -> None:
         self._most, self._wait_seconds = most, wait_seconds
         self._refuse = refuse
         self._started = 0
         self._open = 0
         """What was asked for and is not done."""
         self._lock = threading.Lock()
-        self._waiting: queue.SimpleQueue[tuple[float, _Landing, asyncio.Future[Any], Callable[[], Any]]] = (
-            queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[
+            tuple[float, _Landing, asyncio.Future[Any], Callable[[], Any]]
+        ] = queue.SimpleQueue()
+        self._landings: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Landing] = (
+            weakref.WeakKeyDictionary()
         )
-        self._landings: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Landing] = weakref.WeakKeyDictionary()
 
     def __call__(self, work: Callable[..., T], *given: Any, **named: Any) -> asyncio.Future[T]:
         """Do something in a thread, in the context of who asks for it."""
@@ -80,7 +84,14 @@ class Threads:
             landing = self._landings[loop] = _Landing(loop)
         future: asyncio.Future[T] = loop.create_future()
         run = contextvars.copy_context().run
-        self._waiting.put((time.monotonic() + self._wait_seconds, landing, future, lambda: run(work, *given, **named)))
+        self._waiting.put(
+            (
+                time.monotonic() + self._wait_seconds,
+                landing,
+                future,
+                lambda: run(work, *given, **named),
+            )
+        )
         return future
 
     def _take(self) -> None:
@@ -109,9 +120,13 @@ class Threads:
             error: BaseException | None = None
             try:
                 if time.monotonic() > latest:
-                    raise Busy(problem=f"none of {self._most} threads was free within {self._wait_seconds:g} seconds")
+                    raise Busy(
+                        problem=f"none of {self._most} threads was free within {self._wait_seconds:g} seconds"
+                    )
                 found = work()
-            except StopIteration as caught:  # a future takes none, and what comes after it would wait for ever
+            except (
+                StopIteration
+            ) as caught:  # a future takes none, and what comes after it would wait for ever
                 error = RuntimeError("StopIteration").with_traceback(caught.__traceback__)
             except BaseException as caught:  # raised in the loop, where somebody waits for it
                 error = caught

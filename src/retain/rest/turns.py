@@ -39,10 +39,18 @@ class ReportShape(BaseModel):
 class ContextAnswer(BaseModel):
     """What a model is given, and why."""
 
-    messages: list[dict[str, Any]] = Field(description="As an OpenAI-compatible service takes them.")
-    report: ReportShape = Field(description="Send it with the turn, and the turn can be explained later.")
-    text: str | None = Field(None, description="All of it as plain text, where `text` was asked for.")
-    whole: dict[str, Any] | None = Field(None, description="For our own client, where `whole` was asked for.")
+    messages: list[dict[str, Any]] = Field(
+        description="As an OpenAI-compatible service takes them."
+    )
+    report: ReportShape = Field(
+        description="Send it with the turn, and the turn can be explained later."
+    )
+    text: str | None = Field(
+        None, description="All of it as plain text, where `text` was asked for."
+    )
+    whole: dict[str, Any] | None = Field(
+        None, description="For our own client, where `whole` was asked for."
+    )
 
 
 def add(app: FastAPI, door: Door) -> None:
@@ -68,7 +76,10 @@ def add(app: FastAPI, door: Door) -> None:
         "TurnRequest",
         __config__=STRICT,
         **{name: (info.annotation, info) for name, info in given.model_fields.items()},  # type: ignore[call-overload]
-        usage=(Used | None, Field(None, description="The model call: its model, tokens, cost and latency.")),
+        usage=(
+            Used | None,
+            Field(None, description="The model call: its model, tokens, cost and latency."),
+        ),
         report=(
             Annotated[ReportShape, Field(strict=False)] | None,
             Field(None, description="What `POST /api/context` answered as its report."),

@@ -28,7 +28,12 @@ from retain.rest.shapes import asked
 IN_MEMORY = 1 << 20
 """Up to this size a body is held in memory."""
 PIECE = 256 << 10
-_MEDIA = {"text/markdown": "markdown", "text/html": "html", "application/pdf": "pdf", "text/plain": "text"}
+_MEDIA = {
+    "text/markdown": "markdown",
+    "text/html": "html",
+    "application/pdf": "pdf",
+    "text/plain": "text",
+}
 _ABOUT = "With a body that is not JSON, which is then the content itself: "
 
 
@@ -50,13 +55,17 @@ def add(app: FastAPI, door: Door) -> None:
         _document(app, name, said)
 
 
-def _taken(operation: Operation, keep: Callable[[Scope, IO[bytes], Call], Any]) -> Callable[[Call], Any]:
+def _taken(
+    operation: Operation, keep: Callable[[Scope, IO[bytes], Call], Any]
+) -> Callable[[Call], Any]:
     """How a body that is a content is taken: to a file first, since a slow sender must hold no thread and no memory."""
 
     async def take(call: Call) -> Response:
         with tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
             digest = await _spool(call.request, file)
-            call.body = call.headers.get(b"content-type", b"") + b"\n" + digest  # what makes a retry the same request
+            call.body = (
+                call.headers.get(b"content-type", b"") + b"\n" + digest
+            )  # what makes a retry the same request
 
             def verb(scope: Scope) -> Any:
                 file.seek(0)
@@ -138,7 +147,9 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 def _document(app: FastAPI, name: str, said: type[BaseModel]) -> None:
     """Say in the documentation what a body that is no JSON may be, and what stands in the query then."""
-    route = next(route for route in app.router.routes if isinstance(route, APIRoute) and route.name == name)
+    route = next(
+        route for route in app.router.routes if isinstance(route, APIRoute) and route.name == name
+    )
     shapes = said.model_json_schema()["properties"]
     told = [
         {
@@ -146,7 +157,11 @@ def _document(app: FastAPI, name: str, said: type[BaseModel]) -> None:
             "in": "query",
             "required": False,
             "description": _ABOUT + str(shapes[field].get("description", "")),
-            "schema": {part: value for part, value in shapes[field].items() if part not in ("description", "title")},
+            "schema": {
+                part: value
+                for part, value in shapes[field].items()
+                if part not in ("description", "title")
+            },
         }
         for field in shapes
         if field not in ("user", "agent")

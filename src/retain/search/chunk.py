@@ -34,7 +34,9 @@ _CHARACTERS = 8  # of one token, at the most
 _PARAGRAPHS = re.compile(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
 _ITEMS = re.compile(r"(?>\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
 _LINES = re.compile(r"[\r\n]++")
-_SENTENCES = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？｡]++[」』”’）]*+\s*+|[।؟۔]++\s*+""")
+_SENTENCES = re.compile(
+    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？｡]++[」』”’）]*+\s*+|[।؟۔]++\s*+"""
+)
 _WORDS = re.compile(r"\s++|[,;，、；]++")
 _LEVELS: dict[blocks.Kind, tuple[re.Pattern[str], ...]] = {
     "heading": (_LINES,),
@@ -116,7 +118,9 @@ def _pieces(text: str, block: Block) -> Iterator[_Piece]:
     return _divided(text, block.start, block.end, _LEVELS[block.kind])
 
 
-def _divided(text: str, start: int, end: int, levels: Sequence[re.Pattern[str]]) -> Iterator[_Piece]:
+def _divided(
+    text: str, start: int, end: int, levels: Sequence[re.Pattern[str]]
+) -> Iterator[_Piece]:
     """A part of the text if it fits, else what a coarse cut makes of it, each cut more finely where it must be."""
     part = text[start:end]
     size = estimate(part)
@@ -152,11 +156,19 @@ def _joined(before: _Part, after: _Part) -> _Part | None:
     size = before.tokens + after.tokens
     small = min(before.tokens, after.tokens) < LEAST
     over = before.bare and after.path[: len(before.path)] == before.path
-    tiny = size < TARGET and max(before.tokens, after.tokens) < LEAST and before.path[:-1] == after.path[:-1]
+    tiny = (
+        size < TARGET
+        and max(before.tokens, after.tokens) < LEAST
+        and before.path[:-1] == after.path[:-1]
+    )
     if size > MOST or not (tiny or (small and (over or before.path == after.path))):
         return None
     return _Part(
-        before.start, after.end, size, after.path if over else _shared(before.path, after.path), after.bare and over
+        before.start,
+        after.end,
+        size,
+        after.path if over else _shared(before.path, after.path),
+        after.bare and over,
     )
 
 
@@ -177,7 +189,11 @@ def _chunk(text: str, part: _Part) -> Chunk:
 
 def titled(*headings: str) -> str:
     """Headings as one line, from the outermost to the innermost; where they are too long, the outer ones are left out."""
-    short = [words if len(words) <= _LONGEST_HEADING else words[: _LONGEST_HEADING - 1] + "…" for words in headings if words]
+    short = [
+        words if len(words) <= _LONGEST_HEADING else words[: _LONGEST_HEADING - 1] + "…"
+        for words in headings
+        if words
+    ]
     while len(short) > 1 and len(ARROW.join(short)) > _LONGEST_TITLE:
         del short[0]
     return ARROW.join(short)

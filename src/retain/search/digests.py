@@ -27,7 +27,11 @@ class Digests:
 
     def of(self, row: Item) -> Digest:
         """What ranking needs of a row's text."""
-        key = (row.number, row.at, len(row.text))  # a number alone could come back, after a schema went down and up
+        key = (
+            row.number,
+            row.at,
+            len(row.text),
+        )  # a number alone could come back, after a schema went down and up
         found = self._kept.get(key)
         if found is None:
             found = fuse.digest(row.author, row.title, row.text, row.at)
@@ -35,7 +39,9 @@ class Digests:
         return found
 
     def _keep(self, key: tuple[int, int, int], found: Digest) -> None:
-        if self._process != os.getpid():  # a forked child: a thread that it does not have may hold the lock
+        if (
+            self._process != os.getpid()
+        ):  # a forked child: a thread that it does not have may hold the lock
             self._start_over()
         with self._lock:
             if key in self._kept:  # another thread was faster

@@ -83,7 +83,10 @@ def choose(settings: Settings) -> Embedder | None:
     if settings.embedder == "minilm":
         return _onnx(settings.embedder_folder)
     if settings.embedder_folder:
-        raise SettingsError(where="embedder_folder", problem="is for `embedder: minilm`, which runs what is in the folder")
+        raise SettingsError(
+            where="embedder_folder",
+            problem="is for `embedder: minilm`, which runs what is in the folder",
+        )
     return _static()
 
 
@@ -91,7 +94,9 @@ def _shared_key(settings: Settings, url: str) -> str:
     """The key of the main model, if this is its service; another service must not see it."""
     if url.rstrip("/") != (settings.base_url or OPENAI).rstrip("/"):
         return ""
-    other = not settings.base_url and ":" in settings.model and not settings.model.startswith("openai:")
+    other = (
+        not settings.base_url and ":" in settings.model and not settings.model.startswith("openai:")
+    )
     shared = "" if other else settings.api_key
     return shared or (os.environ.get("OPENAI_API_KEY", "") if url.rstrip("/") == OPENAI else "")
 
@@ -99,7 +104,10 @@ def _shared_key(settings: Settings, url: str) -> str:
 def known(embedder: Embedder | None) -> Embedder | None:
     """The same embedder, if it is of a family for which weights were learned: else no score could be trusted."""
     if embedder is not None and embedder.family not in get_args(Family):
-        raise SettingsError(where="embedder", problem=f"its family is {embedder.family!r}, and must be 'static' or 'strong'")
+        raise SettingsError(
+            where="embedder",
+            problem=f"its family is {embedder.family!r}, and must be 'static' or 'strong'",
+        )
     return embedder
 
 
@@ -115,19 +123,28 @@ def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     if not texts:
         return np.zeros((0, embedder.dimensions), np.float32)
     try:
-        with np.errstate(over="ignore"):  # what is too large for four bytes is infinity, and refused below
+        with np.errstate(
+            over="ignore"
+        ):  # what is too large for four bytes is infinity, and refused below
             found = np.asarray(embedder.embed(texts), np.float32)
     except RetainError:
         raise
     except Exception as error:  # an embedder may be anybody's
-        raise ModelError(model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]) from error
+        raise ModelError(
+            model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]
+        ) from error
     dimensions = embedder.dimensions  # a service's is known only now
     if found.shape != (len(texts), dimensions):
         shape = " × ".join(map(str, found.shape))
-        raise BadAnswer(model=embedder.identity, problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}")
+        raise BadAnswer(
+            model=embedder.identity,
+            problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}",
+        )
     if not np.isfinite(found).all():
         raise BadAnswer(model=embedder.identity, problem="a vector has NaN or infinity in it")
-    lengths = np.linalg.norm(found.astype(np.float64), axis=1, keepdims=True)  # the square of 3e38 is no float32
+    lengths = np.linalg.norm(
+        found.astype(np.float64), axis=1, keepdims=True
+    )  # the square of 3e38 is no float32
     if not lengths.all():
         raise BadAnswer(model=embedder.identity, problem="a vector is all zeros")
     return np.asarray(found / lengths, np.float32)

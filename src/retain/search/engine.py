@@ -78,11 +78,15 @@ class Engine(Protocol):
         """Rows with any of the words, at most so many, by how rare the words are that they have; filters come first."""
         ...
 
-    def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
+    def nearest(
+        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int
+    ) -> list[tuple[int, float]]:
         """Rows by the cosine of their vector of this model, at most so many; filters come first."""
         ...
 
-    def cosines(self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]) -> dict[int, float]:
+    def cosines(
+        self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]
+    ) -> dict[int, float]:
         """The cosine of each row that has a vector of this model."""
         ...
 

@@ -92,11 +92,20 @@ def _plural(word: str) -> str:
 def _past(word: str) -> str:
     for ending in ("ing", "ed"):
         base = word[: -len(ending)]
-        if word.endswith(ending) and len(base) > 2 and _VOWEL.search(base) and not (ending == "ed" and base[-1] == "e"):
+        if (
+            word.endswith(ending)
+            and len(base) > 2
+            and _VOWEL.search(base)
+            and not (ending == "ed" and base[-1] == "e")
+        ):
             if base[-1] == "i" and ending == "ed":
                 return base[:-1] + "y"
             return _DOUBLE.sub(r"\1", base)
     return word
 
 
-IRREGULAR = {form: stem(forms[0]) for forms in (line.split() for line in _FORMS.split(";")) for form in forms[1:]}
+IRREGULAR = {
+    form: stem(forms[0])
+    for forms in (line.split() for line in _FORMS.split(";"))
+    for form in forms[1:]
+}

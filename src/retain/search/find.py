@@ -90,20 +90,42 @@ def begin(tx: Transaction, index: Index, text: str, asked: Asked, depth: int = D
     return Begun(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
 
 
-def understand(text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None) -> Sought:
+def understand(
+    text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None
+) -> Sought:
     """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
     asks = question.read(text, now=now, authors=begun.authors)
     if not begun.words:
         nothing = "there are no words in the question"
-        return Sought(asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing})
+        return Sought(
+            asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing}
+        )
     if embedder is None:
-        return Sought(asked, begun, asks, None, "", "static", {"words": "ran", "vectors": "no embedder is set"})
+        return Sought(
+            asked,
+            begun,
+            asks,
+            None,
+            "",
+            "static",
+            {"words": "ran", "vectors": "no embedder is set"},
+        )
     try:
         vector = checked(embedder, [asks.for_embedding])[0]
     except (ModelError, SettingsError) as error:
-        return Sought(asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"})
+        return Sought(
+            asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"}
+        )
     model = embedder.identity
-    return Sought(asked, begun, asks, vector, model, embedder.family, {"words": "ran", "vectors": f"ran: {model}"})
+    return Sought(
+        asked,
+        begun,
+        asks,
+        vector,
+        model,
+        embedder.family,
+        {"words": "ran", "vectors": f"ran: {model}"},
+    )
 
 
 def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hit]:
@@ -111,16 +133,28 @@ def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hi
     engine, by_words = index.engine, sought.begun.numbers
     near: dict[int, float] = {}
     if sought.vector is not None:
-        near = dict(engine.nearest(tx, sought.vector, sought.model, sought.asked, sought.begun.depth))
+        near = dict(
+            engine.nearest(tx, sought.vector, sought.model, sought.asked, sought.begun.depth)
+        )
     rows = engine.items(tx, list(dict.fromkeys([*by_words, *near])))
-    best = [rows[number] for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]]) if number in rows]
+    best = [
+        rows[number]
+        for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]])
+        if number in rows
+    ]
     rows |= {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
     cosines = near
     if sought.vector is not None:
-        cosines = near | engine.cosines(tx, sought.vector, sought.model, [number for number in rows if number not in near])
-    candidates = [_candidate(row, cosines.get(number), index.digests) for number, row in rows.items()]
+        cosines = near | engine.cosines(
+            tx, sought.vector, sought.model, [number for number in rows if number not in near]
+        )
+    candidates = [
+        _candidate(row, cosines.get(number), index.digests) for number, row in rows.items()
+    ]
     wanted = {number for number, row in rows.items() if _within(row, sought.asked, tx.now)}
-    ranked = fuse.rank(sought.question, candidates, sought.begun.corpus, family=sought.family, wanted=wanted)
+    ranked = fuse.rank(
+        sought.question, candidates, sought.begun.corpus, family=sought.family, wanted=wanted
+    )
     things: dict[tuple[str, str, int], Ranked] = {}
     for one in ranked:
         row = rows[one.number]
@@ -131,7 +165,10 @@ def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hi
     beside = {(row.kind, row.id, row.seq): row.text for row in engine.around(tx, found, 1)}
     beside |= {(row.kind, row.id, row.seq): row.text for row in found}
     legs = {"words": set(by_words), "vectors": set(near)}
-    return [_hit(rows[one.number], one, legs, beside, cosines.get(one.number)) for one in things.values()]
+    return [
+        _hit(rows[one.number], one, legs, beside, cosines.get(one.number))
+        for one in things.values()
+    ]
 
 
 def _within(row: Item, asked: Asked, now: int) -> bool:

@@ -40,7 +40,9 @@ class Ranked:
     def parts(self) -> dict[str, float]:
         """What each signal adds or takes, against the average candidate; what is next to nothing is left out."""
         return {
-            name: round(float(part), 3) for name, part in zip(self.signals, self.added, strict=True) if abs(part) >= 0.001
+            name: round(float(part), 3)
+            for name, part in zip(self.signals, self.added, strict=True)
+            if abs(part) >= 0.001
         }
 
 
@@ -75,16 +77,26 @@ def rank(
 
     if not candidates:
         return []
-    ordered = sorted(candidates, key=lambda one: one.number)  # so that no sum depends on the order they came in
+    ordered = sorted(
+        candidates, key=lambda one: one.number
+    )  # so that no sum depends on the order they came in
     learned = weights(family if any(one.cosine is not None for one in ordered) else "words")
     measured = signals.measure(question, ordered, corpus)
     names = [name for name in learned.signals if name in measured]
-    parts = np.stack([(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1)
+    parts = np.stack(
+        [(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1
+    )
     scores = parts.sum(axis=1).round(9)
-    hopes = np.stack(list(hope(scores, measured, ordered).values()), axis=1) @ np.array(list(learned.chance.values()))
+    hopes = np.stack(list(hope(scores, measured, ordered).values()), axis=1) @ np.array(
+        list(learned.chance.values())
+    )
     order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
-    places = [place for place in order.tolist() if wanted is None or ordered[place].number in wanted]
-    chances = np.minimum.accumulate(1 / (1 + np.exp(-hopes[places])))  # who stands behind is no likelier than who is before
+    places = [
+        place for place in order.tolist() if wanted is None or ordered[place].number in wanted
+    ]
+    chances = np.minimum.accumulate(
+        1 / (1 + np.exp(-hopes[places]))
+    )  # who stands behind is no likelier than who is before
     chance = dict(zip(places, chances.tolist(), strict=True))
     return [
         Ranked(ordered[place].number, chance[place], same, names, parts[place].tolist())
@@ -92,7 +104,9 @@ def rank(
     ]
 
 
-def hope(scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]) -> dict[str, Array]:
+def hope(
+    scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]
+) -> dict[str, Array]:
     """What makes a probability of a sum of signals, which only says that one candidate is better than another.
 
     Something is always the best of all: so besides its share among the candidates it is asked how much of the question it
@@ -102,7 +116,9 @@ def hope(scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candida
     import numpy as np
 
     high, missing = scores.max(), max(_TYPICAL - len(scores), 0)
-    share = scores - high - np.log(np.exp(scores - high).sum() + missing * np.exp(scores.mean() - high))
+    share = (
+        scores - high - np.log(np.exp(scores - high).sum() + missing * np.exp(scores.mean() - high))
+    )
     near = np.array([one.cosine or 0.0 for one in ordered])
     coverage, around, one = measured["coverage"], measured["words around"], np.ones(len(scores))
     few = missing / _TYPICAL
@@ -120,7 +136,9 @@ def hope(scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candida
     }
 
 
-def _folded(ordered: Sequence[Candidate], order: Sequence[int], many: bool) -> list[tuple[int, tuple[int, ...]]]:
+def _folded(
+    ordered: Sequence[Candidate], order: Sequence[int], many: bool
+) -> list[tuple[int, tuple[int, ...]]]:
     """The places in order, each with the numbers of those behind it that say the same; a question for many gets them all.
 
     Only what one voice says again in a conversation is the same: two keys may well have one value, two documents a sentence.
@@ -130,7 +148,9 @@ def _folded(ordered: Sequence[Candidate], order: Sequence[int], many: bool) -> l
     for place in order:
         one = ordered[place]
         alone = many or one.kind != "messages" or not one.digest.print
-        leader = place if alone else first.setdefault((one.author or one.role, one.digest.print), place)
+        leader = (
+            place if alone else first.setdefault((one.author or one.role, one.digest.print), place)
+        )
         if leader == place:
             same[place] = []
         else:

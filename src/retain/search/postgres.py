@@ -133,7 +133,9 @@ _WORDLESS = """with had as materialized (
     where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0) limit 200"""
 _STRAY = """select 'words of row ' || number || ', which is gone' from search_words where tenant = :tenant
     and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number) limit 200"""
-_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace("limit 200", "limit 20000")
+_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace(
+    "limit 200", "limit 20000"
+)
 _SWEEP = """with gone as (
         delete from search_words where tenant = :tenant
         and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number)
@@ -156,7 +158,9 @@ class PostgresEngine(Legs):
     """Words and vectors on PostgreSQL."""
 
     checks = (
-        Check("every row of the index has its words (`retain reindex` writes them again)", _WORDLESS),
+        Check(
+            "every row of the index has its words (`retain reindex` writes them again)", _WORDLESS
+        ),
         Check("there are no words of rows that are gone (`retain reindex` removes them)", _STRAY),
     )
 
@@ -213,7 +217,9 @@ class PostgresEngine(Legs):
         for start in range(0, len(vectors), _IN_ONE_STATEMENT):
             numbers, scales, small = zip(*vectors[start : start + _IN_ONE_STATEMENT], strict=True)
             tx.run(_REPLACED, model=model, numbers=list(numbers), dimension=len(small[0]))
-            tx.run(_PUT, model=model, numbers=list(numbers), scales=list(scales), vectors=list(small))
+            tx.run(
+                _PUT, model=model, numbers=list(numbers), scales=list(scales), vectors=list(small)
+            )
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -242,7 +248,9 @@ class PostgresEngine(Legs):
 
     # -- words -------------------------------------------------------------------------------------------------
 
-    def _postings(self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None) -> list[Posting]:
+    def _postings(
+        self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
+    ) -> list[Posting]:
         import numpy as np
 
         hashes = [_hash(word) for word in words]
@@ -266,12 +274,24 @@ class PostgresEngine(Legs):
     # -- vectors -----------------------------------------------------------------------------------------------
 
     def _nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int, among: Numbers | None
+        self,
+        tx: Transaction,
+        vector: Vector,
+        model: str,
+        asked: Asked,
+        most: int,
+        among: Numbers | None,
     ) -> list[tuple[int, float]]:
         """From an index where there are many rows and it brings enough of them."""
         if among is None and self._has_index(tx, len(vector), asked, most):
             tx.one(_NEAR_SETTINGS, ef=str(min(1000, most + most // 4)), scanned=str(_MOST_SCANNED))
-            rows = tx.all(_NEAREST[len(vector)], vector=str(vector.tolist()), model=model, most=most, **_filters(asked))
+            rows = tx.all(
+                _NEAREST[len(vector)],
+                vector=str(vector.tolist()),
+                model=model,
+                most=most,
+                **_filters(asked),
+            )
             if len(rows) == most:
                 found = self.cosines(tx, vector, model, [number for (number,) in rows])
                 return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
@@ -290,9 +310,16 @@ class PostgresEngine(Legs):
 
         def since(mark: int) -> Iterator[Page]:
             # Stamps of a restored dump may be from another server's future: they are read once, at the beginning.
-            named = {"model": model, "user": whose.user, "dimension": dimension, "until": high if mark else _EVER}
+            named = {
+                "model": model,
+                "user": whose.user,
+                "dimension": dimension,
+                "until": high if mark else _EVER,
+            }
             after = -1
-            while rows := tx.all(_PAGES[whose.who], since=mark, after=after, size=_AT_ONCE, **named):
+            while rows := tx.all(
+                _PAGES[whose.who], since=mark, after=after, size=_AT_ONCE, **named
+            ):
                 yield page([row[:3] for row in rows])
                 mark, after = rows[-1][3], rows[-1][0]
 
@@ -301,13 +328,17 @@ class PostgresEngine(Legs):
 
         return Source(since, int(low), count)
 
-    def _vectors_of(self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int) -> list[Row]:
+    def _vectors_of(
+        self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
+    ) -> list[Row]:
         return tx.all(_THEIRS, numbers=list(numbers), model=model, dimension=dimension)
 
 
 def _filters(asked: Asked) -> dict[str, Any]:
     under, beyond = span(asked.place)
-    boards, kinds = (None if names is None else list(names) for names in (asked.boards, asked.kinds))
+    boards, kinds = (
+        None if names is None else list(names) for names in (asked.boards, asked.kinds)
+    )
     return {
         "user": asked.user, "agent": asked.agent, "boards": boards, "kinds": kinds, "session": asked.session,
         "since": asked.since, "until": asked.until, "under": under, "beyond": beyond,
@@ -321,7 +352,15 @@ def _hash(word: str) -> int:
 
 
 def _hashes(row: Mapping[str, Any]) -> list[int]:
-    found = indexed(row["kind"], row["session_id"], row["author"], row["title"], row["text"], row["at"], row["place"])
+    found = indexed(
+        row["kind"],
+        row["session_id"],
+        row["author"],
+        row["title"],
+        row["text"],
+        row["at"],
+        row["place"],
+    )
     return list({_hash(word) for word in found})
 
 
@@ -331,4 +370,6 @@ def _owner(user: str | None) -> int:
 
 def _owners(tx: Transaction, user: str | None) -> list[int]:
     """Whose words are asked for: a user's and nobody's, or those of everybody there is."""
-    return [owner for (owner,) in tx.all(_OWNERS)] if user is None else list({_owner(user), _NO_OWNER})
+    return (
+        [owner for (owner,) in tx.all(_OWNERS)] if user is None else list({_owner(user), _NO_OWNER})
+    )

@@ -35,7 +35,9 @@ _MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?!\d)(?:,? {_YEAR})?", re.IGNO
 _MONTH_YEAR = re.compile(rf"\b{_MONTH}\b\.?(?:,? (?:of )?{_YEAR})?", re.IGNORECASE)
 _ONLY_YEAR = re.compile(rf"\b(?:in|of|during|since|year) {_YEAR}\b", re.IGNORECASE)
 _AGO = re.compile(rf"\b{_NUMBER} (day|week|month|year)s? (?:ago|back)\b", re.IGNORECASE)
-_PAST = re.compile(rf"\b(?:past|last|previous) (?:{_NUMBER} )?(day|week|weekend|month|year)s?\b", re.IGNORECASE)
+_PAST = re.compile(
+    rf"\b(?:past|last|previous) (?:{_NUMBER} )?(day|week|weekend|month|year)s?\b", re.IGNORECASE
+)
 _THIS = re.compile(r"\bthis (week|month|year)\b", re.IGNORECASE)
 _LAST_WEEKDAY = re.compile(rf"\b(?:last|this past|on) ({'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
 _NEAR_DAY = re.compile(r"\b(today|yesterday|this morning|last night)\b", re.IGNORECASE)
@@ -45,14 +47,17 @@ _RECENT = re.compile(
     r"last time|up to date|(?:my|the|our) last)\b",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"\b(?:first|earliest|initial(?:ly)?|original(?:ly)?|in the beginning)\b", re.IGNORECASE)
+_FIRST = re.compile(
+    r"\b(?:first|earliest|initial(?:ly)?|original(?:ly)?|in the beginning)\b", re.IGNORECASE
+)
 _MANY = re.compile(
     r"\b(?:how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of|order of|in what order|"
     r"which of|what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+|overview|both|between)\b",
     re.IGNORECASE,
 )
 _OWN = re.compile(
-    r"\b(?:i|me|my|mine|myself|i['’]\w+|we|our|us|ich|mein\w*|mir|mich|je|mon|ma|mes|yo|mi|mis)\b", re.IGNORECASE
+    r"\b(?:i|me|my|mine|myself|i['’]\w+|we|our|us|ich|mein\w*|mir|mich|je|mon|ma|mes|yo|mi|mis)\b",
+    re.IGNORECASE,
 )
 _SAYING = (
     "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote|write|shar|help|creat|made|us|"
@@ -98,7 +103,9 @@ class Question:
     now: int | None = None
 
 
-def read(text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()) -> Question:
+def read(
+    text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()
+) -> Question:
     """Read a question. `now` is when it is asked; `authors` are the names that messages in scope are signed with."""
     moment = clock.to_datetime(now) if isinstance(now, int) else now
     found, names, bare = _authors(text, authors)
@@ -138,7 +145,9 @@ def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tupl
     left = set(words.analyse(rest))
     if left <= words.STOP:
         taken, rest = [], bare
-    names = dict.fromkeys(word for name in taken for word in words.analyse(name) if word not in left)
+    names = dict.fromkeys(
+        word for name in taken for word in words.analyse(name) if word not in left
+    )
     return tuple(found), tuple(names), re.sub(r"\s+", " ", rest).strip()
 
 
@@ -159,7 +168,11 @@ def _said(author: str, text: str) -> tuple[list[str], bool]:
         return sure or [call[0] for call in calls if call[0].lower() not in words.STOP], bool(sure)
     said: list[str] = []
     for part in parts:
-        calls = _calls(re.escape(part), text) if len(part) > 1 and part.lower() not in words.STOP else []
+        calls = (
+            _calls(re.escape(part), text)
+            if len(part) > 1 and part.lower() not in words.STOP
+            else []
+        )
         if all(_capital(text, call.start()) for call in calls):
             said += [call[0] for call in calls]
     return said, True
@@ -252,7 +265,11 @@ def _last_weekday(match: re.Match[str], now: datetime | None) -> Span | None:
 
 
 def _near_day(match: re.Match[str], now: datetime | None) -> Span | None:
-    return None if now is None else _around(now, 2 if match[1].lower() in ("yesterday", "last night") else 1, 1)
+    return (
+        None
+        if now is None
+        else _around(now, 2 if match[1].lower() in ("yesterday", "last night") else 1, 1)
+    )
 
 
 def _count(word: str) -> int:
@@ -262,13 +279,19 @@ def _count(word: str) -> int:
 
 def _dated(month: str, day: int | None, year: str | None, now: datetime | None) -> Span | None:
     """A date whose year may be unsaid: then the last such date before now."""
-    number = next(place for place, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3]))
+    number = next(
+        place for place, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3])
+    )
     if year:
         return _span(int(year), number, day)
     if now is None:
         return None
     span = _span(now.year, number, day)
-    return _span(now.year - 1, number, day) if span and span.start > now.timestamp() * clock.SECOND else span
+    return (
+        _span(now.year - 1, number, day)
+        if span and span.start > now.timestamp() * clock.SECOND
+        else span
+    )
 
 
 def _span(year: int, month: int | None, day: int | None) -> Span | None:
@@ -289,7 +312,9 @@ def _span(year: int, month: int | None, day: int | None) -> Span | None:
 def _around(moment: datetime, before: float, after: float) -> Span | None:
     try:
         start, end = moment - timedelta(days=before), moment + timedelta(days=after)
-        return Span(int(start.timestamp() * clock.SECOND), int(end.timestamp() * clock.SECOND), exact=False)
+        return Span(
+            int(start.timestamp() * clock.SECOND), int(end.timestamp() * clock.SECOND), exact=False
+        )
     except (ValueError, OverflowError):
         return None
 

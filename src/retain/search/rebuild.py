@@ -58,9 +58,13 @@ class Findable:
     def checks(self) -> tuple[Check, ...]:
         """P12, P13: the index has every thing, and nothing else."""
         return (
-            Check(f"{self.kind} are in the index (`retain reindex` puts them there)", find=self._missing),
             Check(
-                f"what the index has of {self.kind} is there", find=lambda tx: [r[1] for r in self.stray(tx, _MOST_WRONG)]
+                f"{self.kind} are in the index (`retain reindex` puts them there)",
+                find=self._missing,
+            ),
+            Check(
+                f"what the index has of {self.kind} is there",
+                find=lambda tx: [r[1] for r in self.stray(tx, _MOST_WRONG)],
             ),
         )
 
@@ -88,7 +92,9 @@ class Reindexed:
     reworded: int = 0
 
     def __add__(self, other: Reindexed) -> Reindexed:
-        return Reindexed(self.added + other.added, self.removed + other.removed, self.reworded + other.reworded)
+        return Reindexed(
+            self.added + other.added, self.removed + other.removed, self.reworded + other.reworded
+        )
 
 
 def behind(tx: Transaction) -> bool:
@@ -100,7 +106,12 @@ class Filling:
     """Giving everything in one tenant its rows; `progress` hears of each step how many it added."""
 
     def __init__(
-        self, database: Database, index: Index, blobs: Blobs, tenant: str, progress: Callable[[int], None] | None = None
+        self,
+        database: Database,
+        index: Index,
+        blobs: Blobs,
+        tenant: str,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         self._database = database
         self._index = index
@@ -113,12 +124,18 @@ class Filling:
         begun = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
         total = Reindexed()
         for things in kinds:
-            while added := self._once(things):  # what was changed between being read and being written waits for the next
+            while added := self._once(
+                things
+            ):  # what was changed between being read and being written waits for the next
                 total += Reindexed(added)
-            while removed := self._database.write(self._tenant, partial(_tidy, things=things), slow=True):
+            while removed := self._database.write(
+                self._tenant, partial(_tidy, things=things), slow=True
+            ):
                 total += Reindexed(0, removed)
         total += Reindexed(0, 0, self._modernised())
-        if begun is not None:  # an import that goes on meanwhile has counted on, and then nothing is ended here
+        if (
+            begun is not None
+        ):  # an import that goes on meanwhile has counted on, and then nothing is ended here
             self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=begun[0]))
         return total
 
@@ -126,11 +143,15 @@ class Filling:
         """Write words anew that were lost, and remove those of rows that are gone; every word is looked at."""
         total = 0
         while lost := self._database.read(self._tenant, self._index.engine.lost, slow=True):
-            done = sum(self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE))
+            done = sum(
+                self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE)
+            )
             total += done
             if not done:  # they were removed meanwhile
                 break
-        return Reindexed(0, self._database.write(self._tenant, self._index.engine.sweep, slow=True), total)
+        return Reindexed(
+            0, self._database.write(self._tenant, self._index.engine.sweep, slow=True), total
+        )
 
     def _modernised(self) -> int:
         """Give rows from an older analysis the words of this one, the newest first; how many there were."""
@@ -143,7 +164,10 @@ class Filling:
     def _reword(self, numbers: Sequence[int], left: int | None = None) -> int:
         """Analyse rows outside of any write, and write their words where they are still there."""
         items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
-        words = {n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at, i.place) for n, i in items.items()}
+        words = {
+            n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at, i.place)
+            for n, i in items.items()
+        }
 
         def work(tx: Transaction) -> int:
             if left is not None:
@@ -157,17 +181,27 @@ class Filling:
     def _once(self, things: Findable) -> int:
         """One way through everything that lacks its rows; how many rows that made."""
         after, total = things.start, 0
-        while rows := self._database.read(self._tenant, partial(_lacking, things=things, after=after), slow=True):
-            ready = {row: items for row in rows if (items := things.items(row, self._beginning(things, row)))}
+        while rows := self._database.read(
+            self._tenant, partial(_lacking, things=things, after=after), slow=True
+        ):
+            ready = {
+                row: items
+                for row in rows
+                if (items := things.items(row, self._beginning(things, row)))
+            }
             if ready:
                 with analysis.ready(item.text for items in ready.values() for item in items):
-                    added = self._database.write(self._tenant, partial(self._add, things, after, ready), slow=True)
+                    added = self._database.write(
+                        self._tenant, partial(self._add, things, after, ready), slow=True
+                    )
                 total += added
                 self._progress(added)
             after = things.key(rows[-1])
         return total
 
-    def _add(self, things: Findable, after: Place, ready: Mapping[Row, Sequence[Item]], tx: Transaction) -> int:
+    def _add(
+        self, things: Findable, after: Place, ready: Mapping[Row, Sequence[Item]], tx: Transaction
+    ) -> int:
         """Add what was made ready, where it is still true: who changed or removed a thing meanwhile has seen to its rows."""
         things.hold(tx, [things.key(row) for row in ready])
         items = [item for row in _lacking(tx, things, after) for item in ready.get(row, ())]

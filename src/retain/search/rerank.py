@@ -82,7 +82,9 @@ def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[li
 
 def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[float]:
     """What the reranker says of each hit, in standard deviations from the mean."""
-    answer = reranker.scores(question, [f"{hit.title}\n{hit.text}".strip()[:_MOST_CHARACTERS] for hit in hits])
+    answer = reranker.scores(
+        question, [f"{hit.title}\n{hit.text}".strip()[:_MOST_CHARACTERS] for hit in hits]
+    )
     found = [] if answer is None else [float(score) for score in answer]
     if len(found) != len(hits) or not all(map(math.isfinite, found)):
         raise BadAnswer(model=reranker.identity, problem=f"it must give {len(hits)} numbers")
@@ -95,4 +97,6 @@ def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[floa
 def _again(hit: Hit, score: float) -> Hit:
     """A hit with the odds that it has after the second look."""
     odds = math.log(max(hit.score, 1e-9) / max(1 - hit.score, 1e-9)) + WEIGHT * score
-    return replace(hit, score=1 / (1 + math.exp(-odds)), why={**hit.why, "reranker": round(WEIGHT * score, 4)})
+    return replace(
+        hit, score=1 / (1 + math.exp(-odds)), why={**hit.why, "reranker": round(WEIGHT * score, 4)}
+    )

@@ -68,7 +68,14 @@ class ServiceEmbedder:
     family: Literal["strong"] = "strong"
 
     def __init__(
-        self, model: str, base_url: str, api_key: str, dimensions: int, seconds: float, retries: int, pause: float
+        self,
+        model: str,
+        base_url: str,
+        api_key: str,
+        dimensions: int,
+        seconds: float,
+        retries: int,
+        pause: float,
     ) -> None:
         self.model = model
         self._base_url = base_url.rstrip("/")
@@ -99,12 +106,16 @@ class ServiceEmbedder:
         """A vector of length 1 for each text, or a ModelError within `model_seconds` for every 128 of them."""
         return self.metered(texts)[0]
 
-    def metered(self, texts: Sequence[str], seconds: float | None = None) -> tuple[NDArray[np.float32], int]:
+    def metered(
+        self, texts: Sequence[str], seconds: float | None = None
+    ) -> tuple[NDArray[np.float32], int]:
         """The same, within so many seconds, and how many tokens the service says it took."""
         import numpy as np
 
         if not self.model:
-            raise SettingsError(where="embedding_model", problem="is empty: name the service's embedding model")
+            raise SettingsError(
+                where="embedding_model", problem="is empty: name the service's embedding model"
+            )
         parts, tokens = [], 0
         for start in range(0, len(texts), MOST_TEXTS):
             vectors, spent = self._ask(texts[start : start + MOST_TEXTS], seconds or self._seconds)
@@ -115,7 +126,9 @@ class ServiceEmbedder:
         found = np.concatenate(parts) if parts else np.zeros((0, self._dimensions), np.float32)
         if len(found) and not self._dimensions:
             self._dimensions = found.shape[1]
-        lengths = np.linalg.norm(found.astype(np.float64), axis=1, keepdims=True)  # the square of 3e38 is no float32
+        lengths = np.linalg.norm(
+            found.astype(np.float64), axis=1, keepdims=True
+        )  # the square of 3e38 is no float32
         with np.errstate(invalid="ignore"):  # whoever stores or compares them looks first
             return (found / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
 
@@ -134,7 +147,11 @@ class ServiceEmbedder:
             except _Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
-                if not (failure.again and left) or self._breaker.open or time.monotonic() + pause >= deadline:
+                if (
+                    not (failure.again and left)
+                    or self._breaker.open
+                    or time.monotonic() + pause >= deadline
+                ):
                     raise failure.error from None
             else:
                 self._breaker.succeeded()
@@ -146,7 +163,11 @@ class ServiceEmbedder:
     def _sent(self, body: bytes, deadline: float, seconds: float) -> _Answer:
         """Send a request in a thread of its own, and wait for the answer until the deadline."""
         connection, path = _connection(self._base_url)
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+        }
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
         outcome: list[_Answer | Exception] = []
@@ -156,13 +177,18 @@ class ServiceEmbedder:
         thread.join(max(0.0, deadline - time.monotonic()))
         if not outcome:
             with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(2)  # so that the thread ends now, if it waits for an answer
+                connection.sock.shutdown(
+                    2
+                )  # so that the thread ends now, if it waits for an answer
             raise _Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
         if isinstance(outcome[0], _Answer):
             return outcome[0]
         if isinstance(outcome[0], OSError | http.client.HTTPException):
             raise _Failure(
-                self._unavailable(f"its service cannot be reached, or hung up ({type(outcome[0]).__name__})"), again=True
+                self._unavailable(
+                    f"its service cannot be reached, or hung up ({type(outcome[0]).__name__})"
+                ),
+                again=True,
             )
         raise _Failure(self._bad(f"the request failed with {type(outcome[0]).__name__}"))
 
@@ -171,18 +197,33 @@ class ServiceEmbedder:
         import numpy as np
 
         self._refused(answer)
-        if answer.headers.get("content-encoding", "identity") != "identity" or len(answer.body) > MOST_BYTES:
+        if (
+            answer.headers.get("content-encoding", "identity") != "identity"
+            or len(answer.body) > MOST_BYTES
+        ):
             raise _Failure(self._bad(f"it is packed, or longer than {MOST_BYTES >> 20} MiB"))
         try:
             read = json.loads(answer.body)
-            data = sorted((_index(one, place), place, one) for place, one in enumerate(read["data"]))
+            data = sorted(
+                (_index(one, place), place, one) for place, one in enumerate(read["data"])
+            )
             if [index for index, _, _ in data] != list(range(count)):
                 raise _Failure(self._bad(f"it has {len(data)} vectors for {count} texts"))
             with np.errstate(over="ignore"):  # whoever stores or compares them looks for infinity
                 vectors = np.array([_numbers(one["embedding"]) for _, _, one in data], np.float32)
             spent = (read.get("usage") or {}).get("prompt_tokens", 0)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error):
-            form = answer.headers.get("content-type", "nothing in particular").partition(";")[0][:50]
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+            binascii.Error,
+        ):
+            form = answer.headers.get("content-type", "nothing in particular").partition(";")[0][
+                :50
+            ]
             raise _Failure(self._bad(f"it cannot be read (it came as {form})")) from None
         if vectors.ndim != 2:
             raise _Failure(self._bad("its vectors are not equally long"))
@@ -195,14 +236,16 @@ class ServiceEmbedder:
         if status in _AGAIN or status >= 500:
             after = _seconds(answer.headers.get("retry-after", ""))
             wait = f" and asks to wait {after:g} s" if after else ""
-            raise _Failure(self._unavailable(f"its service answers {status}{wait}{said}"), again=True, after=after)
+            raise _Failure(
+                self._unavailable(f"its service answers {status}{wait}{said}"),
+                again=True,
+                after=after,
+            )
         hint = {401: "; check embedding_api_key", 403: "; check embedding_api_key"}.get(status, "")
         hint = "; check embedding_model and embedding_base_url" if status == 404 else hint
         problem = f"its service refuses with {status}{said}{hint}"
         if 300 <= status < 400:
-            problem = (
-                "its service sends us to another address, which is not followed: set embedding_base_url to the right one"
-            )
+            problem = "its service sends us to another address, which is not followed: set embedding_base_url to the right one"
         raise _Failure(ModelError(model=self.model, problem=problem), sick=False)
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
@@ -217,7 +260,9 @@ class Noted:
 
     family: Literal["strong"] = "strong"
 
-    def __init__(self, embedder: ServiceEmbedder, note: Callable[[Call], None], seconds: float | None) -> None:
+    def __init__(
+        self, embedder: ServiceEmbedder, note: Callable[[Call], None], seconds: float | None
+    ) -> None:
         self._embedder = embedder
         self._note = note
         self._seconds = seconds
@@ -239,7 +284,14 @@ class Noted:
         try:
             vectors, tokens = self._embedder.metered(texts, self._seconds)
         except Exception as error:
-            self._note(Call(model, (time.monotonic() - started) * 1000, None, f"{type(error).__name__}: {error}"))
+            self._note(
+                Call(
+                    model,
+                    (time.monotonic() - started) * 1000,
+                    None,
+                    f"{type(error).__name__}: {error}",
+                )
+            )
             raise
         took = (time.monotonic() - started) * 1000
         self._note(Call(model, took, Completion("", model, tokens, 0, None, took), ""))
@@ -259,7 +311,10 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
     except ValueError:
         host = port = None
     if not host or where.scheme not in ("http", "https"):
-        raise SettingsError(where="embedding_base_url", problem="must be an address such as https://api.openai.com/v1")
+        raise SettingsError(
+            where="embedding_base_url",
+            problem="must be an address such as https://api.openai.com/v1",
+        )
     path = f"{where.path.rstrip('/')}/embeddings" + (f"?{where.query}" if where.query else "")
     if where.scheme == "http":
         return http.client.HTTPConnection(host, port), path
@@ -273,7 +328,11 @@ def _trust() -> ssl.SSLContext:
 
 
 def _exchange(
-    connection: http.client.HTTPConnection, path: str, body: bytes, headers: dict[str, str], outcome: list[Any]
+    connection: http.client.HTTPConnection,
+    path: str,
+    body: bytes,
+    headers: dict[str, str],
+    outcome: list[Any],
 ) -> None:
     """One request and its answer, or what went wrong, as the outcome; at most a byte more than what is too long is read."""
     try:
@@ -286,7 +345,11 @@ def _exchange(
             left -= len(part)
         if left > 0 and response.length:  # what was announced did not come
             raise http.client.IncompleteRead(b"")
-        outcome.append(_Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, b"".join(parts)))
+        outcome.append(
+            _Answer(
+                response.status, {k.lower(): v for k, v in response.getheaders()}, b"".join(parts)
+            )
+        )
     except Exception as error:  # raised in the thread that waits for the answer
         outcome.append(error)
     finally:

@@ -22,15 +22,24 @@ if TYPE_CHECKING:
 
 _K1 = 0.9  # how soon a word that comes again says nothing new
 _B = 0.6  # how much a long text has to say more to count the same
-_BESIDE = {-1: 0.6, 1: 0.4, -2: 0.4, 2: 0.2}  # what a word, or a meaning, of a neighbour counts: what leads up to it more
+_BESIDE = {
+    -1: 0.6,
+    1: 0.4,
+    -2: 0.4,
+    2: 0.2,
+}  # what a word, or a meaning, of a neighbour counts: what leads up to it more
 _ANSWERING = frozenset(("assistant", "tool"))
 
 
-def measure(question: Question, candidates: Sequence[Candidate], corpus: Corpus) -> dict[str, Array]:
+def measure(
+    question: Question, candidates: Sequence[Candidate], corpus: Corpus
+) -> dict[str, Array]:
     """The signals by their names, each with a number for every candidate."""
     import numpy as np
 
-    counts = np.array([[one.digest.counts.get(word, 0) for word in question.words] for one in candidates], float)
+    counts = np.array(
+        [[one.digest.counts.get(word, 0) for word in question.words] for one in candidates], float
+    )
     counts = counts.reshape(len(candidates), len(question.words))
     rarity = _rarity(question, corpus)
     found: dict[str, Array] = {}
@@ -53,13 +62,21 @@ def _rarity(question: Question, corpus: Corpus) -> Array:
     rows = max(corpus.count, *corpus.having, 1) if corpus.having else 1
     return np.array(
         [
-            0.0 if word in names or not having else math.log(1 + (rows - having + 0.5) / (having + 0.5))
+            0.0
+            if word in names or not having
+            else math.log(1 + (rows - having + 0.5) / (having + 0.5))
             for word, having in zip(question.words, corpus.having, strict=True)
         ]
     )
 
 
-def _say(found: dict[str, Array], question: Question, candidates: Sequence[Candidate], counts: Array, rarity: Array) -> None:
+def _say(
+    found: dict[str, Array],
+    question: Question,
+    candidates: Sequence[Candidate],
+    counts: Array,
+    rarity: Array,
+) -> None:
     """What a candidate says: which words of the question, by BM25 and by how many; how long it is, whether it asks."""
     import numpy as np
 
@@ -78,7 +95,9 @@ def _say(found: dict[str, Array], question: Question, candidates: Sequence[Candi
     found["asks"] = np.array([one.digest.asks for one in candidates], float) * (1 - answers)
     quoted = np.zeros(len(candidates))
     for phrase in question.phrases:
-        has = [sum(word in one.digest.counts for word in phrase) / len(phrase) for one in candidates]
+        has = [
+            sum(word in one.digest.counts for word in phrase) / len(phrase) for one in candidates
+        ]
         quoted = np.maximum(quoted, has)
     found["quoted"] = quoted
 
@@ -105,7 +124,9 @@ def _speak(found: dict[str, Array], question: Question, candidates: Sequence[Can
         by = [one.author in question.authors for one in candidates]
         found["speaker"] = np.array(by, float)
     else:
-        found["speaker"] = np.where(answers > 0, float(question.told), float(question.own and not question.told))
+        found["speaker"] = np.where(
+            answers > 0, float(question.told), float(question.own and not question.told)
+        )
     found["answer"] = answers
     found["answer asked for"] = answers * question.told
 
@@ -132,7 +153,9 @@ class _Around:
         import numpy as np
 
         threads: dict[tuple[str, str], int] = {}
-        self.thread = np.array([threads.setdefault((one.kind, one.id), len(threads)) for one in candidates], np.int64)
+        self.thread = np.array(
+            [threads.setdefault((one.kind, one.id), len(threads)) for one in candidates], np.int64
+        )
         seq = np.array([one.seq for one in candidates], np.int64)
         wide = (
             int(seq.max()) - int(seq.min()) + 1 + 2 * max(_BESIDE)
@@ -171,7 +194,12 @@ def _places(standing: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[n
 
 
 def _stand_beside(
-    found: dict[str, Array], base: Array, counts: Array, rarity: Array, around: _Around, candidates: Sequence[Candidate]
+    found: dict[str, Array],
+    base: Array,
+    counts: Array,
+    rarity: Array,
+    around: _Around,
+    candidates: Sequence[Candidate],
 ) -> None:
     """What the neighbours say: an answer often has no word of the question, but the turn before it has them all."""
     import numpy as np
@@ -190,13 +218,23 @@ def _stand_beside(
     found["window"] = _scaled(wide * (_K1 + 1) / (wide + _K1) @ rarity)
     if "meaning" in found:
         meaning = around.best(found["meaning"])
-        weight = 1 + sum(share * (around.beside[step][around.place] >= 0) for step, share in _BESIDE.items())
-        total = found["meaning"] + sum(share * around.at(step, meaning, 0.0) for step, share in _BESIDE.items())
+        weight = 1 + sum(
+            share * (around.beside[step][around.place] >= 0) for step, share in _BESIDE.items()
+        )
+        total = found["meaning"] + sum(
+            share * around.at(step, meaning, 0.0) for step, share in _BESIDE.items()
+        )
         found["meaning around"] = _scaled(total / weight)
-    _average(found, around.single, ("before", "after", "second before", "second after", "beside", "near by"))
+    _average(
+        found,
+        around.single,
+        ("before", "after", "second before", "second after", "beside", "near by"),
+    )
 
 
-def _gather(found: dict[str, Array], base: Array, counts: Array, rarity: Array, around: _Around) -> None:
+def _gather(
+    found: dict[str, Array], base: Array, counts: Array, rarity: Array, around: _Around
+) -> None:
     """What the session says as a whole: its best turns, the words that it has, the meaning it is about."""
     import numpy as np
 
@@ -214,7 +252,11 @@ def _gather(found: dict[str, Array], base: Array, counts: Array, rarity: Array, 
     found["session's best"], found["session's three"] = _best_others(base, thread, threads)
     if "meaning" in found:
         found["session's meaning"] = _scaled(_top_mean(found["meaning"], thread, threads)[thread])
-    _average(found, around.single, ("session", "session by words", "session's best", "session's three", "session's meaning"))
+    _average(
+        found,
+        around.single,
+        ("session", "session by words", "session's best", "session's three", "session's meaning"),
+    )
 
 
 def _best_others(base: Array, thread: NDArray[np.int64], threads: int) -> tuple[Array, Array]:
@@ -224,7 +266,9 @@ def _best_others(base: Array, thread: NDArray[np.int64], threads: int) -> tuple[
     least = base.min()
     top = _top(base, thread, threads, 4, least)
     mine = top[thread]
-    rank = np.minimum((mine > base[:, None]).sum(axis=1), 3)  # at which of the four it is itself, if at any
+    rank = np.minimum(
+        (mine > base[:, None]).sum(axis=1), 3
+    )  # at which of the four it is itself, if at any
     best = np.where(rank == 0, mine[:, 1], mine[:, 0])
     three = np.where(mine[:, 3] < base, mine.sum(axis=1) - base, mine[:, :3].sum(axis=1)) / 3
     return best, three
@@ -238,7 +282,9 @@ def _top_mean(values: Array, thread: NDArray[np.int64], threads: int) -> Array:
     return average
 
 
-def _top(values: Array, thread: NDArray[np.int64], threads: int, most: int, nothing: float) -> Array:
+def _top(
+    values: Array, thread: NDArray[np.int64], threads: int, most: int, nothing: float
+) -> Array:
     """The highest values of each thread, best first, filled up with `nothing`."""
     import numpy as np
 

@@ -9,7 +9,9 @@ from retain import tokens
 from retain.search import words
 
 _TOKEN = re.compile(r"[^\s\x00-&(-/:-@\[-^`{-\x7f‘“”„«»…。，、！？；：（）「」『』—–]+")
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
 _SENTENCE = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’）]*|\n+""")
 _BLANK = re.compile(r"\s+")
 _LOOK = 40_000
@@ -52,7 +54,11 @@ def _found(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
     for token in _TOKEN.finditer(text):
         if _UNSPACED.search(token[0]):
-            hits = [(at.start(), word) for word in unspaced for at in re.finditer(f"(?={re.escape(word)})", token[0])]
+            hits = [
+                (at.start(), word)
+                for word in unspaced
+                for at in re.finditer(f"(?={re.escape(word)})", token[0])
+            ]
             for at, word in sorted(hits):
                 start, end = token.start() + at, token.start() + at + len(word)
                 if found and found[-1][1] >= start > token.start():
@@ -68,7 +74,12 @@ def _found(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
 
 def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
     """What is looked for as the beginning or the end of a long word."""
-    ends = (end for word in own if len(word) >= _LONG for end in (word[:_PIECE] + _REST, _REST + word[-_PIECE:]))
+    ends = (
+        end
+        for word in own
+        if len(word) >= _LONG
+        for end in (word[:_PIECE] + _REST, _REST + word[-_PIECE:])
+    )
     return next((end for end in ends if end in wanted), "")
 
 

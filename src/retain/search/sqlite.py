@@ -63,11 +63,11 @@ _REPLACED = """delete from search_vectors
 _PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
           select tenant, number, user_id, :model, :scale, :vector from search_items
           where tenant = :tenant and number = :number on conflict do nothing"""
-_OF_MODEL = "from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension"
-_SINCE = f"select number, scale, vector, stamp {_OF_MODEL} and stamp >= :since order by stamp limit :size"
-_SINCE_OF = (
-    f"select number, scale, vector, stamp {_OF_MODEL} and user_id is :user and stamp >= :since order by stamp limit :size"
+_OF_MODEL = (
+    "from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension"
 )
+_SINCE = f"select number, scale, vector, stamp {_OF_MODEL} and stamp >= :since order by stamp limit :size"
+_SINCE_OF = f"select number, scale, vector, stamp {_OF_MODEL} and user_id is :user and stamp >= :since order by stamp limit :size"
 _STAMP = "select seq + 1, :tenant from sqlite_sequence where name = 'search_vectors'"
 _VECTORS = "select count(*) from search_vectors where tenant = :tenant and model = :model"
 _VECTORS_OF = "select count(*) from search_vectors where tenant = :tenant and model = :model and user_id is :user"
@@ -79,7 +79,9 @@ _THEIRS = """select number, scale, vector
 # What FTS5 has of a row, it has under the row's number in this table of its own.
 _WORDLESS = """select kind || ' ' || id || ' ' || seq from search_items where tenant = :tenant
     and number <= (select number from search_absorbed) and number not in (select id from search_words_docsize) limit 200"""
-_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace("limit 200", "limit 20000")
+_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace(
+    "limit 200", "limit 20000"
+)
 # Whose words they are, only the words say: every row has the mark that all rows of its tenant have.
 _STRAY = """select rowid, :tenant from search_words where search_words match :query
     and not exists (select 1 from search_items where number = search_words.rowid) limit 20000"""
@@ -96,7 +98,9 @@ class SqliteEngine(Legs):
     """Words and vectors on SQLite."""
 
     checks = (
-        Check("every row of the index has its words (`retain reindex` writes them again)", _WORDLESS),
+        Check(
+            "every row of the index has its words (`retain reindex` writes them again)", _WORDLESS
+        ),
         Check(
             "there are no words of rows that are gone (`retain reindex` removes them)",
             find=lambda tx: [f"words of row {number}, which is gone" for number in _stray(tx)],
@@ -122,7 +126,13 @@ class SqliteEngine(Legs):
     def _absorb(self, tx: Transaction, last: int) -> None:
         after, _ = tx.one(_ABSORBED) or (0, "")
         while rows := tx.all(_WAITING, after=after, last=last, size=_AT_ONCE):
-            tx.many(_INDEX, [_line(number, tenant, user, indexed(*said)) for number, tenant, user, *said in rows])
+            tx.many(
+                _INDEX,
+                [
+                    _line(number, tenant, user, indexed(*said))
+                    for number, tenant, user, *said in rows
+                ],
+            )
             after = rows[-1][0]
         tx.run(_MARK, number=last)
 
@@ -148,7 +158,13 @@ class SqliteEngine(Legs):
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
         """Keep the vectors of rows that are still there, in place of another model's, or of another length."""
         rows = [
-            {"model": model, "number": number, "scale": scale, "vector": vector, "dimension": len(vector)}
+            {
+                "model": model,
+                "number": number,
+                "scale": scale,
+                "vector": vector,
+                "dimension": len(vector),
+            }
             for number, scale, vector in vectors
         ]
         tx.many(_REPLACED, rows)
@@ -168,7 +184,9 @@ class SqliteEngine(Legs):
         """The neighbours of rows."""
         spans = [(row.kind, row.id, row.seq - reach, row.seq + reach) for row in items]
         known = {row.number for row in items}
-        return [item(row) for row in tx.all(_AROUND, spans=json.dumps(spans)) if row[0] not in known]
+        return [
+            item(row) for row in tx.all(_AROUND, spans=json.dumps(spans)) if row[0] not in known
+        ]
 
     def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
         under, beyond = span(asked.place)
@@ -189,13 +207,17 @@ class SqliteEngine(Legs):
 
     # -- words -------------------------------------------------------------------------------------------------
 
-    def _postings(self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None) -> list[Posting]:
+    def _postings(
+        self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
+    ) -> list[Posting]:
         import numpy as np
 
         tail = self._tail(tx, user)
         found = []
         for word in words:
-            listed, _ = tx.one(_POSTING, query=_query(tx.tenant, word, user), cap=-1 if cap is None else cap) or ("", "")
+            listed, _ = tx.one(
+                _POSTING, query=_query(tx.tenant, word, user), cap=-1 if cap is None else cap
+            ) or ("", "")
             numbers: Numbers = np.fromstring(listed or "", np.int64, sep=",")
             late = [number for number, its in tail.items() if word in its]
             having = len(numbers) + len(late)
@@ -217,14 +239,20 @@ class SqliteEngine(Legs):
         """What each row of the tail is found by, the newest first."""
         tail, new = {}, {}
         for number, kind, session, author, title, text, at, place in tx.all(_TAIL, user=user):
-            which = (number, at, len(text))  # a number alone could come back, after a schema went down and up
+            which = (
+                number,
+                at,
+                len(text),
+            )  # a number alone could come back, after a schema went down and up
             words = self._known.get(which)
             if words is None:
                 words = new[which] = indexed(kind, session, author, title, text, at, place)
             tail[number] = words
         if new:
             absorbed, _ = tx.one(_ABSORBED) or (0, "")
-            kept = {which: words for which, words in (self._known | new).items() if which[0] > absorbed}
+            kept = {
+                which: words for which, words in (self._known | new).items() if which[0] > absorbed
+            }
             self._known = kept if sum(map(len, kept.values())) <= _MOST_KNOWN else {}
         return tail
 
@@ -233,7 +261,9 @@ class SqliteEngine(Legs):
     def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
         def since(mark: int) -> Iterator[Page]:
             sql = _SINCE if whose.who == EVERYBODY else _SINCE_OF
-            while rows := tx.all(sql, model=model, user=whose.user, since=mark, dimension=dimension, size=_AT_ONCE):
+            while rows := tx.all(
+                sql, model=model, user=whose.user, since=mark, dimension=dimension, size=_AT_ONCE
+            ):
                 yield page([row[:3] for row in rows])
                 mark = rows[-1][3] + 1
 
@@ -243,7 +273,9 @@ class SqliteEngine(Legs):
 
         return Source(since, int((tx.one(_STAMP) or (0,))[0]), count)
 
-    def _vectors_of(self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int) -> list[Row]:
+    def _vectors_of(
+        self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
+    ) -> list[Row]:
         return tx.all(_THEIRS, numbers=json.dumps(list(numbers)), model=model, dimension=dimension)
 
 

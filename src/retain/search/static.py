@@ -39,7 +39,9 @@ class StaticEmbedder:
 
     def __init__(self) -> None:
         self._parts = _Known(_merged)
-        self._words = _Known(lambda word: b"".join(map(self._parts.__getitem__, _cut(_START + word))))
+        self._words = _Known(
+            lambda word: b"".join(map(self._parts.__getitem__, _cut(_START + word)))
+        )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A vector of length 1 for each text; texts without a word share one."""
@@ -102,7 +104,11 @@ def _merged(part: str) -> bytes:
     numbers = array("H")
     for one in parts:
         known = number(one)
-        numbers.extend([known] if known is not None else [_FIRST_BYTE + byte for byte in one.encode("utf-8", "replace")])
+        numbers.extend(
+            [known]
+            if known is not None
+            else [_FIRST_BYTE + byte for byte in one.encode("utf-8", "replace")]
+        )
     return numbers.tobytes()
 
 
@@ -129,5 +135,7 @@ def _data() -> _Data:
     pieces = whole[start:scales_at].decode().split("\n")
     beside = {piece[place : place + 2] for piece in pieces for place in range(len(piece) - 1)}
     scales = np.frombuffer(whole, "<f4", count, scales_at).astype(np.float32)
-    rows = np.frombuffer(whole, np.int8, count * dimensions, scales_at + 4 * count).reshape(count, dimensions)
+    rows = np.frombuffer(whole, np.int8, count * dimensions, scales_at + 4 * count).reshape(
+        count, dimensions
+    )
     return _Data({piece: number for number, piece in enumerate(pieces)}, beside, scales, rows)

@@ -70,7 +70,11 @@ def page(rows: list[tuple[int, float, bytes]]) -> Page:
     import numpy as np
 
     vectors = np.frombuffer(b"".join([row[2] for row in rows]), np.int8).reshape(len(rows), -1)
-    return Page(np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.float32), vectors)
+    return Page(
+        np.array([row[0] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.float32),
+        vectors,
+    )
 
 
 def cosines(vector: Vector, page: Page) -> Scores:
@@ -113,7 +117,11 @@ class Shelf:
             if not self.blocks or self.used[-1] == len(self.blocks[-1].numbers):
                 size = min(ROWS, max(64, sum(self.used), len(new.numbers) - start))
                 width = new.vectors.shape[1]
-                block = Page(np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros((size, width), np.int8))
+                block = Page(
+                    np.zeros(size, np.int64),
+                    np.zeros(size, np.float32),
+                    np.zeros((size, width), np.int8),
+                )
                 self.blocks.append(block)
                 self.used.append(0)
             block, at = self.blocks[-1], self.used[-1]
@@ -133,11 +141,15 @@ class Shelf:
         """Take on what is new in the table; None if it grows too large. Nobody else is in here."""
         if time.monotonic() > self.count_at:
             self.count_at = time.monotonic() + SECONDS_BETWEEN_COUNTS
-            if self.large or 5 * source.count() < 4 * sum(self.used):  # it may fit by now; or many are gone
+            if self.large or 5 * source.count() < 4 * sum(
+                self.used
+            ):  # it may fit by now; or many are gone
                 self.mark, self.large = 0, False
         if self.large:
             return None
-        if not self.mark:  # from the beginning; what a first reading brought that failed midway is forgotten
+        if (
+            not self.mark
+        ):  # from the beginning; what a first reading brought that failed midway is forgotten
             self.blocks, self.used = [], []
         if source.mark >= self.mark:
             for new in source.since(self.mark):
@@ -153,7 +165,11 @@ def _without(new: Page, known: list[Page]) -> Page:
     """A page without the rows that are there already."""
     import numpy as np
 
-    return new.of(~np.isin(new.numbers, np.concatenate([page.numbers for page in known]))) if known else new
+    return (
+        new.of(~np.isin(new.numbers, np.concatenate([page.numbers for page in known])))
+        if known
+        else new
+    )
 
 
 class Shelves:
@@ -175,7 +191,9 @@ class Shelves:
         """The number and the cosine of every row of a shelf, or of those among some."""
         import numpy as np
 
-        if self._process != os.getpid():  # a forked child: its parent's locks may be held by threads it does not have
+        if (
+            self._process != os.getpid()
+        ):  # a forked child: its parent's locks may be held by threads it does not have
             self._start_over()
         pages: Iterator[Page] | list[Page] | None = self._pages(key, source)
         numbers, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
@@ -193,7 +211,10 @@ class Shelves:
             was_large = shelf.large
             pages = shelf.follow(source, self._most)
         if shelf.large and not was_large:
-            log.warning("the vectors of %s are over vector_memory_mib: each search reads them from the database", key[0])
+            log.warning(
+                "the vectors of %s are over vector_memory_mib: each search reads them from the database",
+                key[0],
+            )
         with self._lock:
             if self._shelves.get(key) is shelf:  # another search may have put it away meanwhile
                 self.bytes += shelf.bytes - shelf.charged

@@ -48,9 +48,7 @@ _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
 # How a question asks how much or when: read as that by `question`, and not looked for in what was said.
-_NUMBER = (
-    r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
-)
+_NUMBER = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
 _TIMES = r"(?:day|week|weekend|month|year)s?\b"
 _ASIDE = re.compile(
     rf"\bhow (?:many|much|often|long)\b(?: (?:times|hours|{_TIMES})(?: ago)?)?|\b{_NUMBER} {_TIMES} (?:ago|back)\b|"
@@ -76,7 +74,9 @@ def analyse(text: str) -> list[str]:
     """The index words of a text, in order."""
     words: list[str] = []
     known = _known.get
-    for token in text.split():  # ten times as quick as an expression, and most tokens were seen before
+    for (
+        token
+    ) in text.split():  # ten times as quick as an expression, and most tokens were seen before
         found = known(token)
         words += _of_token(token) if found is None else found
     return words
@@ -137,7 +137,9 @@ def of_question(text: str) -> list[str]:
     asked = [word for word in words if word not in STOP]
     pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
     asked = pairs or asked or words
-    if len(asked) == len(words) or not COMPOUNDING.isdisjoint(words):  # no English stop word in it, or German ones
+    if len(asked) == len(words) or not COMPOUNDING.isdisjoint(
+        words
+    ):  # no English stop word in it, or German ones
         asked += [end for end in _ends(asked, _PIECE) if end not in asked]
     if len(asked) > MOST_ASKED:
         kept = set(sorted(asked, key=len, reverse=True)[:MOST_ASKED])
@@ -167,7 +169,11 @@ def _of_token(token: str) -> tuple[str, ...]:
 def _of_chunk(chunk: str) -> list[str]:
     """A word, or where it has parts, those and the whole."""
     bare = _POSSESSIVE.sub("", chunk)
-    if bare.isascii() and bare.isalpha() and (bare[1:].islower() or bare.isupper() or len(bare) == 1):
+    if (
+        bare.isascii()
+        and bare.isalpha()
+        and (bare[1:].islower() or bare.isupper() or len(bare) == 1)
+    ):
         return [_word(bare)]
     return _of_parts(_fold(bare))
 
@@ -223,7 +229,9 @@ def _word(part: str) -> str:
 
 
 def _cut(word: str) -> str:
-    return word if len(word) <= MOST_BYTES // 4 else word.encode()[:MOST_BYTES].decode(errors="ignore")
+    return (
+        word if len(word) <= MOST_BYTES // 4 else word.encode()[:MOST_BYTES].decode(errors="ignore")
+    )
 
 
 def _fold(text: str) -> str:
@@ -240,7 +248,9 @@ def _fold(text: str) -> str:
             folded.append(char)
     whole = unicodedata.normalize("NFC", "".join(folded))
     return "".join(
-        char for char in whole if char.isalnum() or char in "-._/\\:@#+&'’" or unicodedata.category(char)[0] == "M"
+        char
+        for char in whole
+        if char.isalnum() or char in "-._/\\:@#+&'’" or unicodedata.category(char)[0] == "M"
     )
 
 

@@ -37,7 +37,11 @@ class Stopped(Exception):
 class Background:
     """One thread that works for a server; `told` hears what came of each round, None if it failed."""
 
-    def __init__(self, memory: Memory, told: Callable[[Worked | None, float], None] = lambda worked, seconds: None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        told: Callable[[Worked | None, float], None] = lambda worked, seconds: None,
+    ) -> None:
         self._memory = memory
         self._told = told
         self._worker = Worker(memory.home)
@@ -82,8 +86,12 @@ class Background:
 
     def _rest(self, took: float) -> float:
         """How long to rest after a round over everything: longer after a long one, and after failures."""
-        rest = max(self._memory.settings.work_seconds, _SHARE * took) * (1 << min(self._failures, 8))
-        return min(rest, max(LONGEST_REST, self._memory.settings.work_seconds)) * random.uniform(0.9, 1.0)
+        rest = max(self._memory.settings.work_seconds, _SHARE * took) * (
+            1 << min(self._failures, 8)
+        )
+        return min(rest, max(LONGEST_REST, self._memory.settings.work_seconds)) * random.uniform(
+            0.9, 1.0
+        )
 
     def _wait(self, until: float) -> None:
         """Until a write, and a moment longer for those that come with it; or until the next round is due."""
@@ -113,9 +121,13 @@ class Background:
             log.error("the later work failed: %s", type(error).__name__, exc_info=error)
         took = time.monotonic() - started
         self._failures = self._failures + 1 if worked is None else 0
-        if worked and worked.failed and time.monotonic() > self._warn_at:  # each job waits by itself before it tries again
+        if (
+            worked and worked.failed and time.monotonic() > self._warn_at
+        ):  # each job waits by itself before it tries again
             self._warn_at = time.monotonic() + _WARN_SECONDS
-            jobs = ", ".join(f"{one.failed} of {name}" for name, one in worked.jobs.items() if one.failed)
+            jobs = ", ".join(
+                f"{one.failed} of {name}" for name, one in worked.jobs.items() if one.failed
+            )
             log.warning("the later work failed in part (%s): `retain work` says why", jobs)
         with suppress(Exception):
             self._told(worked, took)

@@ -37,7 +37,9 @@ from retain.watch import logs, metrics
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the proxies' own, or they would send a request into a connection that is just being closed."""
-_FINISHING = 0.8  # of the time to stop is for requests, the rest for what lives as long as the server
+_FINISHING = (
+    0.8  # of the time to stop is for requests, the rest for what lives as long as the server
+)
 _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
 Told = Callable[[str], None]
@@ -47,12 +49,12 @@ def serve(settings: Settings, told: Told) -> int:
     """Serve until somebody says stop; `told` hears the address once it is really listened on. The exit status."""
     settings = settings.serving()
     if settings.workers > 1 and in_memory(settings):
-        problem = (
-            f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
-        )
+        problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
         raise SettingsError(where="workers", problem=problem)
     _allow_many_files()
-    with bind(settings.host, settings.port) as listener:  # before the database: what cannot be served is not made
+    with bind(
+        settings.host, settings.port
+    ) as listener:  # before the database: what cannot be served is not made
         if absent(settings):
             refuse_keyless(settings)
         with Memory.open(settings=settings) as memory:  # one migrates, before many open
@@ -69,7 +71,9 @@ def serve(settings: Settings, told: Told) -> int:
 
         with metrics.share():
             seconds = settings.stop_seconds + 1  # each ends by itself before
-            return Workers(settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds).run()
+            return Workers(
+                settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds
+            ).run()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -77,7 +81,9 @@ def bind(host: str, port: int) -> socket.socket:
     if port > 65535:
         raise SettingsError(where="port", problem=f"{port} is no port: those go to 65535")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         listener = socket.socket(family, kind)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,10 +93,16 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            what = "stop what listens there, or choose another with --port (0 takes any that is free)"
-            raise SettingsError(where="port", problem=f"{port} on {host} is taken: {what}") from None
+            what = (
+                "stop what listens there, or choose another with --port (0 takes any that is free)"
+            )
+            raise SettingsError(
+                where="port", problem=f"{port} on {host} is taken: {what}"
+            ) from None
         if error.errno == errno.EACCES:
-            raise SettingsError(where="port", problem=f"{port} is the administrator's: choose one above 1023") from None
+            raise SettingsError(
+                where="port", problem=f"{port} is the administrator's: choose one above 1023"
+            ) from None
         problem = f"{host} cannot be listened on, it must be an address of this machine: {error.strerror or error}"
         raise SettingsError(where="host", problem=problem) from None
     return listener
@@ -101,11 +113,15 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _serve(memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None) -> int:
+def _serve(
+    memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None
+) -> int:
     log = logs.configure(memory.settings)
     try:
         made = server(memory, ready, parent)
-        if parent is not None:  # until our end: a signal that comes while the memory is closed must not stop that
+        if (
+            parent is not None
+        ):  # until our end: a signal that comes while the memory is closed must not stop that
             signal.signal(signal.SIGTERM, made.handle_exit)
         with warming(memory):
             made.run(sockets=[listener])
@@ -136,7 +152,9 @@ def server(memory: Memory, ready: Callable[[], None], parent: int | None = None)
 class Server(uvicorn.Server):
     """The library's server, with an end of ours."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], parent: int | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], parent: int | None
+    ) -> None:
         super().__init__(config)
         self._app = app
         self._ready = ready
@@ -189,7 +207,11 @@ def _busy(guard: Guard) -> bool:
 
 def _end() -> None:
     """The time is up, and something still runs that nobody can interrupt."""
-    print("retain: stopped with requests unfinished: stop_seconds is over", file=sys.stderr, flush=True)
+    print(
+        "retain: stopped with requests unfinished: stop_seconds is over",
+        file=sys.stderr,
+        flush=True,
+    )
     logs.flush()
     os._exit(1)
 

@@ -21,7 +21,9 @@ _log = logging.getLogger("retain.warm")
 def warming(memory: Memory) -> Iterator[threading.Thread]:
     """Load while this lasts; nothing that goes wrong is told to anybody but the log, because whoever asks is told."""
     stopping = threading.Event()
-    thread = threading.Thread(target=_load, args=(memory, stopping), name="retain-warm", daemon=True)
+    thread = threading.Thread(
+        target=_load, args=(memory, stopping), name="retain-warm", daemon=True
+    )
     thread.start()
     try:
         yield thread
@@ -37,8 +39,12 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
         started = time.monotonic()
         try:
             load()
-        except Exception as error:  # the first question loads it again, and says what is wrong with it
-            _log.warning("%s could not be loaded before it is needed: %s", name, type(error).__name__)
+        except (
+            Exception
+        ) as error:  # the first question loads it again, and says what is wrong with it
+            _log.warning(
+                "%s could not be loaded before it is needed: %s", name, type(error).__name__
+            )
         else:
             _log.info("%s is loaded, in %.1f s", name, time.monotonic() - started)
 

@@ -32,7 +32,12 @@ class Workers:
     """
 
     def __init__(
-        self, count: int, work: Work, told: Callable[[], None], gone: Callable[[int], None], stop_seconds: float
+        self,
+        count: int,
+        work: Work,
+        told: Callable[[], None],
+        gone: Callable[[int], None],
+        stop_seconds: float,
     ) -> None:
         self._count = count
         self._work = work
@@ -51,7 +56,9 @@ class Workers:
         self._lives, self._life = os.pipe()
         os.set_blocking(self._heard, False)
         os.set_blocking(self._say, False)
-        before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(self._say)
         try:
@@ -91,7 +98,9 @@ class Workers:
             self._killed_at = time.monotonic() + self._stop_seconds
             self._tell(signal.SIGTERM)
         elif time.monotonic() >= self._killed_at:
-            print("retain: workers that did not stop in time are killed", file=sys.stderr, flush=True)
+            print(
+                "retain: workers that did not stop in time are killed", file=sys.stderr, flush=True
+            )
             self._killed_at = float("inf")
             self._tell(signal.SIGKILL)
         self._passed_on = self._asked
@@ -122,7 +131,11 @@ class Workers:
             soon = time.monotonic() - began < _SOON
             self._failures = self._failures + 1 if soon else 0
             self._due.append(time.monotonic() + (_pause(self._failures) if soon else 0.0))
-            print(f"retain: the worker {pid} ended with {status}; another one is started", file=sys.stderr, flush=True)
+            print(
+                f"retain: the worker {pid} ended with {status}; another one is started",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _tell(self, number: int) -> None:
         for pid in self._started:

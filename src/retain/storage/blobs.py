@@ -96,7 +96,9 @@ class Blobs:
 
     # -- storing -----------------------------------------------------------------------------------------------
 
-    def take(self, tenant: str, user: str, pieces: Iterable[bytes], see: See = lambda piece: None) -> Stored:
+    def take(
+        self, tenant: str, user: str, pieces: Iterable[bytes], see: See = lambda piece: None
+    ) -> Stored:
         """Store a content, but for what `add` does in a transaction; `see` is shown every piece of it."""
         coming = iter(self._within_limit(pieces))
         begun: list[bytes] = []
@@ -160,11 +162,15 @@ class Blobs:
             file.seek(0)
             parts = ({**which, **vars(part)} for part in cut(chunks(file)))
             while batch := list(islice(parts, _PARTS_IN_ONE_WRITE)):
-                self._database.write(tenant, lambda tx, batch=batch: self._stage_parts(tx, which, batch))  # type: ignore[misc]
+                self._database.write(
+                    tenant, lambda tx, batch=batch: self._stage_parts(tx, which, batch)
+                )  # type: ignore[misc]
             self._database.write(tenant, lambda tx: self._staging(tx, which, whole=1))
         return Stored(user, digest, size)
 
-    def _stage_parts(self, tx: Transaction, which: Mapping[str, str], batch: Sequence[Mapping[str, Any]]) -> None:
+    def _stage_parts(
+        self, tx: Transaction, which: Mapping[str, str], batch: Sequence[Mapping[str, Any]]
+    ) -> None:
         self._staging(tx, which, whole=0)
         tx.many(_ADD_PART, batch)
 
@@ -207,7 +213,9 @@ class Blobs:
 
         def fetch(at: int) -> tuple[int, bytes] | None:
             most = at // PART_BYTES + 1
-            part = self._database.read(tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=most, at=at))
+            part = self._database.read(
+                tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=most, at=at)
+            )
             return None if part is None else (part[0], join(part[1], part[2]))
 
         return io.BufferedReader(PartsFile(size, fetch, lambda: Corrupt(problem=where)), PART_BYTES)
@@ -255,16 +263,26 @@ class Blobs:
 
     def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
         assert self.folder
-        named = {name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)}
+        named = {
+            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)
+        }
         look = "select 1 from blobs where tenant = :tenant and file = :file"
 
         def has_row(name: str) -> bool:
-            return name in named or self._database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
+            return (
+                name in named
+                or self._database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
+            )
 
         return self.folder.clear(place, older_than(seconds), has_row)
 
     def _has_row(self, tenant: str, user: str, digest: str, file: str) -> bool:
-        return self._database.read(tenant, lambda tx: tx.one(_HAS_FILE, user=user, digest=digest, file=file)) is not None
+        return (
+            self._database.read(
+                tenant, lambda tx: tx.one(_HAS_FILE, user=user, digest=digest, file=file)
+            )
+            is not None
+        )
 
     # -- copying and checking ----------------------------------------------------------------------------------
 
@@ -299,7 +317,9 @@ class Blobs:
                     for part in cut(chunks(content)):
                         yield {**which, **vars(part)}
 
-    def put(self, tenant: str, user: str, digest: str, rows: Iterable[Mapping[str, Any]]) -> tuple[int, bool]:
+    def put(
+        self, tenant: str, user: str, digest: str, rows: Iterable[Mapping[str, Any]]
+    ) -> tuple[int, bool]:
         """Take a content from an import, keep it where this database keeps such; how many parts, and if it was new."""
         count = 0
 
@@ -312,7 +332,9 @@ class Blobs:
         def work(tx: Transaction) -> bool:
             found = tx.one(_FIND, user=user, digest=digest)
             if found is None or found[0] != stored.bytes or stored.digest != digest:
-                raise Invalid(field="file", problem=f"the content {digest} is not what its hash says")
+                raise Invalid(
+                    field="file", problem=f"the content {digest} is not what its hash says"
+                )
             if found[2] and (stored.parts or stored.held):
                 return False
             self.add(tx, stored)
@@ -331,7 +353,9 @@ class Blobs:
 
     def verify(self, tenants: Sequence[str]) -> list[Finding]:
         """Read every content and compare it with its hash; find files that belong to nobody."""
-        damaged = [f"{tenant}: {problem}" for tenant in tenants for problem in self._damaged(tenant)]
+        damaged = [
+            f"{tenant}: {problem}" for tenant in tenants for problem in self._damaged(tenant)
+        ]
         left = [f"{tenant}: {name}" for tenant in tenants for name in self._left(tenant)]
         more = " (`retain purge` removes them)" if left else ""
         return [
@@ -340,7 +364,9 @@ class Blobs:
         ]
 
     def _damaged(self, tenant: str) -> Iterator[str]:
-        for user, digest, size, _ in self._database.read(tenant, lambda tx: tx.all(_ALL, user=None), slow=True):
+        for user, digest, size, _ in self._database.read(
+            tenant, lambda tx: tx.all(_ALL, user=None), slow=True
+        ):
             try:
                 with self.open(tenant, user, digest) as content:
                     seen, length = hashlib.sha256(), 0
@@ -348,7 +374,9 @@ class Blobs:
                         seen.update(piece)
                         length += len(piece)
             except (Corrupt, Unreachable, OSError) as error:
-                if self._database.read(tenant, lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d)):  # type: ignore[misc]
+                if self._database.read(
+                    tenant, lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d)
+                ):  # type: ignore[misc]
                     yield f"{digest}: {error}"
                 continue
             if (seen.hexdigest(), length) != (digest, size):
@@ -358,8 +386,14 @@ class Blobs:
         if self.folder is None:
             return
         old = older_than(GRACE // clock.SECOND)
-        on_disk = {name for name in self.folder.names(self._tenant_place(tenant)) if self.folder.made(name) < old}
-        named = {name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)}
+        on_disk = {
+            name
+            for name in self.folder.names(self._tenant_place(tenant))
+            if self.folder.made(name) < old
+        }
+        named = {
+            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)
+        }
         yield from sorted(on_disk - named)
 
 
@@ -374,4 +408,6 @@ def _handing_over(pieces: list[bytes]) -> Iterator[bytes]:
 
 
 def _listed(problems: list[str]) -> str:
-    return "; ".join(problems[:20]) + (f" and {len(problems) - 20} more" if len(problems) > 20 else "")
+    return "; ".join(problems[:20]) + (
+        f" and {len(problems) - 20} more" if len(problems) > 20 else ""
+    )

@@ -15,7 +15,9 @@ from retain.storage.sqlite import SqliteDatabase
 from retain.storage.sqlite_foreign import ForeignFile
 
 
-def connect(settings: Settings, clock: Clock | None = None, *, create: bool = True) -> tuple[Database, list[Migration]]:
+def connect(
+    settings: Settings, clock: Clock | None = None, *, create: bool = True
+) -> tuple[Database, list[Migration]]:
     """The database that the settings name, and the migrations for its engine; nothing is migrated yet."""
     url = settings.database
     if in_memory(settings):
@@ -31,7 +33,11 @@ def connect(settings: Settings, clock: Clock | None = None, *, create: bool = Tr
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")
-    meant = f"did you mean sqlite:///{file_name}? " if file_name and "://" not in file_name and ":" not in file_name else ""
+    meant = (
+        f"did you mean sqlite:///{file_name}? "
+        if file_name and "://" not in file_name and ":" not in file_name
+        else ""
+    )
     meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
     known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
     problem = f"{settings.shown('database')!r} is no address; {meant}use {known}"
@@ -51,7 +57,9 @@ def in_memory(settings: Settings) -> bool:
 def absent(settings: Settings) -> bool:
     """Whether the database is not there before it is opened: a file that nobody has made yet, or one in memory."""
     url = settings.database
-    return in_memory(settings) or (url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists())
+    return in_memory(settings) or (
+        url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists()
+    )
 
 
 def folder(settings: Settings) -> Folder | None:
@@ -64,7 +72,11 @@ def folder(settings: Settings) -> Folder | None:
         path = file.with_name(file.name + "-refs")
     else:
         return None
-    return Folder(path, durable=settings.sqlite_durability == "full", least_free_mib=settings.sqlite_min_free_mib)
+    return Folder(
+        path,
+        durable=settings.sqlite_durability == "full",
+        least_free_mib=settings.sqlite_min_free_mib,
+    )
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer:

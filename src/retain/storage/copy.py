@@ -82,23 +82,42 @@ def export(
     return Copied(counts)
 
 
-def _rows(tx: Transaction, table: Table, blobs: Blobs, user: str | None) -> Iterator[Mapping[str, Any]]:
+def _rows(
+    tx: Transaction, table: Table, blobs: Blobs, user: str | None
+) -> Iterator[Mapping[str, Any]]:
     """The rows of a table as they are exported."""
     if table.name == PARTS:
         yield from blobs.parts(tx, user)
         return
-    for row in tx.each(table.select(of_user=user is not None), **({} if user is None else {"user": user})):
-        yield {name: value for name, value in row.items() if name != "tenant" and name not in table.local}
+    for row in tx.each(
+        table.select(of_user=user is not None), **({} if user is None else {"user": user})
+    ):
+        yield {
+            name: value
+            for name, value in row.items()
+            if name != "tenant" and name not in table.local
+        }
 
 
 def import_(
-    database: Database, tables: Sequence[Table], blobs: Blobs, file: IO[bytes], *, progress: Progress | None = None
+    database: Database,
+    tables: Sequence[Table],
+    blobs: Blobs,
+    file: IO[bytes],
+    *,
+    progress: Progress | None = None,
 ) -> Copied:
     """Read a whole export into the database."""
     total = _check(file, database.version())
     by_name = {table.name: table for table in tables}
     columns = database.read(EVERY_TENANT, lambda tx: {name: tx.columns(name) for name in by_name})
-    _inspect(file, {name: set(found) - {"tenant"} - by_name[name].local.keys() for name, found in columns.items()})
+    _inspect(
+        file,
+        {
+            name: set(found) - {"tenant"} - by_name[name].local.keys()
+            for name, found in columns.items()
+        },
+    )
     counts = {table.name: 0 for table in tables}
     new = 0
     file.seek(0)
@@ -113,7 +132,9 @@ def import_(
         table = by_name[value]
         parts = value == PARTS
         batches = (
-            _contents(blobs, tenants[-1], rows) if parts else _batches(database, tenants[-1], table, columns[value], rows)
+            _contents(blobs, tenants[-1], rows)
+            if parts
+            else _batches(database, tenants[-1], table, columns[value], rows)
         )
         for count, added in batches:
             counts[value] += count
@@ -126,21 +147,32 @@ def import_(
 
 
 def _batches(
-    database: Database, tenant: str, table: Table, columns: Sequence[str], rows: Iterator[Mapping[str, Any]]
+    database: Database,
+    tenant: str,
+    table: Table,
+    columns: Sequence[str],
+    rows: Iterator[Mapping[str, Any]],
 ) -> Iterator[tuple[int, int]]:
     """Add rows, a batch in each write; how many each had, and how many of them were new."""
     while batch := list(islice(rows, _IN_ONE_WRITE)):
-        yield len(batch), database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch))  # type: ignore[misc]
+        yield (
+            len(batch),
+            database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch)),
+        )  # type: ignore[misc]
 
 
-def _contents(blobs: Blobs, tenant: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+def _contents(
+    blobs: Blobs, tenant: str, rows: Iterator[Mapping[str, Any]]
+) -> Iterator[tuple[int, int]]:
     """Store contents, part after part; how many parts each had, and how many of them were new."""
     for (user, digest), parts in groupby(rows, key=lambda row: (row["user_id"], row["digest"])):
         count, new = blobs.put(tenant, user, digest, parts)
         yield count, count if new else 0
 
 
-def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> int:
+def _add(
+    tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> int:
     """Add the rows that are missing; the others must be the same."""
     added = 0
     tx.run(_BEHIND)  # with the rows, because an import may be killed at any moment
@@ -150,14 +182,22 @@ def _add(tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[M
             continue
         found = tx.one(table.find(), **{name: row[name] for name in table.key})
         there = None if found is None else dict(zip(columns, found, strict=True))
-        if there is None or {name: there[name] for name in there if name not in table.local} != {**row, "tenant": tx.tenant}:
+        if there is None or {name: there[name] for name in there if name not in table.local} != {
+            **row,
+            "tenant": tx.tenant,
+        }:
             key = " ".join(str(row[name]) for name in table.key)
-            raise Conflict(problem=f"{table.name} {key} is already there with other content; import into an empty database")
+            raise Conflict(
+                problem=f"{table.name} {key} is already there with other content; import into an empty database"
+            )
     return added
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    return (
+        json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+        + b"\n"
+    )
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
@@ -188,9 +228,13 @@ def _check(file: IO[bytes], schema: int) -> int:
     first = file.readline()
     head = _head(first)
     if head.get("retain") != FORMAT:
-        raise Invalid(field="file", problem="is not an export of retain (its first line does not say so)")
+        raise Invalid(
+            field="file", problem="is not an export of retain (its first line does not say so)"
+        )
     if head.get("schema") != schema:
-        raise Invalid(field="file", problem=f"has schema {head.get('schema')}, and the database has {schema}")
+        raise Invalid(
+            field="file", problem=f"has schema {head.get('schema')}, and the database has {schema}"
+        )
     digest = hashlib.sha256()
     last = first
     for line in file:
@@ -200,7 +244,9 @@ def _check(file: IO[bytes], schema: int) -> int:
     if end.get("end") is not True or not isinstance(end.get("rows"), int):
         raise Invalid(field="file", problem="is cut off: it has no closing line")
     if end.get("sha256") != digest.hexdigest():
-        raise Invalid(field="file", problem="was changed after it was written: its checksum does not match")
+        raise Invalid(
+            field="file", problem="was changed after it was written: its checksum does not match"
+        )
     return int(end["rows"])
 
 
@@ -217,13 +263,22 @@ def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
         if not tenant:
             raise Invalid(field="file", problem=f"line {number} has a row before any tenant")
         if value not in columns:
-            raise Invalid(field="file", problem=f"line {number} has a table {value!r} that this retain does not know")
+            raise Invalid(
+                field="file",
+                problem=f"line {number} has a table {value!r} that this retain does not know",
+            )
         if wrong := line["row"].keys() ^ columns[value]:
             names = ", ".join(sorted(wrong))
-            raise Invalid(field="file", problem=f"line {number} has other columns in {value} than this database ({names})")
+            raise Invalid(
+                field="file",
+                problem=f"line {number} has other columns in {value} than this database ({names})",
+            )
         for name, item in line["row"].items():
             if not _can_be_kept(item):
-                raise Invalid(field="file", problem=f"line {number} has a value in {value}.{name} that cannot be kept")
+                raise Invalid(
+                    field="file",
+                    problem=f"line {number} has a value in {value}.{name} that cannot be kept",
+                )
 
 
 def _tenant(name: str, number: int) -> str:

@@ -74,7 +74,15 @@ class Database(Protocol):
         """Run work on one consistent snapshot; `slow` work is maintenance, which no time limit stops."""
         ...
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        safe: bool = False,
+        frees: bool = False,
+        slow: bool = False,
+    ) -> T:
         """Run work and commit it, whole or not at all.
 
         `safe` work may be run again when nobody knows whether it was committed (it has an idempotency key).

@@ -13,9 +13,13 @@ from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
 _SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
-_THEIR_MESSAGES = "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
+_THEIR_MESSAGES = (
+    "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
+)
 _KEYS = "delete from keys where tenant = :tenant and user_id = :user"
-_NO_MESSAGES = "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
+_NO_MESSAGES = (
+    "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ class Receipt:
     compacted: bool
 
 
-def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
+def erase(
+    database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str
+) -> Receipt:
     """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs.
 
     What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted, as
@@ -43,10 +49,14 @@ def erase(database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
         removed = {}
         for table in (table for table in reversed(tables) if table.owned):
-            if table.name == "sessions":  # which were there says the statement that removes them, and none before it
+            if (
+                table.name == "sessions"
+            ):  # which were there says the statement that removes them, and none before it
                 sessions = tx.all(_SESSIONS, user=user)
                 tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
-            removed[table.name] = len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
+            removed[table.name] = (
+                len(sessions) if table.name == "sessions" else tx.run(table.delete(), user=user)
+            )
         tx.run(_NO_MESSAGES, user=user)
         tx.run(_KEYS, user=user)
         return tx.now, removed

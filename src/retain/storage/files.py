@@ -29,7 +29,9 @@ def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> 
     best, found = -1, ""
     for line in lines:
         left, _, right = line.partition(b" - ")
-        point = Path(os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), left.split(b" ")[4])))
+        point = Path(
+            os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), left.split(b" ")[4]))
+        )
         if wanted.is_relative_to(point) and len(point.parts) >= best:
             best, found = len(point.parts), right.split(b" ")[0].decode()
     return found
@@ -51,7 +53,9 @@ def check_target(path: Path) -> None:
     if path.exists():
         raise Invalid(field=str(path), problem="exists already; a backup never overwrites a file")
     if not path.absolute().parent.is_dir():
-        raise Invalid(field=str(path), problem=f"has no folder to be written to: make {path.parent} first")
+        raise Invalid(
+            field=str(path), problem=f"has no folder to be written to: make {path.parent} first"
+        )
 
 
 @contextmanager
@@ -94,14 +98,19 @@ def reading(file: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
 def _of_bytes(file: Any, field: str, verb: str) -> IO[bytes]:
     if isinstance(file, TextIOBase) or not hasattr(file, verb):
         mode = "wb" if verb == "write" else "rb"
-        raise Invalid(field=field, problem=f"must be a path, or a file opened for bytes, as in open(path, {mode!r})")
+        raise Invalid(
+            field=field,
+            problem=f"must be a path, or a file opened for bytes, as in open(path, {mode!r})",
+        )
     return file  # type: ignore[no-any-return]
 
 
 def has_room(folder: Path) -> bool:
     """Whether a database in the folder can at least be opened, for which SQLite needs a little space."""
     disk = shutil.disk_usage(folder)
-    return disk.free >= 1 << 20 or not disk.total  # what has no size, such as /proc, is not full: it keeps no files
+    return (
+        disk.free >= 1 << 20 or not disk.total
+    )  # what has no size, such as /proc, is not full: it keeps no files
 
 
 def take_from_ballast(path: Path) -> bool:

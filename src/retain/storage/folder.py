@@ -82,9 +82,7 @@ class Folder:
         try:
             return (self.path / name).open("rb")
         except FileNotFoundError:
-            problem = (
-                f"a stored content is missing: {name} is not in {self.path} (the setting ref_folder says where to look)"
-            )
+            problem = f"a stored content is missing: {name} is not in {self.path} (the setting ref_folder says where to look)"
             raise Unreachable(problem=problem) from None
         except OSError as error:
             raise Unreachable(problem=f"{name} cannot be read: {error.strerror}") from error
@@ -113,7 +111,9 @@ class Folder:
                     (self.path / name).unlink(missing_ok=True)
             return alone
 
-    def clear(self, place: str, older_than: float, has_row: Callable[[str], bool]) -> tuple[int, bool]:
+    def clear(
+        self, place: str, older_than: float, has_row: Callable[[str], bool]
+    ) -> tuple[int, bool]:
         """Remove what crashes left under a place; how many files, and False if somebody is copying."""
         if not (self.path / place).is_dir():
             return 0, True
@@ -272,7 +272,9 @@ def older_than(seconds: float) -> float:
 
 
 def _create(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb", buffering=_MIB)
+    return os.fdopen(
+        os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb", buffering=_MIB
+    )
 
 
 @contextmanager

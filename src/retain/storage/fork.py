@@ -35,7 +35,9 @@ class Doors:
             inside[me] += 1
             return
         inside[me] = 1
-        while self._shut:  # first said to be inside, then asked: so one of the two sides always sees the other
+        while (
+            self._shut
+        ):  # first said to be inside, then asked: so one of the two sides always sees the other
             del inside[me]
             self._opened.wait()
             inside[me] = 1
@@ -83,4 +85,8 @@ def _each(step: Callable[[Doors], None]) -> Callable[[], None]:
     return run
 
 
-os.register_at_fork(before=_each(Doors.shut), after_in_parent=_each(Doors.open), after_in_child=_each(Doors.open_in_child))
+os.register_at_fork(
+    before=_each(Doors.shut),
+    after_in_parent=_each(Doors.open),
+    after_in_child=_each(Doors.open_in_child),
+)

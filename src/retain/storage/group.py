@@ -35,7 +35,9 @@ class Job:
     def fail(self, error: BaseException) -> None:
         """The commit failed; every thread gets an error object of its own, and an error of the job's own stays."""
         if self.error is None:
-            interrupted = InDoubt(problem="the thread that was writing for this one was interrupted")
+            interrupted = InDoubt(
+                problem="the thread that was writing for this one was interrupted"
+            )
             shared = error if isinstance(error, Exception) else interrupted
             self.error = shared.again() if isinstance(shared, RetainError) else shared
 

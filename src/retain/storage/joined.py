@@ -29,10 +29,21 @@ class Joined:
         """What the transaction sees, its own writes included."""
         return self.write(tenant, work)
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        safe: bool = False,
+        frees: bool = False,
+        slow: bool = False,
+    ) -> T:
         """Run work now; it is committed with everything else of the transaction."""
         if self.over:
-            raise Invalid(field="work", problem="is over: the scope that it was given ends with it; use the one outside")
+            raise Invalid(
+                field="work",
+                problem="is over: the scope that it was given ends with it; use the one outside",
+            )
         if tenant != self._tx.tenant:
             raise UnscopedSql(f"a transaction of {self._tx.tenant} cannot be joined by {tenant}")
         return work(self._tx)
@@ -62,7 +73,9 @@ def join(database: Database, tx: Transaction) -> Iterator[Joined]:
 def require_outside(database: Database) -> None:
     """Refuse what a transaction of this thread would not see or undo, and where there is one writer wait for for ever."""
     if _here.databases and any(one is database for one in _here.databases):
-        raise Invalid(field="work", problem="uses a scope from outside: use only the one that it is given")
+        raise Invalid(
+            field="work", problem="uses a scope from outside: use only the one that it is given"
+        )
 
 
 class NoBlobs:
@@ -81,4 +94,7 @@ class NoBlobs:
         return True
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise Invalid(field="work", problem="cannot use references: keep them before, and their placeholders in it")
+        raise Invalid(
+            field="work",
+            problem="cannot use references: keep them before, and their placeholders in it",
+        )

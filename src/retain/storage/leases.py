@@ -55,7 +55,9 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
 def held(tx: Transaction, lease: Lease) -> bool:
     """Whether a lease is still this holder's; while this transaction lasts, nobody can take it."""
     tx.lock("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
-    row = tx.one("select fence from leases where tenant = :tenant and what = :what", what=lease.what)
+    row = tx.one(
+        "select fence from leases where tenant = :tenant and what = :what", what=lease.what
+    )
     return row is not None and bool(row[0] == lease.fence)
 
 
@@ -82,6 +84,9 @@ def sweep(database: Database, tenant: str) -> int:
     """Remove the leases that nobody gave back and that ran out a day ago; how many there were."""
     return database.write(
         tenant,
-        lambda tx: tx.run("delete from leases where tenant = :tenant and expires_at < :old", old=tx.now - clock.DAY),
+        lambda tx: tx.run(
+            "delete from leases where tenant = :tenant and expires_at < :old",
+            old=tx.now - clock.DAY,
+        ),
         safe=True,
     )

@@ -39,7 +39,9 @@ def shipped(engine: str) -> list[Migration]:
     for file in resources.files("retain.storage.migrations").iterdir():
         match = _NAME.fullmatch(file.name)
         if match and match["engine"] in (None, engine):
-            found.append(read(int(match["number"]), match["name"], file.read_text(encoding="utf-8")))
+            found.append(
+                read(int(match["number"]), match["name"], file.read_text(encoding="utf-8"))
+            )
     return sorted(found, key=lambda migration: migration.number)
 
 
@@ -47,7 +49,9 @@ def read(number: int, name: str, text: str) -> Migration:
     """A migration from the text of its file."""
     parts = _PARTS.search(text)
     if not parts:
-        raise ValueError(f"migration {number:04} {name} has no '-- up' part followed by a '-- down' part")
+        raise ValueError(
+            f"migration {number:04} {name} has no '-- up' part followed by a '-- down' part"
+        )
     return Migration(number, name, parts["up"], parts["down"])
 
 
@@ -59,7 +63,9 @@ def check(database: Database, known: Sequence[Migration]) -> int:
     return found
 
 
-def due_up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
+def due_up(
+    database: Database, known: Sequence[Migration], to: int | None = None
+) -> list[Migration]:
     """What is missing up to a version, in the order in which to apply it."""
     last = known[-1].number if to is None else to
     if not 0 <= last <= known[-1].number:
@@ -72,15 +78,25 @@ def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Mi
     """What there is above a version, in the order in which to take it back."""
     found = check(database, known)
     if not 0 <= to <= found:
-        raise Invalid(field="to", problem=f"must be a version from 0 to {found}, where the database is now")
+        raise Invalid(
+            field="to", problem=f"must be a version from 0 to {found}, where the database is now"
+        )
     return [migration for migration in reversed(known) if to < migration.number <= found]
 
 
 def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
     """Apply what is missing, up to a version; the migrations that this call applied."""
-    return [migration for migration in due_up(database, known, to) if database.step(migration.step(up=True))]
+    return [
+        migration
+        for migration in due_up(database, known, to)
+        if database.step(migration.step(up=True))
+    ]
 
 
 def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
     """Take back the newest migrations until the database is at a version; what this call took back."""
-    return [migration for migration in due_down(database, known, to) if database.step(migration.step(up=False))]
+    return [
+        migration
+        for migration in due_down(database, known, to)
+        if database.step(migration.step(up=False))
+    ]

@@ -30,7 +30,14 @@ from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
 from retain.storage.files import check_target, make_private
 from retain.storage.joined import require_outside
-from retain.storage.postgres_connection import Connection, Pool, in_our_words, read_address, roll_back, simply
+from retain.storage.postgres_connection import (
+    Connection,
+    Pool,
+    in_our_words,
+    read_address,
+    roll_back,
+    simply,
+)
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
          "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
@@ -42,7 +49,12 @@ MOST_BEGINS = 1000
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 # Every short statement of ours has an index that gives its rows in order. Before the server has statistics, as after a large
 # import, it would rather read and sort a whole session for its last twenty messages.
-_BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "jit": "off"}
+_BY_INDEX = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "jit": "off",
+}
 _WRITE = "begin"
 _READ = "begin isolation level repeatable read read only"
 _PASSING = (
@@ -62,7 +74,9 @@ class PostgresTransaction:
         self._cursor = connection.cursor()
         self.tenant = tenant
         self.now = 0
-        self.streams = 0  # with one, rows were handed out one by one: the work cannot be started again
+        self.streams = (
+            0  # with one, rows were handed out one by one: the work cannot be started again
+        )
         self.committing = False
 
     def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[Row]:
@@ -83,7 +97,10 @@ class PostgresTransaction:
         self._execute(sql + " for no key update", values)
 
     def alone(self, name: str) -> None:
-        self._execute("select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))", {"name": name})
+        self._execute(
+            "select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))",
+            {"name": name},
+        )
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         whose = {"tenant": self.tenant, "now": self.now}
@@ -130,9 +147,13 @@ class PostgresDatabase:
         }
         self._known: set[str] = set()
         self._begins: dict[tuple[tuple[str, bool], str], bytes] = {}
-        with self._alone(self._url) as connection:  # says what is wrong with the address, where a pool would only wait
+        with self._alone(
+            self._url
+        ) as connection:  # says what is wrong with the address, where a pool would only wait
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
-            self._prepares = connection.info.backend_pid == real  # a pooler in between hands out numbers of its own
+            self._prepares = (
+                connection.info.backend_pid == real
+            )  # a pooler in between hands out numbers of its own
         self._pool = Pool(self._connect, settings.postgres_pool, settings.postgres_wait_seconds)
         _OPEN.add(self)
 
@@ -141,10 +162,20 @@ class PostgresDatabase:
     def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
         return self._until_done((_READ, slow), tenant, work, safe=True)
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        safe: bool = False,
+        frees: bool = False,
+        slow: bool = False,
+    ) -> T:
         def with_tenant(tx: Any) -> T:
             if tenant not in self._known:
-                tx.run("insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing")
+                tx.run(
+                    "insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing"
+                )
             return work(tx)
 
         result = self._until_done((_WRITE, slow), tenant, with_tenant, safe=safe)
@@ -189,7 +220,9 @@ class PostgresDatabase:
             roll_back(connection)
             if connection.closed:
                 self._pool.forget_idle()
-            passing = isinstance(error, _PASSING) and not isinstance(error, errors.QueryCanceled | errors.DiskFull)
+            passing = isinstance(error, _PASSING) and not isinstance(
+                error, errors.QueryCanceled | errors.DiskFull
+            )
             if passing and not transaction.streams:
                 raise _Lost(error, transaction.committing and connection.closed) from error
             raise in_our_words(error) from error
@@ -209,7 +242,9 @@ class PostgresDatabase:
             name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
             config = {**self._config, "retain.tenant": tenant, "application_name": name}
             config.update({"statement_timeout": "0"} if begin[1] else _BY_INDEX)
-            settings = SQL(", ").join(SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items())
+            settings = SQL(", ").join(
+                SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items()
+            )
             script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
             if len(self._begins) >= MOST_BEGINS:
                 self._begins.clear()
@@ -234,12 +269,16 @@ class PostgresDatabase:
             while True:
                 try:
                     with connection.transaction():
-                        got = connection.execute("select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)).fetchone()
+                        got = connection.execute(
+                            "select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)
+                        ).fetchone()
                         if got and got[0]:
                             return self._apply_when_free(connection, wanted, deadline)
                 except errors.InsufficientPrivilege as error:
                     if rights.is_about_the_role(error):
-                        raise SettingsError(where="postgres_role", problem=error.diag.message_primary) from error
+                        raise SettingsError(
+                            where="postgres_role", problem=error.diag.message_primary
+                        ) from error
                     raise SchemaTooOld(found=wanted.number - int(wanted.up)) from error
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
@@ -253,11 +292,15 @@ class PostgresDatabase:
                     return self._apply(connection, wanted)
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 if time.monotonic() > deadline:
-                    raise Busy(problem=f"a transaction keeps a table from changing ({error})") from error
+                    raise Busy(
+                        problem=f"a transaction keeps a table from changing ({error})"
+                    ) from error
             time.sleep(random.uniform(0.2, 0.4))
 
     def _apply(self, connection: Connection, wanted: Step) -> bool:
-        if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(wanted.up):
+        if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(
+            wanted.up
+        ):
             return False
         connection.execute("set local lock_timeout = '200ms'")
         connection.execute(self.script(wanted))
@@ -268,7 +311,9 @@ class PostgresDatabase:
 
     def refit(self) -> None:
         with self._alone(self._owner_url) as connection, connection.transaction():
-            connection.execute("select set_config('search_path', %s, true)", (self._config["search_path"],))
+            connection.execute(
+                "select set_config('search_path', %s, true)", (self._config["search_path"],)
+            )
             connection.execute("set local lock_timeout = '5s'")
             connection.execute(postgres_near.SCRIPT)
 
@@ -289,8 +334,13 @@ class PostgresDatabase:
         parts = read_address(self._owner_url, "owner_database")
         with self._alone(self._owner_url) as connection:
             rights.check_can_dump(connection)
-            used = connection.execute("select 1 from pg_extension where extname = 'vector'").fetchone()
-        env = {**os.environ, "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", "")))}
+            used = connection.execute(
+                "select 1 from pg_extension where extname = 'vector'"
+            ).fetchone()
+        env = {
+            **os.environ,
+            "PGPASSWORD": str(parts.pop("password", os.environ.get("PGPASSWORD", ""))),
+        }
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
@@ -309,7 +359,9 @@ class PostgresDatabase:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True)
             partial.replace(target)
         except FileNotFoundError:
-            raise SettingsError(where="pg_dump", problem="is not installed; it comes with PostgreSQL's client") from None
+            raise SettingsError(
+                where="pg_dump", problem="is not installed; it comes with PostgreSQL's client"
+            ) from None
         except subprocess.CalledProcessError as error:
             raise StorageError(problem=f"pg_dump: {error.stderr.strip()}") from None
         finally:
@@ -341,7 +393,9 @@ class PostgresDatabase:
 
 
 def _with_keepalive(url: str) -> str:
-    return conninfo.make_conninfo(url, **{name: value for name, value in KEEPALIVE.items() if name not in url})
+    return conninfo.make_conninfo(
+        url, **{name: value for name, value in KEEPALIVE.items() if name not in url}
+    )
 
 
 _translated: dict[str, str] = {}

@@ -17,7 +17,15 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from retain.errors import Busy, Full, ReadOnly, RetainError, SettingsError, StorageError, Unreachable
+from retain.errors import (
+    Busy,
+    Full,
+    ReadOnly,
+    RetainError,
+    SettingsError,
+    StorageError,
+    Unreachable,
+)
 from retain.storage.database import Row
 
 Connection = psycopg.Connection[Row]
@@ -103,7 +111,12 @@ class Pool:
     def figures(self) -> dict[str, float]:
         """How many connections there may be, are in use, are idle, and are waited for."""
         used, idle, waiting = self._size - self._places, len(self._idle), len(self._queue)
-        return {"pool_size": self._size, "pool_used": used, "pool_idle": idle, "pool_waiting": waiting}
+        return {
+            "pool_size": self._size,
+            "pool_used": used,
+            "pool_idle": idle,
+            "pool_waiting": waiting,
+        }
 
     def forget_idle(self) -> None:
         """One connection was lost, so the others probably are: let the next ones be new."""
@@ -159,7 +172,9 @@ def in_our_words(error: psycopg.Error) -> RetainError:
         return StorageError(problem=f"{problem}; {hint}")
     if isinstance(error, errors.QueryCanceled):
         return Busy(problem=f"{problem} (postgres_statement_seconds says how long one may take)")
-    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
+    if isinstance(
+        error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure
+    ):
         return Busy(problem=problem)
     if isinstance(error, errors.OperationalError | errors.InterfaceError):
         return Unreachable(problem=problem)

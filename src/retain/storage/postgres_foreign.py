@@ -48,12 +48,16 @@ class ForeignServer:
         except psycopg.OperationalError as error:
             raise Unreachable(problem=f"the server to import from: {error}") from None
         except psycopg.Error as error:
-            raise Invalid(field="file", problem=f"names a database that cannot be read: {error}") from None
+            raise Invalid(
+                field="file", problem=f"names a database that cannot be read: {error}"
+            ) from None
 
     def history(self, table: str) -> Iterator[dict[str, Any]]:
         """The rows of a table in which LangChain keeps its chat history."""
         from psycopg import sql
 
         if not _NAME.fullmatch(table):
-            raise Invalid(field="table", problem="must be the name of a table, such as chat_message_history")
+            raise Invalid(
+                field="table", problem="must be the name of a table, such as chat_message_history"
+            )
         return self.rows(sql.SQL(_HISTORY).format(sql.Identifier(*table.split("."))))

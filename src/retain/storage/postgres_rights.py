@@ -36,7 +36,9 @@ begin
         execute format('alter table %1$I.%2$I no force row level security', {schema_text}, found);
     end loop;
 end $$;"""
-_TOUCHED = re.compile(r"\b(?:update|from|into|join|using)\s+([a-z_]+)")  # tables whose rows a step reads or writes
+_TOUCHED = re.compile(
+    r"\b(?:update|from|into|join|using)\s+([a-z_]+)"
+)  # tables whose rows a step reads or writes
 _ROLE = """do $$
 declare usable boolean;
 begin
@@ -100,7 +102,9 @@ def version(connection: Connection, schema: str) -> int:
     table = Identifier(schema, "retain_schema")
     if connection.execute("select to_regclass(%s)", (table.as_string(),)).fetchone() == (None,):
         return 0
-    row = connection.execute(SQL("select coalesce(max(version), 0) from {}").format(table)).fetchone()
+    row = connection.execute(
+        SQL("select coalesce(max(version), 0) from {}").format(table)
+    ).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -128,7 +132,9 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     record = f"insert into retain_schema values ({step.number}, '{step.name}', {_NOW})"
     if not step.up:
         record = f"delete from retain_schema where version = {step.number}"
-    return _SCRIPT.format(number=step.number, name=step.name, steps="\n".join(parts), record=record, **names)
+    return _SCRIPT.format(
+        number=step.number, name=step.name, steps="\n".join(parts), record=record, **names
+    )
 
 
 def is_about_the_role(error: psycopg.Error) -> bool:
@@ -151,7 +157,9 @@ def check_can_dump(connection: Connection) -> None:
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
 # The policies' conditions, as the server writes them back.
 _MINE = "$q$(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))$q$"
-_MINE_OR_ALL = f"'(' || {_MINE} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
+_MINE_OR_ALL = (
+    f"'(' || {_MINE} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
+)
 _CHECKS = {
     "row-level security is forced on every table": f"""
         select c.relname from {_TABLES} join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'

@@ -27,7 +27,16 @@ from retain.errors import (
 )
 from retain.settings import Settings
 from retain.storage import sqlite_care as care
-from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Transaction, Work, require_tenant
+from retain.storage.database import (
+    EVERY_TENANT,
+    Finding,
+    Row,
+    Step,
+    T,
+    Transaction,
+    Work,
+    require_tenant,
+)
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
 from retain.storage.fork import Doors
 from retain.storage.group import GroupCommit, Job
@@ -75,7 +84,9 @@ class SqliteTransaction:
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
         whose = {"tenant": self.tenant, "now": self.now}
-        self.connection.executemany(_ready.get(sql) or _check(sql), [{**row, **whose} for row in rows])
+        self.connection.executemany(
+            _ready.get(sql) or _check(sql), [{**row, **whose} for row in rows]
+        )
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
         values["tenant"] = self.tenant
@@ -87,7 +98,12 @@ class SqliteTransaction:
             yield dict(zip(names, row, strict=True))
 
     def columns(self, table: str) -> list[str]:
-        return [name for (name,) in self.connection.execute("select name from pragma_table_info(?)", (table,))]
+        return [
+            name
+            for (name,) in self.connection.execute(
+                "select name from pragma_table_info(?)", (table,)
+            )
+        ]
 
 
 class SqliteDatabase:
@@ -98,8 +114,12 @@ class SqliteDatabase:
     _ask_disk_at: float
     _warned_mib: int
 
-    def __init__(self, path: Path | None, settings: Settings, now: Clock | None = None, create: bool = True) -> None:
-        self._temporary = tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
+    def __init__(
+        self, path: Path | None, settings: Settings, now: Clock | None = None, create: bool = True
+    ) -> None:
+        self._temporary = (
+            tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
+        )
         if self._temporary:
             self._throw_away = weakref.finalize(self, _throw_away, self._temporary, os.getpid())
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
@@ -120,7 +140,9 @@ class SqliteDatabase:
 
     def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
         require_outside(self)
-        return self._with_reader(lambda connection: work(SqliteTransaction(connection, tenant, self._now())))
+        return self._with_reader(
+            lambda connection: work(SqliteTransaction(connection, tenant, self._now()))
+        )
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
         with self._doors:
@@ -155,7 +177,15 @@ class SqliteDatabase:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def write(self, tenant: str, work: Work[T], *, safe: bool = False, frees: bool = False, slow: bool = False) -> T:
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        safe: bool = False,
+        frees: bool = False,
+        slow: bool = False,
+    ) -> T:
         require_outside(self)
         with self._doors:
             try:
@@ -197,7 +227,9 @@ class SqliteDatabase:
     def _commit_now(self, connection: apsw.Connection) -> None:
         try:
             connection.execute("commit")
-        except apsw.IOError as error:  # what was written may be on disk all the same, and come back at the next start
+        except (
+            apsw.IOError
+        ) as error:  # what was written may be on disk all the same, and come back at the next start
             raise InDoubt(problem=f"{self.path}: {error}") from error
 
     def _run(self, connection: apsw.Connection, job: Job, now: int, shared: bool) -> None:
@@ -205,7 +237,9 @@ class SqliteDatabase:
             connection.execute("savepoint job")
         try:
             if job.tenant not in self._known and job.tenant != EVERY_TENANT:
-                sql = "insert into tenants (tenant, created_at) values (?, ?) on conflict do nothing"
+                sql = (
+                    "insert into tenants (tenant, created_at) values (?, ?) on conflict do nothing"
+                )
                 connection.execute(sql, (job.tenant, now))
             job.result = job.work(SqliteTransaction(connection, job.tenant, now))
         except Exception as error:  # it is raised in the thread that waits for this job
@@ -237,7 +271,9 @@ class SqliteDatabase:
         if self._free_mib < least and not self._temporary:
             for job in batch:
                 if not job.frees:
-                    job.error = Full(problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB")
+                    job.error = Full(
+                        problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB"
+                    )
 
     def _bound_log(self, connection: apsw.Connection) -> None:
         """Keep the write-ahead log short: stop readers that have pinned it for long, then start it over.
@@ -257,7 +293,11 @@ class SqliteDatabase:
             self._writing = None
         if (size := self._log_mib()) >= max(self._settings.sqlite_log_mib, 2 * self._warned_mib):
             self._warned_mib = size
-            log.warning("the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it", self.path, size)
+            log.warning(
+                "the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it",
+                self.path,
+                size,
+            )
 
     def _log_mib(self) -> int:
         with suppress(FileNotFoundError):
@@ -285,11 +325,16 @@ class SqliteDatabase:
 
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
-        with self._spare(writing=False) as connection:  # one that was used would compare FTS5's pages with what it remembers
+        with self._spare(
+            writing=False
+        ) as connection:  # one that was used would compare FTS5's pages with what it remembers
             damage = care.damage(connection)
         return [
             *damage,
-            Finding("only its owner can open the file", f"others may ({loose:o}): chmod 600 it" if loose else ""),
+            Finding(
+                "only its owner can open the file",
+                f"others may ({loose:o}): chmod 600 it" if loose else "",
+            ),
         ]
 
     def engine(self) -> str:
@@ -363,7 +408,9 @@ class SqliteDatabase:
         if not os.path.isdir(folder):
             raise Unreachable(problem=f"there is no folder {folder} that may be entered")
         if not create and not self._temporary and not os.path.exists(self.path):
-            raise Unreachable(problem=f"there is no file {self.path}; `retain migrate up` makes one")
+            raise Unreachable(
+                problem=f"there is no file {self.path}; `retain migrate up` makes one"
+            )
         if is_network(found := filesystem_of(folder)) and not self._settings.sqlite_network_drive:
             raise NetworkDrive(path=str(self.path), filesystem=found)
 

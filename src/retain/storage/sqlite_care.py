@@ -28,9 +28,13 @@ def spell(sql: str) -> str:
 
 def version(connection: apsw.Connection) -> int:
     """The newest migration that was applied, 0 for none."""
-    if not connection.execute("select 1 from sqlite_master where name = 'retain_schema'").fetchall():
+    if not connection.execute(
+        "select 1 from sqlite_master where name = 'retain_schema'"
+    ).fetchall():
         return 0
-    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[0]
+    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[
+        0
+    ]
     return int(str(found))
 
 
@@ -51,7 +55,9 @@ def script(step: Step) -> str:
         record = f"delete from retain_schema where version = {step.number};"
     mark = f"pragma application_id = {APPLICATION_ID};\n" if step.number == 1 and step.up else ""
     table = "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer);"
-    return f"-- {step.number:04} {step.name}\n{mark}{table}\n{spell(step.script).strip()}\n{record}\n"
+    return (
+        f"-- {step.number:04} {step.name}\n{mark}{table}\n{spell(step.script).strip()}\n{record}\n"
+    )
 
 
 def damage(connection: apsw.Connection) -> list[Finding]:
@@ -61,7 +67,9 @@ def damage(connection: apsw.Connection) -> list[Finding]:
     mode = connection.pragma("journal_mode")
     return [
         Finding("pages and indexes are intact", "" if found == ["ok"] else "; ".join(found)),
-        Finding("every reference has its row", f"{len(broken)} rows without a parent" if broken else ""),
+        Finding(
+            "every reference has its row", f"{len(broken)} rows without a parent" if broken else ""
+        ),
         Finding("write-ahead logging is on", "" if mode == "wal" else f"journal_mode is {mode}"),
     ]
 
@@ -100,7 +108,9 @@ def give_back(connection: apsw.Connection, settings: Settings) -> bool:
 
 def _forget_words(connection: apsw.Connection) -> None:
     """Write the index of words anew where rows were removed from it: until then, its pages still have their words."""
-    if not connection.execute("select 1 from sqlite_master where name = 'search_absorbed'").fetchall():
+    if not connection.execute(
+        "select 1 from sqlite_master where name = 'search_absorbed'"
+    ).fetchall():
         return
     ((removed,),) = connection.execute("select removed from search_absorbed").fetchall()
     changed = 2

@@ -9,20 +9,34 @@ from pathlib import Path
 
 import apsw
 
-from retain.errors import Busy, Corrupt, Full, NotOurs, ReadOnly, ReadTooLong, RetainError, StorageError, Unreachable
+from retain.errors import (
+    Busy,
+    Corrupt,
+    Full,
+    NotOurs,
+    ReadOnly,
+    ReadTooLong,
+    RetainError,
+    StorageError,
+    Unreachable,
+)
 from retain.settings import Settings
 from retain.storage.files import has_room, make_private, take_from_ballast
 
 APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours
 
 
-def open_connection(path: Path, settings: Settings, *, writing: bool, relaxed: bool) -> apsw.Connection:
+def open_connection(
+    path: Path, settings: Settings, *, writing: bool, relaxed: bool
+) -> apsw.Connection:
     """A connection to the file, which is made if it is missing; `relaxed` gives up surviving a power cut."""
     make_private(path)
     try:
         return _open(path, settings, writing, relaxed)
     except apsw.Error as error:
-        if has_room(path.parent) or isinstance(error, apsw.BusyError | apsw.ReadOnlyError | apsw.NotADBError):
+        if has_room(path.parent) or isinstance(
+            error, apsw.BusyError | apsw.ReadOnlyError | apsw.NotADBError
+        ):
             raise in_our_words(error, path, settings) from error
         if not take_from_ballast(path.with_name(path.name + "-ballast")):
             raise Full(problem=f"there is no room to open {path} ({error})") from error
@@ -35,11 +49,15 @@ def open_connection(path: Path, settings: Settings, *, writing: bool, relaxed: b
 def _open(path: Path, settings: Settings, writing: bool, relaxed: bool) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     try:
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else every new value plans its statement anew
+        connection.config(
+            apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
+        )  # else every new value plans its statement anew
         connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
         if writing:
             _claim(connection, path)
-        connection.execute("pragma synchronous = normal" if relaxed else "pragma synchronous = full")
+        connection.execute(
+            "pragma synchronous = normal" if relaxed else "pragma synchronous = full"
+        )
         connection.execute("pragma foreign_keys = on")
         connection.execute("pragma secure_delete = on")
         connection.execute("pragma cache_size = -8192")
@@ -54,10 +72,14 @@ def _open(path: Path, settings: Settings, writing: bool, relaxed: bool) -> apsw.
 
 def _claim(connection: apsw.Connection, path: Path) -> None:
     """Make an empty file ours, and refuse one that belongs to another program."""
-    used = connection.pragma("schema_version")  # asked first: who makes tables has set the mark before
+    used = connection.pragma(
+        "schema_version"
+    )  # asked first: who makes tables has set the mark before
     mark = connection.pragma("application_id")
     if mark == APPLICATION_ID:
-        if connection.pragma("journal_mode") != "wal":  # a copy made by `vacuum into` or another tool
+        if (
+            connection.pragma("journal_mode") != "wal"
+        ):  # a copy made by `vacuum into` or another tool
             connection.execute("pragma journal_mode = wal").fetchall()
         return
     if mark or used:
@@ -73,7 +95,9 @@ def _claim(connection: apsw.Connection, path: Path) -> None:
 
 def restart_log(connection: apsw.Connection, settings: Settings) -> bool:
     """Empty the write-ahead log; False if a reader still needs it, because waiting here would hold up every writer."""
-    connection.execute("pragma wal_checkpoint(passive)").fetchall()  # most of the work, in nobody's way
+    connection.execute(
+        "pragma wal_checkpoint(passive)"
+    ).fetchall()  # most of the work, in nobody's way
     connection.set_busy_handler(None)
     try:
         return not connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]
@@ -103,7 +127,9 @@ def in_our_words(error: apsw.Error, path: Path, settings: Settings) -> RetainErr
     """SQLite's errors in our words."""
     problem = f"{path}: {error}"
     if isinstance(error, apsw.BusyError):
-        return Busy(problem=f"another process held {path} for over {settings.sqlite_busy_seconds} seconds")
+        return Busy(
+            problem=f"another process held {path} for over {settings.sqlite_busy_seconds} seconds"
+        )
     if isinstance(error, apsw.FullError):
         return Full(problem=problem)
     if isinstance(error, apsw.ReadOnlyError):
@@ -112,7 +138,10 @@ def in_our_words(error: apsw.Error, path: Path, settings: Settings) -> RetainErr
         return Corrupt(problem=problem)
     if isinstance(error, apsw.NotADBError):
         return NotOurs(path=str(path), problem="it is not an SQLite file")
-    if isinstance(error, apsw.CantOpenError | apsw.PermissionsError | apsw.AuthError | apsw.ConnectionClosedError):
+    if isinstance(
+        error,
+        apsw.CantOpenError | apsw.PermissionsError | apsw.AuthError | apsw.ConnectionClosedError,
+    ):
         return Unreachable(problem=problem)
     if isinstance(error, apsw.InterruptError):
         return ReadTooLong(limit_mib=settings.sqlite_log_mib)

@@ -32,22 +32,31 @@ class ForeignFile:
             try:
                 cursor = connection.execute(statement)
                 for row in cursor:
-                    yield dict(zip([column[0] for column in cursor.get_description()], row, strict=True))
+                    yield dict(
+                        zip([column[0] for column in cursor.get_description()], row, strict=True)
+                    )
             finally:
                 connection.close()
         except apsw.Error as error:
-            raise Invalid(field="file", problem=f"is no database that can be read: {error}") from None
+            raise Invalid(
+                field="file", problem=f"is no database that can be read: {error}"
+            ) from None
 
     def history(self, table: str) -> Iterator[dict[str, Any]]:
         """A chat history is on a server."""
-        raise Invalid(field="file", problem=f"must be the address of the server that has the table {table!r}")
+        raise Invalid(
+            field="file", problem=f"must be the address of the server that has the table {table!r}"
+        )
 
     def _open(self) -> apsw.Connection:
         if not self._path.is_file():
             raise Invalid(field="file", problem="cannot be read: there is no such file")
         try:
             return self._opened("ro")
-        except (apsw.CantOpenError, apsw.ReadOnlyError):  # a log beside it that only a writer could use
+        except (
+            apsw.CantOpenError,
+            apsw.ReadOnlyError,
+        ):  # a log beside it that only a writer could use
             return self._opened("ro&immutable=1")
 
     def _opened(self, how: str) -> apsw.Connection:

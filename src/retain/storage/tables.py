@@ -73,7 +73,11 @@ def fingerprint(tx: Transaction, table: Table, key: Mapping[str, object]) -> str
     """The SHA-256 of the row with a key, None where there is none."""
     row = tx.one(table.find(), **key)
     return (
-        None if row is None else hashlib.sha256(json.dumps(row, default=lambda raw: bytes(raw).hex()).encode()).hexdigest()
+        None
+        if row is None
+        else hashlib.sha256(
+            json.dumps(row, default=lambda raw: bytes(raw).hex()).encode()
+        ).hexdigest()
     )
 
 

@@ -11,11 +11,15 @@ from retain.storage.tables import Check, Table
 _MOST = 20
 
 
-def count(database: Database, tables: Sequence[Table], tenants: Sequence[str] | None = None) -> dict[str, int]:
+def count(
+    database: Database, tables: Sequence[Table], tenants: Sequence[str] | None = None
+) -> dict[str, int]:
     """How many rows each table has, over some tenants or every one."""
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
-        found = database.read(tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], slow=True)
+        found = database.read(
+            tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], slow=True
+        )
         for table, row in zip(tables, found, strict=True):
             counts[table.name] += row[0]
     return counts
@@ -25,14 +29,20 @@ def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: in
     """Every check of the engine, the kinds and the stored contents; a finding for each, with its problem if it has one."""
     findings = list(database.health())
     found = database.version()
-    findings.append(Finding("the schema is up to date", "" if found == schema else f"it is at {found} of {schema}"))
+    findings.append(
+        Finding(
+            "the schema is up to date", "" if found == schema else f"it is at {found} of {schema}"
+        )
+    )
     if found != schema:
         return findings
     tenants = database.tenants()
     for check in checks:
         wrong: list[str] = []
         for tenant in tenants:
-            found_wrong = database.read(tenant, lambda tx, check=check: _wrong(tx, check), slow=True)  # type: ignore[misc]
+            found_wrong = database.read(
+                tenant, lambda tx, check=check: _wrong(tx, check), slow=True
+            )  # type: ignore[misc]
             wrong += [f"{tenant}: {what}" for what in found_wrong]
         more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
         findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))

@@ -32,13 +32,25 @@ from retain.memory import Scope
 from retain.rest.answers import answer
 from retain.rest.routes import problems
 from retain.server import life
-from retain.streams.reply import Asked, ChatRequest, EventsRequest, Replies, Reply, RunRequest, TurnState, VisionRequest
+from retain.streams.reply import (
+    Asked,
+    ChatRequest,
+    EventsRequest,
+    Replies,
+    Reply,
+    RunRequest,
+    TurnState,
+    VisionRequest,
+)
 from retain.streams.running import Runs, Say
 from retain.streams.stream import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
 
 STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 502, 503, 507)
 _STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The answer, or the events of the turn", "content": {MEDIA: {"schema": {"type": "string"}}}}
+    200: {
+        "description": "The answer, or the events of the turn",
+        "content": {MEDIA: {"schema": {"type": "string"}}},
+    }
 }
 _ONCE = "idempotency-key"
 _LOOK_SECONDS = 0.25
@@ -60,20 +72,44 @@ def add(app: FastAPI, door: Door) -> None:
     ):
         name = path.removeprefix("/api").strip("/").replace("/", "_")
         how = documented(name, does, "write", **{"Idempotency-Key": "The turn's key."})
-        app.add_api_route(path, does, methods=["POST"], response_model=model, responses=streamed, **how)
+        app.add_api_route(
+            path, does, methods=["POST"], response_model=model, responses=streamed, **how
+        )
     how = documented("chat_events", chat.events, "read")
-    app.add_api_route("/api/chat/turns/{key:path}/events", chat.events, response_class=Response, responses=streamed, **how)
+    app.add_api_route(
+        "/api/chat/turns/{key:path}/events",
+        chat.events,
+        response_class=Response,
+        responses=streamed,
+        **how,
+    )
     how = documented("chat_turn", chat.state, "read")
     app.add_api_route(
-        "/api/chat/turns/{key:path}", chat.state, response_model=TurnState, responses=problems(*STATUSES), **how
+        "/api/chat/turns/{key:path}",
+        chat.state,
+        response_model=TurnState,
+        responses=problems(*STATUSES),
+        **how,
     )
 
 
-def documented(name: str, does: Callable[..., Any], needs: Permission, **more: str) -> dict[str, Any]:
+def documented(
+    name: str, does: Callable[..., Any], needs: Permission, **more: str
+) -> dict[str, Any]:
     """How a route of a chat is described."""
-    headers = {"X-Retain-User": "Whose memory is meant.", "X-Retain-Agent": "Which agent's memory is meant.", **more}
+    headers = {
+        "X-Retain-User": "Whose memory is meant.",
+        "X-Retain-Agent": "Which agent's memory is meant.",
+        **more,
+    }
     said = [
-        {"name": header, "in": "header", "required": False, "description": about, "schema": {"type": "string"}}
+        {
+            "name": header,
+            "in": "header",
+            "required": False,
+            "description": about,
+            "schema": {"type": "string"},
+        }
         for header, about in headers.items()
     ]
     extra = {"parameters": said, "x-retain-permission": needs}
@@ -92,7 +128,10 @@ async def admitted(
     """Who asks, and whose memory is meant; whoever sits at this machine need not say who they are."""
     principal = await door.admit(request, permission)
     if request.method == "POST" and request.query_params:
-        raise Invalid(field=next(iter(request.query_params)), problem="is not known in the address here; say it in the body")
+        raise Invalid(
+            field=next(iter(request.query_params)),
+            problem="is not known in the address here; say it in the body",
+        )
     scope = door.scope(request, principal, user, agent)
     if scope.who.user is None and principal.name == "local":
         scope = door.scope(request, principal, door.memory.settings.user or USER, agent)
@@ -109,7 +148,9 @@ class Chat:
     async def say(self, request: Request, said: ChatRequest) -> Response:
         """Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6)."""
         if said.agents and said.agent_id is not None:
-            raise Invalid(field="agent_id", problem="cannot go with `agents`: name one, or the group")
+            raise Invalid(
+                field="agent_id", problem="cannot go with `agents`: name one, or the group"
+            )
         return await self._turn(request, said, said.message, said.agent_id, said.agents)
 
     async def run(self, request: Request, said: RunRequest) -> Response:
@@ -138,8 +179,12 @@ class Chat:
             return EventStream(run.events(after), still)
         agents = said.agents or [scope.who.agent or session.agent]
         other = _Elsewhere(scope, session.id, key)
-        running, found = await run_in_threadpool(other.look, agents[0])  # or there is no such turn, or no longer
-        if run is not None and not (run.failed and (found or running)):  # else it was tried again in another process
+        running, found = await run_in_threadpool(
+            other.look, agents[0]
+        )  # or there is no such turn, or no longer
+        if run is not None and not (
+            run.failed and (found or running)
+        ):  # else it was tried again in another process
             return EventStream(run.events(after), still)
         seconds = self._door.memory.settings.chat_seconds
         return EventStream(other.events(agents, after, request.app.state.stopping, seconds), still)
@@ -160,7 +205,12 @@ class Chat:
         return answer(await run_in_threadpool(_became, scope, session.id, key, agents, here))
 
     async def _turn(
-        self, request: Request, said: Asked, message: str, agent: str | None, agents: Sequence[str] = ()
+        self,
+        request: Request,
+        said: Asked,
+        message: str,
+        agent: str | None,
+        agents: Sequence[str] = (),
     ) -> Response:
         principal, scope = await admitted(self._door, request, "write", said.user, agent)
         principal.require("read")  # an answer tells what is remembered
@@ -179,7 +229,10 @@ class Chat:
             found = await run.result()
         except RetainError as error:
             return _refusal(error, request, session.id, key, run.kept)
-        return Response(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"), media_type="application/json")
+        return Response(
+            json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"),
+            media_type="application/json",
+        )
 
     def _work(
         self,
@@ -200,21 +253,33 @@ class Chat:
 
         memory = self._door.memory
         if not agents:
-            return wire.reply(turn.run(memory, scope, session, message, key=key, images=shown, emit=emit, by=by))
-        answers = group.run(memory, scope, session, message, agents, key=key, images=shown, emit=emit, by=by)
-        return {"session_id": session, "key": key, "replies": [wire.reply(answer) for answer in answers]}
+            return wire.reply(
+                turn.run(memory, scope, session, message, key=key, images=shown, emit=emit, by=by)
+            )
+        answers = group.run(
+            memory, scope, session, message, agents, key=key, images=shown, emit=emit, by=by
+        )
+        return {
+            "session_id": session,
+            "key": key,
+            "replies": [wire.reply(answer) for answer in answers],
+        }
 
 
 def _key(request: Request, said: str | None) -> str:
     """The turn's key: the body's or the header's, or a new one."""
     header = request.headers.get(_ONCE)
     if said is not None and header is not None and said != header:
-        raise Invalid(field="key", problem="is not the same as the header Idempotency-Key: send one of them")
+        raise Invalid(
+            field="key", problem="is not the same as the header Idempotency-Key: send one of them"
+        )
     found = said if said is not None else header
     return ids.uuid7() if found is None else canonical.key(found, "key")
 
 
-def _ready(scope: Scope, message: str, said: Asked, agents: Sequence[str], by: Asker) -> tuple[Scope, Session, bytes]:
+def _ready(
+    scope: Scope, message: str, said: Asked, agents: Sequence[str], by: Asker
+) -> tuple[Scope, Session, bytes]:
     """The session of a turn, and what tells it from another with its key.
 
     What is wrong with the request is found before a stream begins, and before a session is made for it.
@@ -235,8 +300,12 @@ def _going_on(scope: Scope, id: str | None) -> Session:
     return of_agent(scope, scope.who.agent or AGENT).sessions.active()
 
 
-def _became(scope: Scope, session: str, key: str, agents: Sequence[str], here: bool) -> dict[str, Any]:
-    running = here or saved.running(scope, session)  # asked first: what ends in between is found saved
+def _became(
+    scope: Scope, session: str, key: str, agents: Sequence[str], here: bool
+) -> dict[str, Any]:
+    running = here or saved.running(
+        scope, session
+    )  # asked first: what ends in between is found saved
     found: dict[str, Any] = {"session_id": session, "key": key, "running": running}
     try:
         seq = saved.asked(scope, session, key)
@@ -244,7 +313,10 @@ def _became(scope: Scope, session: str, key: str, agents: Sequence[str], here: b
         if not running:
             raise
         return found | {"asked_seq": None, "answered": []}
-    return found | {"asked_seq": seq, "answered": [agent for agent in agents if saved.find(scope, session, key, agent)]}
+    return found | {
+        "asked_seq": seq,
+        "answered": [agent for agent in agents if saved.find(scope, session, key, agent)],
+    }
 
 
 def _refusal(error: RetainError, request: Request, session: str, key: str, kept: bool) -> Response:
@@ -253,7 +325,11 @@ def _refusal(error: RetainError, request: Request, session: str, key: str, kept:
     if error.status < 500:
         return response
     body = json.loads(bytes(response.body))
-    body |= {"detail": f"{body['detail']} {wire.go_on(key, kept)}", "key": key, "session_id": session}
+    body |= {
+        "detail": f"{body['detail']} {wire.go_on(key, kept)}",
+        "key": key,
+        "session_id": session,
+    }
     headers = {"Retry-After": response.headers.get("retry-after", str(problem.RETRY_SECONDS))}
     return Response(json.dumps(body, ensure_ascii=False), error.status, headers, problem.MEDIA)
 
@@ -268,7 +344,9 @@ class _Elsewhere:
 
     def look(self, agent: str, patience: int = 0) -> tuple[bool, Answer | None]:
         """Whether somebody may be at it, and what an agent answered; NotFound where nobody has the session or the key."""
-        running = saved.running(self._scope, self._session)  # asked first: what ends in between is found saved
+        running = saved.running(
+            self._scope, self._session
+        )  # asked first: what ends in between is found saved
         try:
             found = saved.find(self._scope, self._session, self._key, agent)
         except NotFound:
@@ -289,7 +367,11 @@ class _Elsewhere:
                 running, found = await run_in_threadpool(self.look, agent, _LOOKS)
                 while found is None and running:
                     if stopping.is_set() or time.monotonic() >= end:
-                        raise _late("it is being stopped" if stopping.is_set() else "the turn still runs in another process")
+                        raise _late(
+                            "it is being stopped"
+                            if stopping.is_set()
+                            else "the turn still runs in another process"
+                        )
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_LOOK_SECONDS):
                             await stopping.wait()
@@ -303,7 +385,9 @@ class _Elsewhere:
                 yield written(after, "message", wire.reply(found))
         except RetainError as error:
             after += 1
-            yield written(after, "error", wire.failure(error, self._session, self._key, kept=self._begun))
+            yield written(
+                after, "error", wire.failure(error, self._session, self._key, kept=self._begun)
+            )
         yield written(after + 1, "done", {})
 
 

@@ -46,13 +46,21 @@ def add(app: FastAPI, door: Door) -> None:
     routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
         ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
         ("POST", "/api/chat/sessions", talks.enter, ChatSession, "write"),
-        ("GET", "/api/chat/sessions/{id:path}/messages", talks.messages, shape(Page[Message]), "read"),
+        (
+            "GET",
+            "/api/chat/sessions/{id:path}/messages",
+            talks.messages,
+            shape(Page[Message]),
+            "read",
+        ),
         ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
         ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
     )
     for method, path, does, model, needs in routes:
         how = documented(f"chat_{does.__name__}", does, needs)
-        app.add_api_route(path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how)
+        app.add_api_route(
+            path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how
+        )
 
 
 class Conversations:
@@ -61,7 +69,9 @@ class Conversations:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def sessions(self, request: Request, said: Annotated[SessionsRequest, Query()]) -> Response:
+    async def sessions(
+        self, request: Request, said: Annotated[SessionsRequest, Query()]
+    ) -> Response:
         """The conversations of a user, the one that was used last first."""
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
         given = said.model_dump(include={"search", "spoken", "limit", "after"})
@@ -80,21 +90,30 @@ class Conversations:
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
         return await _one(scope, await run_in_threadpool(scope.sessions.get, id))
 
-    async def label(self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]) -> Response:
+    async def label(
+        self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]
+    ) -> Response:
         """Give a conversation another name."""
         principal, scope = await admitted(self._door, request, "write", said.user, said.agent)
         asked = {"id": id, "label": named.label}
         scope = Asker(principal, request_id(request)).doing(scope, "sessions_edit", asked)
-        return await _one(scope, await run_in_threadpool(scope.sessions.edit, id, label=named.label))
+        return await _one(
+            scope, await run_in_threadpool(scope.sessions.edit, id, label=named.label)
+        )
 
-    async def messages(self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]) -> Response:
+    async def messages(
+        self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]
+    ) -> Response:
         """The messages of a conversation, oldest first: page by page, or its newest ones."""
         _, scope = await admitted(self._door, request, "read", said.user, said.agent)
         given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
         if not given.keys() & _WINDOW:
             return answer(await run_in_threadpool(scope.messages.list, id, **given))
         if given.keys() - _WINDOW:
-            raise Invalid(field="limit", problem="and `after` go with none of last, minutes, tokens, before and turns_only")
+            raise Invalid(
+                field="limit",
+                problem="and `after` go with none of last, minutes, tokens, before and turns_only",
+            )
         return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))
 
 
@@ -105,8 +124,16 @@ async def _one(scope: Scope, session: Session) -> Response:
 def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
     """Sessions with what people call them: their label, else how what the user says first begins."""
     unnamed = [session.id for session in sessions if not session.label]
-    begun = scope._home.database.read(scope.who.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)) if unnamed else {}
-    return [shown(session, session.label or _title(begun.get(session.id, "{}"))) for session in sessions]
+    begun = (
+        scope._home.database.read(
+            scope.who.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)
+        )
+        if unnamed
+        else {}
+    )
+    return [
+        shown(session, session.label or _title(begun.get(session.id, "{}"))) for session in sessions
+    ]
 
 
 def _title(content: str) -> str:

@@ -25,7 +25,12 @@ from retain.rest.shapes import LENIENT, whose
 from retain.rest.threads import in_thread
 from retain.streams.stream import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
 
-STREAM = Way("notes", "stream", "GET /notes/stream", "curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'")
+STREAM = Way(
+    "notes",
+    "stream",
+    "GET /notes/stream",
+    "curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'",
+)
 LAST_EVENT = "last-event-id"
 EVENT = "change"
 SOON, LATER = 0.1, 1.0
@@ -40,7 +45,14 @@ def add(app: FastAPI, door: Door) -> None:
     said = create_model(
         "NotesStreamRequest",
         __config__=LENIENT,
-        after=(int, Field(0, ge=0, description="Changes after this version; the header Last-Event-ID says more.")),
+        after=(
+            int,
+            Field(
+                0,
+                ge=0,
+                description="Changes after this version; the header Last-Event-ID says more.",
+            ),
+        ),
         **whose(),
     )
     stream = add_way(app, door, STREAM, said, method=Notes.changes, events=MEDIA)
@@ -60,7 +72,9 @@ async def _changes(app: FastAPI, door: Door, operation: Operation, call: Call) -
             break
         await _rest(app, min(pause, left))
         pause = min(pause * _SLOWER, LATER)
-    await door.admit(call.request, STREAM.needs)  # asked last: who was shut out meanwhile hears nothing more
+    await door.admit(
+        call.request, STREAM.needs
+    )  # asked last: who was shut out meanwhile hears nothing more
     return response(rendered(found))
 
 
@@ -69,11 +83,17 @@ async def _stream(app: FastAPI, door: Door, call: Call) -> Response:
     after = call.named.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
         if not (last.isascii() and last.isdigit() and len(last) < 16):
-            raise Invalid(field="Last-Event-ID", problem="must be the id of an event of this stream")
+            raise Invalid(
+                field="Last-Event-ID", problem="must be the id of an event of this stream"
+            )
         after = int(last)
     look = call.scope.notes.changes
-    first = await in_thread(look, after=after)  # what is wrong with the request is said before anything is streamed
-    return EventStream(_events(app, look, after, first), partial(door.still, call.request, STREAM.needs))
+    first = await in_thread(
+        look, after=after
+    )  # what is wrong with the request is said before anything is streamed
+    return EventStream(
+        _events(app, look, after, first), partial(door.still, call.request, STREAM.needs)
+    )
 
 
 async def _events(

@@ -22,11 +22,18 @@ class Asked(BaseModel):
 
     model_config = STRICT
     session_id: Text | None = Field(None, description=_SESSION)
-    key: Text | None = Field(None, description="A retry with the same key goes on where it was; also as Idempotency-Key.")
+    key: Text | None = Field(
+        None, description="A retry with the same key goes on where it was; also as Idempotency-Key."
+    )
     user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
-    stream: bool = Field(False, description="Answer with events; also with Accept: text/event-stream.")
+    stream: bool = Field(
+        False, description="Answer with events; also with Accept: text/event-stream."
+    )
     images: list[Text] = Field(
-        default=[], max_length=MOST_IMAGES, description="Images as data URLs: PNG, JPEG, GIF or WebP.", examples=[[_PIXEL]]
+        default=[],
+        max_length=MOST_IMAGES,
+        description="Images as data URLs: PNG, JPEG, GIF or WebP.",
+        examples=[[_PIXEL]],
     )
 
 
@@ -34,9 +41,14 @@ class ChatRequest(Asked):
     """A message to an agent, or to several."""
 
     message: Text = Field(description="What is said.", examples=["Where do we go?"])
-    agent_id: Text | None = Field(None, description="Who is to answer; also as the header X-Retain-Agent.")
+    agent_id: Text | None = Field(
+        None, description="Who is to answer; also as the header X-Retain-Agent."
+    )
     agents: list[Text] = Field(
-        default=[], max_length=MOST_AGENTS, description="A group: these answer, one after the other.", examples=[[]]
+        default=[],
+        max_length=MOST_AGENTS,
+        description="A group: these answer, one after the other.",
+        examples=[[]],
     )
 
 
@@ -53,7 +65,9 @@ class RunRequest(Asked):
     """A message to an agent, by the names that agents' runners use."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
-    agent: Text | None = Field(None, description="Who is to answer; also as the header X-Retain-Agent.")
+    agent: Text | None = Field(
+        None, description="Who is to answer; also as the header X-Retain-Agent."
+    )
     message: Text | None = Field(None, description="What is said.", examples=["Where do we go?"])
     input: Text | None = Field(None, description="The same by another name.", examples=[None])
 
@@ -68,8 +82,15 @@ class RunRequest(Asked):
 class VisionRequest(RunRequest):
     """A message with images."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "What is this?", "images": [_PIXEL]}]})
-    images: list[Text] = Field(min_length=1, max_length=MOST_IMAGES, description="Images as data URLs.", examples=[[_PIXEL]])
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"message": "What is this?", "images": [_PIXEL]}]}
+    )
+    images: list[Text] = Field(
+        min_length=1,
+        max_length=MOST_IMAGES,
+        description="Images as data URLs.",
+        examples=[[_PIXEL]],
+    )
 
 
 class Whose(BaseModel):
@@ -77,27 +98,37 @@ class Whose(BaseModel):
 
     model_config = LENIENT
     user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
-    agent: Text | None = Field(None, description="Which agent's; also as the header X-Retain-Agent.")
+    agent: Text | None = Field(
+        None, description="Which agent's; also as the header X-Retain-Agent."
+    )
 
 
 class EventsRequest(Whose):
     """Which turn's events."""
 
-    session_id: Text | None = Field(None, description="The turn's session; the active one where not given.")
-    agents: list[Text] = Field(default=[], max_length=MOST_AGENTS, description="The agents, where it is a group's turn.")
+    session_id: Text | None = Field(
+        None, description="The turn's session; the active one where not given."
+    )
+    agents: list[Text] = Field(
+        default=[], max_length=MOST_AGENTS, description="The agents, where it is a group's turn."
+    )
 
 
 class Paged(Whose):
     """Which part of a list."""
 
     limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(None, description="Go on after this cursor, from the end of the page before.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
 
 
 class SessionsRequest(Paged):
     """Which of the conversations."""
 
-    search: Text | None = Field(None, description="Only those in whose label or id all these words are.")
+    search: Text | None = Field(
+        None, description="Only those in whose label or id all these words are."
+    )
     spoken: bool = Field(False, description="Only those in which something was said.")
 
 
@@ -106,8 +137,12 @@ class MessagesRequest(Paged):
 
     last: int | None = Field(None, description="The last so many messages.")
     minutes: float | None = Field(None, description="The messages of the last so many minutes.")
-    tokens: int | None = Field(None, description="The newest messages that fit into so many tokens.")
-    before: int | None = Field(None, description="Of those, only messages before this number: to read backwards.")
+    tokens: int | None = Field(
+        None, description="The newest messages that fit into so many tokens."
+    )
+    before: int | None = Field(
+        None, description="Of those, only messages before this number: to read backwards."
+    )
     turns_only: bool = Field(False, description="Only user messages and final answers.")
 
 
@@ -134,7 +169,9 @@ class Reply(BaseModel):
     asked_seq: int = Field(description="The number of the message that it answers.")
     first_seq: int
     last_seq: int
-    memory_only: bool = Field(description="No model is set: this is what is remembered about the message.")
+    memory_only: bool = Field(
+        description="No model is set: this is what is remembered about the message."
+    )
     again: bool = Field(description="The turn had been saved before.")
     cut: bool = Field(description="The model wanted to go on.")
     error: str = Field(description="In a group: why this agent did not answer.")
@@ -153,9 +190,13 @@ class TurnState(BaseModel):
 
     session_id: str
     key: str
-    asked_seq: int | None = Field(description="The number of the message; null while it is in line and not kept yet.")
+    asked_seq: int | None = Field(
+        description="The number of the message; null while it is in line and not kept yet."
+    )
     answered: list[str] = Field(description="The agents whose answer is saved.")
-    running: bool = Field(description="Whether somebody may be at it; if not, and it is not answered, send it again.")
+    running: bool = Field(
+        description="Whether somebody may be at it; if not, and it is not answered, send it again."
+    )
 
 
 class ChatSession(BaseModel):
@@ -165,7 +206,9 @@ class ChatSession(BaseModel):
     user: str
     agent: str
     label: str
-    title: str = Field(description="What to call it: its label, else how what the user says first begins; else empty.")
+    title: str = Field(
+        description="What to call it: its label, else how what the user says first begins; else empty."
+    )
     attributes: dict[str, Any]
     summary: str
     summarizedCount: int  # noqa: N815 the contract's name (S6)
@@ -180,7 +223,9 @@ class ChatSessionPage(BaseModel):
     """Conversations, the one that was used last first."""
 
     data: list[ChatSession]
-    next: str | None = Field(description="What to send as `after` for the page that follows; null at the end.")
+    next: str | None = Field(
+        description="What to send as `after` for the page that follows; null at the end."
+    )
 
 
 class Label(BaseModel):

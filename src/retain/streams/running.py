@@ -67,7 +67,10 @@ class Run:
             wake()
 
     def end(
-        self, result: Any = None, error: Exception | None = None, last: tuple[str, Mapping[str, Any]] | None = None
+        self,
+        result: Any = None,
+        error: Exception | None = None,
+        last: tuple[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """It is over, with a last event if one is given; the first end counts."""
         with self._lock:
@@ -99,7 +102,9 @@ class Run:
             raise self._error
         return self._result
 
-    async def events(self, after: int = 0, beat: float = BEAT_SECONDS) -> AsyncGenerator[bytes, None]:
+    async def events(
+        self, after: int = 0, beat: float = BEAT_SECONDS
+    ) -> AsyncGenerator[bytes, None]:
         """What was said after an event, then what is being said, to the end; with a beat while nothing is."""
         after = after if after <= self._last else 0  # of another run with the same key
         with self._woken() as woken:
@@ -176,14 +181,20 @@ class Runs:
                 raise Overloaded(problem=f"{self._most} turns are running", seconds=_AGAIN_SECONDS)
             before = sum(other[:3] == name[:3] for other in self._running)
             if before >= max(1, min(_PER_SESSION, self._most // 2)):
-                raise Overloaded(problem=f"{before} turns of this session are waiting", seconds=_AGAIN_SECONDS)
+                raise Overloaded(
+                    problem=f"{before} turns of this session are waiting", seconds=_AGAIN_SECONDS
+                )
             self._sweep()
             run = self._running[name] = Run(name, digest)
             if before:
                 run.say("waiting", {"session_id": name[2], "key": name[3], "before": before})
         try:
-            threading.Thread(target=self._work, args=(run, work), name="retain-chat", daemon=True).start()
-        except RuntimeError:  # the machine has no thread left; nobody must wait for this turn, nor be told of it
+            threading.Thread(
+                target=self._work, args=(run, work), name="retain-chat", daemon=True
+            ).start()
+        except (
+            RuntimeError
+        ):  # the machine has no thread left; nobody must wait for this turn, nor be told of it
             error = Overloaded(problem="no thread can be started", seconds=_AGAIN_SECONDS)
             with self._lock:
                 del self._running[name]
@@ -237,7 +248,9 @@ class Runs:
             result = work(run.say)
         except Exception as error:  # it is raised where somebody waits for the turn
             told = None
-            if not isinstance(error, RetainError):  # a mistake of ours, which a reader of the stream is not told
+            if not isinstance(
+                error, RetainError
+            ):  # a mistake of ours, which a reader of the stream is not told
                 _log.exception("a turn failed")
                 told = wire.failure(error, *run.name[2:], kept=run.kept)
             run.end(error=error, last=None if told is None else ("error", told))

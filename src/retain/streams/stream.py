@@ -32,7 +32,9 @@ class EventStream(StreamingResponse):
     `still` is asked before each event whether the reader may hear it: a key can be revoked while somebody listens.
     """
 
-    def __init__(self, events: AsyncGenerator[bytes, None], still: Callable[[], Awaitable[bool]]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], still: Callable[[], Awaitable[bool]]
+    ) -> None:
         super().__init__(_while(still, events), headers=_HEADERS, media_type=MEDIA)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +50,9 @@ class EventStream(StreamingResponse):
             pass  # uvicorn closes the connection of an answer that was not ended
 
 
-async def _while(still: Callable[[], Awaitable[bool]], events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _while(
+    still: Callable[[], Awaitable[bool]], events: AsyncGenerator[bytes, None]
+) -> AsyncIterator[bytes]:
     async with aclosing(events):
         async for event in events:
             if not await still():

@@ -27,7 +27,10 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
     same = exact(event)
     if len(given) == 1 and given[0].keys() == {"text"}:
         kept["text"] = given[0]["text"]
-        event = {**event, "content": {name: value for name, value in content.items() if name != "parts"}}
+        event = {
+            **event,
+            "content": {name: value for name, value in content.items() if name != "parts"},
+        }
     elif parts := [part for one in given for part in _shown(one)]:
         kept["parts"] = parts
     used = event.get("usageMetadata") or {}
@@ -65,10 +68,18 @@ def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if isinstance(part.get("text"), str) and not part.get("thought"):
         yield {"type": "text", "text": part["text"]}
     if call:
-        named = {"id": call.get("id") or "", "name": call.get("name") or "", "input": call.get("args") or {}}
+        named = {
+            "id": call.get("id") or "",
+            "name": call.get("name") or "",
+            "input": call.get("args") or {},
+        }
         yield {"type": "tool_use", **named}
     if answer:
-        yield {"type": "tool_result", "tool_use_id": answer.get("id") or "", "content": answer.get("response") or {}}
+        yield {
+            "type": "tool_result",
+            "tool_use_id": answer.get("id") or "",
+            "content": answer.get("response") or {},
+        }
     if (data := part.get("inlineData") or part.get("fileData")) and isinstance(data, dict):
         name = data.get("displayName") or data.get("fileUri") or ""
         yield {"type": "file", "media_type": data.get("mimeType") or "", "name": name}
@@ -78,7 +89,9 @@ def _role(event: Mapping[str, Any]) -> str:
     """Who speaks: what tools answered is a tool's, whoever brings it."""
     content = event.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
-    if isinstance(parts, list) and any(isinstance(part, dict) and part.get("functionResponse") for part in parts):
+    if isinstance(parts, list) and any(
+        isinstance(part, dict) and part.get("functionResponse") for part in parts
+    ):
         return "tool"
     return _USER if event.get("author") == _USER else "assistant"
 
@@ -96,7 +109,9 @@ def is_foreign(id: str, session: str) -> bool:
 
 def foreign(message: Message) -> dict[str, Any]:
     """What somebody else said in the session: its words, its tool calls and their results."""
-    parts: list[dict[str, Any]] = [{"text": message.text}] if message.text and message.role != "tool" else []
+    parts: list[dict[str, Any]] = (
+        [{"text": message.text}] if message.text and message.role != "tool" else []
+    )
     parts += [
         {
             "functionCall": {
@@ -108,7 +123,13 @@ def foreign(message: Message) -> dict[str, Any]:
         for call in pairing.calls(message.content)
     ]
     parts += [
-        {"functionResponse": {"id": found.id, "name": found.id or "tool", "response": {"result": found.output}}}
+        {
+            "functionResponse": {
+                "id": found.id,
+                "name": found.id or "tool",
+                "response": {"result": found.output},
+            }
+        }
         for found in pairing.results(message.role, message.content)
     ]
     speaks = message.role == "assistant"

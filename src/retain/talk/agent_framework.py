@@ -38,7 +38,9 @@ def packed(message: Mapping[str, Any]) -> NewMessage:
     only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
     content = {"text": only["text"]} if only else {"parts": shown}
     name = message.get("author_name")
-    fits = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= len(name) <= _MOST
+    fits = (
+        isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= len(name) <= _MOST
+    )
     return NewMessage(role, {**content, MARK: {**rest, **exact(message)}}, name if fits else None)
 
 
@@ -51,9 +53,19 @@ def unpacked(message: Message) -> dict[str, Any]:
     shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
     try:
         contents = [] if "exact" in rest else [_content(one, shown) for one in rest["contents"]]
-        made = json.loads(rest["exact"]) if "exact" in rest else {"role": message.role, **rest, "contents": contents}
+        made = (
+            json.loads(rest["exact"])
+            if "exact" in rest
+            else {"role": message.role, **rest, "contents": contents}
+        )
         return {"type": "message", **made} if _role(made) == message.role else foreign(message)
-    except (AttributeError, KeyError, StopIteration, TypeError, ValueError):  # somebody else wrote it
+    except (
+        AttributeError,
+        KeyError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ):  # somebody else wrote it
         return foreign(message)
 
 
@@ -66,7 +78,11 @@ def _role(message: Mapping[str, Any]) -> str:
 def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
     """What is not shown of a content; what is, is added to `shown`."""
     kind = content["type"]
-    rest = {name: value for name, value in content.items() if (name, value) != ("additional_properties", {})}
+    rest = {
+        name: value
+        for name, value in content.items()
+        if (name, value) != ("additional_properties", {})
+    }
     if _is_shown(content):
         taken = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
         shown.append({"type": _TYPES.get(kind, kind), **taken})
@@ -78,7 +94,9 @@ def _is_shown(content: Mapping[str, Any]) -> bool:
     kind = content["type"]
     if kind in ("data", "uri"):
         return str(content.get("media_type", "")).startswith("image/")
-    return kind in _SHOWN and not content.get("informational_only")  # such a call was made and answered elsewhere
+    return kind in _SHOWN and not content.get(
+        "informational_only"
+    )  # such a call was made and answered elsewhere
 
 
 def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
@@ -86,7 +104,10 @@ def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
     if not _is_shown(rest):
         return rest
     found = next(shown)
-    return {**rest, **{theirs: found[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in found}}
+    return {
+        **rest,
+        **{theirs: found[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in found},
+    }
 
 
 def foreign(message: Message) -> dict[str, Any]:
@@ -95,7 +116,14 @@ def foreign(message: Message) -> dict[str, Any]:
     if message.role != "tool" and message.text:
         contents.append({"type": "text", "text": message.text})
     for call in pairing.calls(message.content) if message.role == "assistant" else ():
-        contents.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments})
+        contents.append(
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
+        )
     for result in pairing.results(message.role, message.content):
         contents.append({"type": "function_result", "call_id": result.id, "result": result.output})
     return {"type": "message", "role": message.role, "contents": contents}

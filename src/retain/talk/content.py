@@ -26,7 +26,9 @@ _DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no 
 _MOST_OF_A_CALL = 300
 
 
-def read(content: Content, field: str, limit: int, secrets: Mode = "off") -> tuple[str, int, bool, Mapping[str, Any]]:
+def read(
+    content: Content, field: str, limit: int, secrets: Mode = "off"
+) -> tuple[str, int, bool, Mapping[str, Any]]:
     """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
         written = canonical.text(content, field, limit, secrets)
@@ -44,7 +46,9 @@ def words(content: Mapping[str, Any]) -> str:
     text = content.get("text")
     said = [text] if isinstance(text, str) and text else []
     for part in _listed(content, "parts"):
-        found = part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
+        found = (
+            part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
+        )
         if isinstance(found, str) and found and not any(found in earlier for earlier in said):
             said.append(found)
     for part in _listed(content, "attachments"):
@@ -62,7 +66,9 @@ def findable(role: str, content: Mapping[str, Any]) -> str:
     said = [words(content)]
     shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
     said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
-    said += [f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL] for call in pairing.calls(content)]
+    said += [
+        f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL] for call in pairing.calls(content)
+    ]
     said += [_text(result.output) for result in pairing.results(role, content)]
     kept: list[str] = []
     for text in said:
@@ -72,7 +78,9 @@ def findable(role: str, content: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    )
 
 
 def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -91,7 +99,11 @@ def _cost(value: Mapping[str, Any], raw: str) -> int:
     shown = images(value)
     if shown:
         kept = {
-            name: [part for part in item if not (isinstance(part, dict) and part.get("type") in _IMAGES)]
+            name: [
+                part
+                for part in item
+                if not (isinstance(part, dict) and part.get("type") in _IMAGES)
+            ]
             if name in ("parts", "attachments") and isinstance(item, list)
             else item
             for name, item in value.items()
@@ -102,7 +114,9 @@ def _cost(value: Mapping[str, Any], raw: str) -> int:
 
 def _listed(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     listed = content.get(name)
-    yield from (part for part in listed if isinstance(part, dict)) if isinstance(listed, list) else ()
+    yield from (
+        (part for part in listed if isinstance(part, dict)) if isinstance(listed, list) else ()
+    )
 
 
 def _image(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -42,11 +42,15 @@ def cuts(turns: Sequence[Turn], keep: int, patience: int) -> list[Cut]:
     goal = len(turns) - keep
     near = [place for place in places if place <= goal] or places[:1]
     if near and near[-1] != goal:  # it has to move anyway: rather to where a user begins to speak
-        asking = [place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"]
+        asking = [
+            place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"
+        ]
         near = near[: near.index(asking[-1]) + 1] if asking else near
     found, start = [], 0
     for place in near:
-        found.append(Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])))
+        found.append(
+            Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place]))
+        )
         start = place
     return found
 
@@ -60,7 +64,9 @@ def _open(turns: Sequence[Turn]) -> list[int]:
             waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
         if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
             nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
-            waiting.update(dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place))
+            waiting.update(
+                dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place)
+            )
         elif turn.role != "tool":
             nameless = []
     return sorted(set(waiting.values()))

@@ -17,9 +17,19 @@ from retain.talk.exact import exact, whole
 from retain.talk.message import Message, NewMessage
 
 _CHUNK = "MessageChunk"
-_ROLES = {"human": "user", "ai": "assistant", "system": "system", "function": "tool", "tool": "tool"}
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "function": "tool",
+    "tool": "tool",
+}
 _TYPES = {"user": "human", "assistant": "ai", "system": "system", "tool": "tool"}
-_KNOWN = {*_ROLES, "chat", *(f"{name}{_CHUNK}" for name in ("AI", "Human", "System", "Function", "Tool", "Chat"))}
+_KNOWN = {
+    *_ROLES,
+    "chat",
+    *(f"{name}{_CHUNK}" for name in ("AI", "Human", "System", "Function", "Tool", "Chat")),
+}
 _DEFAULTS: dict[str, Mapping[str, Any]] = {
     "": {"additional_kwargs": {}, "response_metadata": {}, "name": None, "id": None},
     "ai": {"tool_calls": [], "invalid_tool_calls": [], "usage_metadata": None},
@@ -33,7 +43,9 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     """A message as LangChain writes it, as one to be appended."""
     kind, data = message.get("type"), message.get("data")
     if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
-        raise Invalid(field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps")
+        raise Invalid(
+            field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps"
+        )
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
     said, same = rest.pop("content", ""), exact(data)
@@ -46,7 +58,9 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     used = data.get("usage_metadata")
     used = used if isinstance(used, Mapping) else {}
     counts = [used.get(name) for name in ("input_tokens", "output_tokens")]
-    tokens_in, tokens_out = (count if type(count) is int and 0 <= count < 2**53 else None for count in counts)
+    tokens_in, tokens_out = (
+        count if type(count) is int and 0 <= count < 2**53 else None for count in counts
+    )
     content["langchain"] = {"type": kind, **(same or ({"data": rest} if rest else {}))}
     return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
 
@@ -61,11 +75,19 @@ def unpacked(message: Message) -> dict[str, Any]:
     kind = original.get("type") if isinstance(original, dict) else None
     same = whole(original)
     rest = same or (original.get("data", {}) if isinstance(original, dict) else None)
-    if kind in _KNOWN and isinstance(kind, str) and isinstance(rest, dict) and _role(kind, rest) == message.role:
+    if (
+        kind in _KNOWN
+        and isinstance(kind, str)
+        and isinstance(rest, dict)
+        and _role(kind, rest) == message.role
+    ):
         if same:
             return {"type": kind, "data": same}
         said = {"content": content["parts"] if "parts" in content else content.get("text", "")}
-        return {"type": kind, "data": said | {name: content[name] for name in _SHOWN if name in content} | rest}
+        return {
+            "type": kind,
+            "data": said | {name: content[name] for name in _SHOWN if name in content} | rest,
+        }
     return foreign(message)
 
 
@@ -74,10 +96,17 @@ def foreign(message: Message) -> dict[str, Any]:
     content = message.content
     if content.keys() == {"text"} and message.role != "tool":
         return {"type": _TYPES[message.role], "data": {"content": message.text}}
-    data: dict[str, Any] = {"content": content["parts"] if isinstance(content.get("parts"), list) else message.text}
+    data: dict[str, Any] = {
+        "content": content["parts"] if isinstance(content.get("parts"), list) else message.text
+    }
     if message.role == "assistant":
         data["tool_calls"] = [
-            {"name": call.name, "args": _arguments(call.arguments), "id": call.id, "type": "tool_call"}
+            {
+                "name": call.name,
+                "args": _arguments(call.arguments),
+                "id": call.id,
+                "type": "tool_call",
+            }
             for call in pairing.calls(content)
         ]
     if message.role == "tool":
@@ -128,4 +157,6 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    )

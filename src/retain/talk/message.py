@@ -15,7 +15,17 @@ from retain.talk.content import Content, words
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
-COLUMNS = ("seq", "role", "content", "author", "tokens", "tokens_in", "tokens_out", "cost", "created_at")
+COLUMNS = (
+    "seq",
+    "role",
+    "content",
+    "author",
+    "tokens",
+    "tokens_in",
+    "tokens_out",
+    "cost",
+    "created_at",
+)
 """What a statement selects, in this order, for `records`."""
 FOLDED = (
     "tool_calls", "tool_call_id", "name", "function_call", "refusal", "annotations", "audio", "reasoning_content",
@@ -63,9 +73,15 @@ class Message:
         """The content's text, or what its parts say; '' where it has neither."""
         raw = self.raw
         if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
-            return raw[len(_TEXT) : -2]  # nothing but text, with nothing escaped in it: most messages are
+            return raw[
+                len(_TEXT) : -2
+            ]  # nothing but text, with nothing escaped in it: most messages are
         found = self.content.get("text")
-        return found if isinstance(found, str) and found else words({"parts": self.content.get("parts")})
+        return (
+            found
+            if isinstance(found, str) and found
+            else words({"parts": self.content.get("parts")})
+        )
 
 
 @dataclass(frozen=True)
@@ -102,14 +118,18 @@ def fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any
     unknown = sorted(given.keys() - NewMessage.__dataclass_fields__.keys() - set(FOLDED), key=str)
     if unknown:
         known = ", ".join([*NewMessage.__dataclass_fields__, *FOLDED])
-        raise Invalid(field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}")
+        raise Invalid(
+            field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}"
+        )
     folded = {name: _unpacked_list(given.pop(name)) for name in FOLDED if name in given}
     folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
     if "role" not in given or not ("content" in given or folded):
         raise Invalid(field=where, problem="needs a role and a content")
     role, said = given["role"], given.get("content")
     given["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
-    given["content"] = whole("" if said is None else said, f"{where}.content", given["role"], folded)
+    given["content"] = whole(
+        "" if said is None else said, f"{where}.content", given["role"], folded
+    )
     return given
 
 
@@ -117,18 +137,32 @@ def whole(content: Any, field: str, role: str, folded: Mapping[str, Any] | None 
     """What a message says as it is kept: a list is its parts, and what stood beside it is in it."""
     if isinstance(content, list | tuple):
         if not content and not folded:
-            raise Invalid(field=field, problem="must be text, a JSON object or a list of parts that is not empty")
-        parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in _unpacked_list(content)]
+            raise Invalid(
+                field=field,
+                problem="must be text, a JSON object or a list of parts that is not empty",
+            )
+        parts = [
+            {"type": "text", "text": part} if isinstance(part, str) else part
+            for part in _unpacked_list(content)
+        ]
         if wrong := [part for part in parts if not isinstance(part, Mapping)]:
             raise Invalid(
-                field=field, problem=f"is a list of parts, and {str(wrong[0])[:50]!r} is neither text nor an object"
+                field=field,
+                problem=f"is a list of parts, and {str(wrong[0])[:50]!r} is neither text nor an object",
             )
         texts = [part.get("text") for part in parts if part.get("type") == "text"]
-        plain = role == "tool" and len(texts) == len(parts) and all(isinstance(text, str) for text in texts)
+        plain = (
+            role == "tool"
+            and len(texts) == len(parts)
+            and all(isinstance(text, str) for text in texts)
+        )
         content = {"text": "\n".join(map(str, texts))} if plain else {"parts": parts}
     known = canonical.parse(content, field) if isinstance(content, JsonText) else content
     if isinstance(known, Mapping) and {"role", "content"} <= known.keys():
-        raise Invalid(field=field, problem="is a message of its own: give what it says, or the whole message to extend")
+        raise Invalid(
+            field=field,
+            problem="is a message of its own: give what it says, or the whole message to extend",
+        )
     if not folded:
         return content  # type: ignore[no-any-return]
     if not isinstance(known, str | Mapping):
@@ -148,10 +182,18 @@ def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
 
 
 def _unpacked_list(value: Any) -> Any:
-    return [_unpacked_one(item) for item in value] if isinstance(value, list | tuple) else _unpacked_one(value)
+    return (
+        [_unpacked_one(item) for item in value]
+        if isinstance(value, list | tuple)
+        else _unpacked_one(value)
+    )
 
 
 def _unpacked_one(value: Any) -> Any:
     """The providers' libraries have records that can write themselves as JSON objects."""
     write = getattr(value, "model_dump", None)
-    return write(mode="json", exclude_none=True) if callable(write) and not isinstance(value, Mapping | type) else value
+    return (
+        write(mode="json", exclude_none=True)
+        if callable(write) and not isinstance(value, Mapping | type)
+        else value
+    )

@@ -16,7 +16,13 @@ from retain.talk import pairing
 from retain.talk.exact import exact, whole
 from retain.talk.message import Message, NewMessage
 
-_ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
+_ROLES = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+}
 _ANSWERS = ("_output", "_response", "_result")
 _TEXT = '{"text":"'
 _WHOLE = "item"
@@ -40,9 +46,18 @@ def packed(item: Any, field: str = "items") -> NewMessage:
     role, said, same = _role(item), item.get("content"), exact(item)
     if not _is_message(item):
         return NewMessage(role, {"parts": [dict(item)], "openai": same or _WHOLE})
-    rest = {name: value for name, value in item.items() if name != "content" and (name, value) != ("role", role)}
+    rest = {
+        name: value
+        for name, value in item.items()
+        if name != "content" and (name, value) != ("role", role)
+    }
     content: dict[str, Any] = {"text": said} if isinstance(said, str) else {"parts": said}
-    return NewMessage(role, {**content, "openai": same or rest} if same or rest or _ambiguous(role, content) else content)
+    return NewMessage(
+        role,
+        {**content, "openai": same or rest}
+        if same or rest or _ambiguous(role, content)
+        else content,
+    )
 
 
 def unpacked(message: Message) -> list[dict[str, Any]]:
@@ -51,18 +66,35 @@ def unpacked(message: Message) -> list[dict[str, Any]]:
     What is stored says no other role than it was stored with.
     """
     raw, role = message.raw, message.role
-    if raw.startswith(_TEXT) and "\\" not in raw and raw.find('"', len(_TEXT)) == len(raw) - 2 and role != "tool":
-        return [{"role": role, "content": raw[len(_TEXT) : -2]}]  # most are nothing but text, and need no reading
+    if (
+        raw.startswith(_TEXT)
+        and "\\" not in raw
+        and raw.find('"', len(_TEXT)) == len(raw) - 2
+        and role != "tool"
+    ):
+        return [
+            {"role": role, "content": raw[len(_TEXT) : -2]}
+        ]  # most are nothing but text, and need no reading
     content = json.loads(raw)
     kept, size = content.get("openai"), len(content)
     said = content.get("text") if "text" in content else content.get("parts")
     if (same := whole(kept)) and _role(same) == role:
         return [same]
-    if isinstance(kept, dict) and size == 2 and isinstance(said, str if "text" in content else list):
+    if (
+        isinstance(kept, dict)
+        and size == 2
+        and isinstance(said, str if "text" in content else list)
+    ):
         found = {"role": role, **kept, "content": said}
         if _role(found) == role and found.get("type", "message") == "message":
             return [found]
-    elif kept == _WHOLE and size == 2 and isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict):
+    elif (
+        kept == _WHOLE
+        and size == 2
+        and isinstance(said, list)
+        and len(said) == 1
+        and isinstance(said[0], dict)
+    ):
         if _role(said[0]) == role and not _is_message(said[0]):
             return [said[0]]
     elif size == 1 and not _ambiguous(role, content):
@@ -78,8 +110,14 @@ def _ambiguous(role: str, content: Mapping[str, Any]) -> bool:
 def _is_message(item: Mapping[str, Any]) -> bool:
     """Whether an item is somebody's words, and not something that a model or a tool did."""
     said = item.get("content")
-    is_content = isinstance(said, str) or (isinstance(said, list) and all(isinstance(part, dict) for part in said))
-    return item.get("type", "message") == "message" and isinstance(item.get("role"), str) and is_content
+    is_content = isinstance(said, str) or (
+        isinstance(said, list) and all(isinstance(part, dict) for part in said)
+    )
+    return (
+        item.get("type", "message") == "message"
+        and isinstance(item.get("role"), str)
+        and is_content
+    )
 
 
 def _role(item: Mapping[str, Any]) -> str:
@@ -93,9 +131,12 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     """A message of another's as items: its words, the tools that it calls, what tools answered."""
     content = message.content
     answers = pairing.results(message.role, content)
-    answer = message.text if message.role == "tool" and len(answers) == 1 else ""  # where it is in parts of any other kind
+    answer = (
+        message.text if message.role == "tool" and len(answers) == 1 else ""
+    )  # where it is in parts of any other kind
     items: list[dict[str, Any]] = [
-        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output or answer)} for one in answers
+        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output or answer)}
+        for one in answers
     ]
     calls = pairing.calls(content)
     parts = content.get("parts")
@@ -103,7 +144,9 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     theirs = listed and all(isinstance(part, dict) and part.get("type") in _SAYS for part in listed)
     if message.role != "tool" and (theirs or message.text or not (answers or calls)):
         items.append({"role": message.role, "content": listed if theirs else message.text})
-    named = [{"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls]
+    named = [
+        {"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls
+    ]
     return [*items, *({"type": "function_call", **one} for one in named)]
 
 

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-_BUILT_IN = {"custom_tool_call", "computer_call", "local_shell_call", "shell_call", "apply_patch_call"}
+_BUILT_IN = {
+    "custom_tool_call",
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+}
 """Calls of OpenAI's that are no functions; the answer to each is named after it."""
 _CALLS = {"tool_call", "tool_calls", "tool-call", "tool_use", "function_call", *_BUILT_IN}
 _RESULTS = {"tool_result", "tool-result", "tool_return", "tool-return", "function_call_output"}
@@ -78,7 +84,9 @@ def plain(message: Spoken) -> bool:
     raw = getattr(message, "raw", None)
     if raw is None:
         return message.content.keys() <= {"text"}
-    return not ('"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw)
+    return not (
+        '"parts"' in raw or '"tool' in raw or '"function_call"' in raw or '"attachments"' in raw
+    )
 
 
 def is_call(part: Any) -> bool:
@@ -96,13 +104,17 @@ def is_thought(part: Any) -> bool:
     return _is_part(part, _THOUGHTS)
 
 
-def shrink(role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
+def shrink(
+    role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]
+) -> dict[str, Any]:
     """Content with what its tools answered made smaller by a function of the output and the id of its call."""
     shrunk = dict(content)
     parts = content.get("parts")
     if any(True for _ in _parts(content, _RESULTS)):
         assert isinstance(parts, list)
-        shrunk["parts"] = [_smaller(part, smaller) if _is_part(part, _RESULTS) else part for part in parts]
+        shrunk["parts"] = [
+            _smaller(part, smaller) if _is_part(part, _RESULTS) else part for part in parts
+        ]
     elif role == "tool":
         return _smaller(content, smaller)
     return shrunk
@@ -122,7 +134,11 @@ def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int
             latest = []
             continue
         for number, result in enumerate(results(message.role, message.content)):
-            call = named.pop(result.id, None) if result.id else next((c for c in latest if c not in found), None)
+            call = (
+                named.pop(result.id, None)
+                if result.id
+                else next((c for c in latest if c not in found), None)
+            )
             if call is not None and call not in found:
                 found[call] = (place, number)
         made = calls(message.content) if message.role == "assistant" else []
@@ -171,13 +187,18 @@ def _is_part(part: Any, kinds: set[str]) -> bool:
 
 def _smaller(part: Mapping[str, Any], smaller: Callable[[Any, str], Any]) -> dict[str, Any]:
     id = _first(part, _IDS) or ""
-    return {name: smaller(_text_of(value), id) if name in _OUTPUTS and value else value for name, value in part.items()}
+    return {
+        name: smaller(_text_of(value), id) if name in _OUTPUTS and value else value
+        for name, value in part.items()
+    }
 
 
 def _call(call: Mapping[str, Any]) -> Call:
     function = call.get("function")
     named = function if isinstance(function, dict) else call
-    name = _first(named, ("name", "tool_name", "tool")) or (call["type"] if _is_part(call, _BUILT_IN) else "unknown")
+    name = _first(named, ("name", "tool_name", "tool")) or (
+        call["type"] if _is_part(call, _BUILT_IN) else "unknown"
+    )
     arguments: Any = next((named[key] for key in _ARGUMENTS if named.get(key) is not None), {})
     return Call(_first(call, _IDS) or "", name, arguments)
 
@@ -188,10 +209,16 @@ def _output(part: Mapping[str, Any]) -> Any:
 
 def _text_of(output: Any) -> Any:
     """The text of an output that came as blocks of text, as some providers and tools give it; any other as it is."""
-    blocks = isinstance(output, list) and output and all(_is_part(block, {"text", "output_text"}) for block in output)
+    blocks = (
+        isinstance(output, list)
+        and output
+        and all(_is_part(block, {"text", "output_text"}) for block in output)
+    )
     texts = [block.get("text") for block in output] if blocks else []
     return "\n".join(texts) if texts and all(isinstance(text, str) for text in texts) else output
 
 
 def _first(found: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    return next((found[name] for name in names if isinstance(found.get(name), str) and found[name]), None)
+    return next(
+        (found[name] for name in names if isinstance(found.get(name), str) and found[name]), None
+    )

@@ -42,7 +42,10 @@ def packed(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -
     content = {"text": only["text"]} if only else {"parts": shown}
     noted = {} if entry is None else {ENTRY: dict(entry)}
     return NewMessage(
-        _role(message), {**content, MARK: {**rest, **exact(message), **noted}}, tokens_in=tokens_in, tokens_out=tokens_out
+        _role(message),
+        {**content, MARK: {**rest, **exact(message), **noted}},
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
     )
 
 
@@ -63,7 +66,13 @@ def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict
             made = {name: value for name, value in rest.items() if name != ENTRY}
             made["parts"] = [_part(part, shown) for part in rest["parts"]]
         return made if _role(made) == message.role else None
-    except (AttributeError, KeyError, StopIteration, TypeError, ValueError):  # somebody else wrote it
+    except (
+        AttributeError,
+        KeyError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ):  # somebody else wrote it
         return None
 
 
@@ -118,7 +127,11 @@ def _inside(item: Any, shown: list[dict[str, Any]]) -> Any:
 
 
 def _file(found: Mapping[str, Any]) -> str:
-    return "image" if str(found.get("media_type", "")).startswith("image/") else str(found.get("kind", "file"))
+    return (
+        "image"
+        if str(found.get("media_type", "")).startswith("image/")
+        else str(found.get("kind", "file"))
+    )
 
 
 def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
@@ -138,4 +151,8 @@ def _item(rest: Any, shown: Iterator[Mapping[str, Any]]) -> Any:
     if rest is None:
         found = {name: value for name, value in next(shown).items() if name != "type"}
         return found["text"] if found.keys() == {"text"} else found
-    return {**rest, "content": next(shown)["text"]} if str(rest.get("kind")).endswith("-content") else rest
+    return (
+        {**rest, "content": next(shown)["text"]}
+        if str(rest.get("kind")).endswith("-content")
+        else rest
+    )

@@ -23,7 +23,12 @@ _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 def render(messages: Sequence[Message], most_output: int | None = None) -> str:
     """The messages, numbered; with `most_output`, the middle of longer tool outputs is left out, and says so."""
-    names = {call.id: call.name for message in messages for call in pairing.calls(message.content) if call.id}
+    names = {
+        call.id: call.name
+        for message in messages
+        for call in pairing.calls(message.content)
+        if call.id
+    }
     return "\n".join(_message(message, names, most_output) for message in messages)
 
 
@@ -64,7 +69,11 @@ def spoken(content: Mapping[str, Any]) -> str:
     """What a message says in words: its text, and the text of its parts."""
     parts = content.get("parts")
     found = [content.get("text")]
-    found += [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    found += (
+        [part.get("text") for part in parts if isinstance(part, dict)]
+        if isinstance(parts, list)
+        else []
+    )
     return "\n".join(text for text in found if isinstance(text, str) and text)
 
 

@@ -28,8 +28,14 @@ class Answer:
         if self.calls:
             message["tool_calls"] = [_call(call) for call in self.calls]
         choices = [{"index": 0, "message": message, "finish_reason": self._finish}]
-        answer = {**self._frame("chat.completion"), "choices": [] if how == "wrong-count" else choices, "usage": self._usage}
-        return json.dumps({"error": {"message": "it broke"}} if how == "stream-error" else answer).encode()
+        answer = {
+            **self._frame("chat.completion"),
+            "choices": [] if how == "wrong-count" else choices,
+            "usage": self._usage,
+        }
+        return json.dumps(
+            {"error": {"message": "it broke"}} if how == "stream-error" else answer
+        ).encode()
 
     def streamed(self, how: str = "") -> bytes:
         """As server-sent events: the words, the calls in fragments, how it ended, what it took."""
@@ -48,21 +54,36 @@ class Answer:
         if how == "early":
             return "".join(lines[:middle]).encode()
         if how == "invalid-json":
-            return "".join([*lines[:middle], 'data: {"id": "chatcmpl-\n\n', *lines[middle:]]).encode()
+            return "".join(
+                [*lines[:middle], 'data: {"id": "chatcmpl-\n\n', *lines[middle:]]
+            ).encode()
         if how == "stream-error":
-            broke = json.dumps({"error": {"message": "the server had an error", "type": "fake", "code": None}})
+            broke = json.dumps(
+                {"error": {"message": "the server had an error", "type": "fake", "code": None}}
+            )
             return "".join([*lines[:middle], f"data: {broke}\n\n"]).encode()
         if how == "wrong-count":
             return f"{self._chunk(None)}data: [DONE]\n\n".encode()
-        used = json.dumps({**self._frame("chat.completion.chunk"), "choices": [], "usage": self._usage})
-        return "".join([*lines, self._chunk({}, self._finish), f"data: {used}\n\n", "data: [DONE]\n\n"]).encode()
+        used = json.dumps(
+            {**self._frame("chat.completion.chunk"), "choices": [], "usage": self._usage}
+        )
+        return "".join(
+            [*lines, self._chunk({}, self._finish), f"data: {used}\n\n", "data: [DONE]\n\n"]
+        ).encode()
 
     def _chunk(self, delta: dict[str, Any] | None, finish: str | None = None) -> str:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return f"data: {json.dumps({**self._frame('chat.completion.chunk'), 'choices': choices})}\n\n"
+        return (
+            f"data: {json.dumps({**self._frame('chat.completion.chunk'), 'choices': choices})}\n\n"
+        )
 
     def _frame(self, what: str) -> dict[str, Any]:
-        return {"id": "chatcmpl-fake", "object": what, "created": int(time.time()), "model": self.model}
+        return {
+            "id": "chatcmpl-fake",
+            "object": what,
+            "created": int(time.time()),
+            "model": self.model,
+        }
 
     @property
     def _cut(self) -> bool:
@@ -78,17 +99,31 @@ class Answer:
 
     @property
     def _usage(self) -> dict[str, int]:
-        spent = len(f"{self.asked.system} {self.asked.prompt}".split()), min(len(self.text.split()), self.asked.max_tokens)
-        return {"prompt_tokens": spent[0], "completion_tokens": spent[1], "total_tokens": sum(spent)}
+        spent = (
+            len(f"{self.asked.system} {self.asked.prompt}".split()),
+            min(len(self.text.split()), self.asked.max_tokens),
+        )
+        return {
+            "prompt_tokens": spent[0],
+            "completion_tokens": spent[1],
+            "total_tokens": sum(spent),
+        }
 
 
 def _call(call: Call) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
 
 
 def huge(size: int, streamed: bool) -> Iterator[bytes]:
     """A completion of so many bytes, in parts."""
-    start, end = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"', b'"},"finish_reason":"stop"}]}'
+    start, end = (
+        b'{"choices":[{"index":0,"message":{"role":"assistant","content":"',
+        b'"},"finish_reason":"stop"}]}',
+    )
     if streamed:
         start, end = b"data: " + start.replace(b"message", b"delta"), end + b"\n\n"
     yield start

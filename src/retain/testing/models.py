@@ -33,20 +33,31 @@ class Asked:
 def calling(*calls: tuple[str, Mapping[str, Any] | str], text: str = "") -> Reply:
     """What a model says that asks for tools, each by its name and arguments; all of one answer are asked for at once."""
     made = [
-        Call(f"call-{number}-{name}"[:40], name, given if isinstance(given, str) else json.dumps(given))
+        Call(
+            f"call-{number}-{name}"[:40],
+            name,
+            given if isinstance(given, str) else json.dumps(given),
+        )
         for number, (name, given) in enumerate(calls, 1)
     ]
     return Reply(text, made, "scripted")
 
 
 def conversation(
-    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], max_tokens: int, use_tools: bool = True
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+    max_tokens: int,
+    use_tools: bool = True,
 ) -> Asked:
     """A question that is a whole conversation, in OpenAI's shape."""
-    system = "\n\n".join(_text(message["content"]) for message in messages if message["role"] == "system")
+    system = "\n\n".join(
+        _text(message["content"]) for message in messages if message["role"] == "system"
+    )
     prompts = [_text(message["content"]) for message in messages if message["role"] == "user"]
     names = [tool["function"]["name"] for tool in tools]
-    return Asked(system, prompts[-1] if prompts else "", max_tokens, list(messages), names, use_tools)
+    return Asked(
+        system, prompts[-1] if prompts else "", max_tokens, list(messages), names, use_tools
+    )
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -84,7 +95,14 @@ class ScriptedModel:
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Give the next answer."""
         said = self._next(Asked(system, prompt, max_tokens))
-        return Completion(said.text, self.name, len(f"{system} {prompt}".split()), len(said.text.split()), self._cost, 0.0)
+        return Completion(
+            said.text,
+            self.name,
+            len(f"{system} {prompt}".split()),
+            len(said.text.split()),
+            self._cost,
+            0.0,
+        )
 
     def converse(
         self,
@@ -101,7 +119,16 @@ class ScriptedModel:
         for piece in pieces(said.text) if on_text else ():
             on_text(piece)  # type: ignore[misc]
         words = sum(len(_text(message["content"]).split()) for message in messages)
-        return Reply(said.text, said.calls, self.name, words, len(said.text.split()), self._cost, 0.0, said.cut)
+        return Reply(
+            said.text,
+            said.calls,
+            self.name,
+            words,
+            len(said.text.split()),
+            self._cost,
+            0.0,
+            said.cut,
+        )
 
     def _next(self, question: Asked) -> Reply:
         with self._lock:
@@ -117,7 +144,9 @@ class FailingModel(ScriptedModel):
     """A model that fails whenever it is asked, as a service that does not answer, or with the error that it is given."""
 
     def __init__(self, error: RetainError | None = None, *, name: str = "failing") -> None:
-        super().__init__(error or ModelUnavailable(model=name, problem="it was told to fail"), name=name)
+        super().__init__(
+            error or ModelUnavailable(model=name, problem="it was told to fail"), name=name
+        )
 
 
 class EchoModel(ScriptedModel):

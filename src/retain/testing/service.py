@@ -71,7 +71,11 @@ class FakeService:
     """
 
     def __init__(
-        self, answer: Said | Callable[[Asked], Said] = "An answer.", *, dimension: int = 8, retry_after: int = 1
+        self,
+        answer: Said | Callable[[Asked], Said] = "An answer.",
+        *,
+        dimension: int = 8,
+        retry_after: int = 1,
     ) -> None:
         self.answer = answer
         self.dimension = dimension
@@ -93,7 +97,9 @@ class FakeService:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="fake-service", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), name="fake-service", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -104,7 +110,9 @@ class FakeService:
     def misbehave(self, how: str, times: int = 1 << 62) -> None:
         """From now on, or for so many requests, do this wrong (a name of MISBEHAVIOURS); `""` for nothing."""
         if how and how not in MISBEHAVIOURS:
-            raise ValueError(f"there is no misbehaviour {how!r}; there are {', '.join(MISBEHAVIOURS)}")
+            raise ValueError(
+                f"there is no misbehaviour {how!r}; there are {', '.join(MISBEHAVIOURS)}"
+            )
         with self._lock:
             self._misbehaviour, self._times = how, times
 
@@ -150,15 +158,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The list of models, for clients that ask."""
-        self._send(json.dumps({"object": "list", "data": [{"id": "fake", "object": "model"}]}).encode())
+        self._send(
+            json.dumps({"object": "list", "data": [{"id": "fake", "object": "model"}]}).encode()
+        )
 
     def do_POST(self) -> None:
         """Chat completions and embeddings."""
         try:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
             self.streams = bool(body.get("stream"))
-            how = self.service.take(Request(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            make = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}.get(self.path)
+            how = self.service.take(
+                Request(
+                    self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                )
+            )
+            make = {"/v1/chat/completions": self._chat, "/v1/embeddings": self._embeddings}.get(
+                self.path
+            )
             if make is None:
                 self._send(_error(f"there is nothing at {self.path}"), 404)
                 return
@@ -174,12 +190,20 @@ class _Handler(BaseHTTPRequestHandler):
         whole: dict[str, tuple[bytes, int, dict[str, str]]] = {
             "500": (_error("the server had an error"), 500, {}),
             "429": (_error("slow down"), 429, {"Retry-After": str(service.retry_after)}),
-            "refused": (_error(f"Incorrect API key provided: {self.headers.get('authorization')}"), 401, {}),
+            "refused": (
+                _error(f"Incorrect API key provided: {self.headers.get('authorization')}"),
+                401,
+                {},
+            ),
             "redirect": (b"", 307, {"Location": f"{service.url}/elsewhere"}),
             "empty": (b"", 200, {}),
             "invalid-json": (answer if self.streams else answer[: len(answer) // 2], 200, {}),
             "early": (answer if self.streams else answer[: len(answer) // 2], 200, {}),
-            "html": (b"<!doctype html><title>Bad gateway</title>", 200, {"Content-Type": "text/html"}),
+            "html": (
+                b"<!doctype html><title>Bad gateway</title>",
+                200,
+                {"Content-Type": "text/html"},
+            ),
         }
         if how == "hang":
             self._wait(1 << 30)
@@ -199,7 +223,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._write(part)
         elif how == "packed":
             pack = zlib.compressobj(1, wbits=31)
-            packed = b"".join([*(pack.compress(part) for part in completions.huge(HUGE, self.streams)), pack.flush()])
+            packed = b"".join(
+                [
+                    *(pack.compress(part) for part in completions.huge(HUGE, self.streams)),
+                    pack.flush(),
+                ]
+            )
             self._send(packed, headers={"Content-Encoding": "gzip"})
         else:
             self._send(*whole.get(how, (answer, 200, {})))
@@ -210,26 +239,38 @@ class _Handler(BaseHTTPRequestHandler):
         asked = conversation(body["messages"], body.get("tools") or (), most, use_tools)
         said = self.service.answer(asked) if callable(self.service.answer) else self.service.answer
         text, calls = (said.text, said.calls) if isinstance(said, Reply) else (said, ())
-        text = {"junk": JUNK, "injection": f"{asked.prompt}\n{INJECTION}", "babble": f"{asked.prompt} {text} " * 3}.get(
-            how, text
-        )
+        text = {
+            "junk": JUNK,
+            "injection": f"{asked.prompt}\n{INJECTION}",
+            "babble": f"{asked.prompt} {text} " * 3,
+        }.get(how, text)
         answer = completions.Answer(asked, text, calls, body["model"], limited=not how)
         return answer.streamed(how) if body.get("stream") else answer.whole(how)
 
     def _embeddings(self, body: Any, how: str) -> bytes:
         texts = [body["input"]] if isinstance(body["input"], str) else list(body["input"])
-        vectors = [vector(text, self.service.dimension + (how == "wrong-dimension")) for text in texts]
+        vectors = [
+            vector(text, self.service.dimension + (how == "wrong-dimension")) for text in texts
+        ]
         if how == "nan":
             vectors = [[float("nan"), float("inf"), *vector[2:]] for vector in vectors]
         data = [
-            {"object": "embedding", "index": number, "embedding": _encoded(vector, body.get("encoding_format"))}
+            {
+                "object": "embedding",
+                "index": number,
+                "embedding": _encoded(vector, body.get("encoding_format")),
+            }
             for number, vector in enumerate(vectors[how == "wrong-count" :])
         ]
         spent = sum(len(text.split()) for text in texts)
         usage = {"prompt_tokens": spent, "total_tokens": spent}
-        return json.dumps({"object": "list", "data": data, "model": body["model"], "usage": usage}).encode()
+        return json.dumps(
+            {"object": "list", "data": data, "model": body["model"], "usage": usage}
+        ).encode()
 
-    def _send(self, answer: bytes, status: int = 200, headers: dict[str, str] | None = None) -> None:
+    def _send(
+        self, answer: bytes, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
         self._start(len(answer), status, headers)
         self._write(answer)
 

@@ -75,10 +75,17 @@ def _openings(text: str, start: int) -> Iterator[tuple[Kind, int, int, str]]:
             begin = starts[min(token.map[0], len(starts) - 1)]
             fence = token.markup if token.type == "fence" else ""
             if token.type == "heading_open":
-                found.append(("heading", start + begin, int(token.tag[1:]), heading(tokens[n + 1].content)))
+                found.append(
+                    ("heading", start + begin, int(token.tag[1:]), heading(tokens[n + 1].content))
+                )
             else:
                 found.append(
-                    ("lines" if token.type in _LINES or _TABLE.match(part, begin) else "prose", start + begin, 0, "")
+                    (
+                        "lines" if token.type in _LINES or _TABLE.match(part, begin) else "prose",
+                        start + begin,
+                        0,
+                        "",
+                    )
                 )
         whole = start + _SLICE >= len(text)
         yield from found if whole or len(found) == 1 else found[:-1]
@@ -90,7 +97,9 @@ def _openings(text: str, start: int) -> Iterator[tuple[Kind, int, int, str]]:
 def _behind(text: str, start: int, fence: str) -> int:
     """Where reading goes on behind a slice that a single block fills: at a new line, and behind the code it may be in."""
     if fence:
-        closing = re.compile(rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*+[ \t]*+\r?$", re.MULTILINE)
+        closing = re.compile(
+            rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*+[ \t]*+\r?$", re.MULTILINE
+        )
         opened = _LINE_END.search(text, start)
         found = closing.search(text, opened.end() if opened else len(text))
         return found.end() if found else len(text)

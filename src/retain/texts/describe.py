@@ -52,15 +52,25 @@ def describe(
 ) -> str:
     """A description of under 160 characters, from a content's beginning and its end ('' where the beginning is all)."""
     whole = not tail and len(head) <= 2 * SAMPLE
-    sample = Sample(head[:SAMPLE], tail[-SAMPLE:] or head[SAMPLE:][-SAMPLE:], whole, lines or head.count("\n"))
+    sample = Sample(
+        head[:SAMPLE], tail[-SAMPLE:] or head[SAMPLE:][-SAMPLE:], whole, lines or head.count("\n")
+    )
     if media == "binary":
         says = _binary(head)
     elif media == "json":
         says = _json(head, whole=not tail) or _plain(sample, source)
     else:
-        says = next((found for recognise in RECOGNISERS if (found := recognise(sample))), "") or _plain(sample, source)
+        says = next(
+            (found for recognise in RECOGNISERS if (found := recognise(sample))), ""
+        ) or _plain(sample, source)
     start = "" if status.strip().lower() in _WELL else _short(_line(status))
-    end = many(lines, "line") if lines > 1 and media == "text" and "row" not in says else _bytes(size) if size else ""
+    end = (
+        many(lines, "line")
+        if lines > 1 and media == "text" and "row" not in says
+        else _bytes(size)
+        if size
+        else ""
+    )
     return _joined(start, _line(says), end)
 
 
@@ -69,7 +79,9 @@ def media_of(head: bytes) -> Media:
     sample = head[: 8 << 10]
     if b"\0" in sample:
         return "binary"
-    unreadable = sample.decode("utf-8", "replace")[:-1].count("\ufffd") if not sample.isascii() else 0
+    unreadable = (
+        sample.decode("utf-8", "replace")[:-1].count("\ufffd") if not sample.isascii() else 0
+    )
     unreadable += len(sample) - len(sample.translate(None, _CONTROLS))
     if unreadable > 0.15 * len(sample):
         return "binary"
@@ -84,7 +96,9 @@ def _begins_json(head: bytes) -> bool:
         json.loads(text)
     except json.JSONDecodeError as error:
         # What is cut off stops at its end, or inside a text that does not end; what is no JSON stops before.
-        return len(head) >= 256 and (error.pos >= len(text) - 5 or error.msg.startswith("Unterminated string"))
+        return len(head) >= 256 and (
+            error.pos >= len(text) - 5 or error.msg.startswith("Unterminated string")
+        )
     except (ValueError, RecursionError):
         return False
     return True
@@ -98,7 +112,11 @@ def _json(head: str, *, whole: bool) -> str:
         return ""
     if isinstance(value, dict):
         keys = [f"{name}{_inside(inner)}" for name, inner in value.items()]
-        return f"JSON object with the {'keys' if len(keys) != 1 else 'key'} {listed(keys)}" if keys else "JSON object, empty"
+        return (
+            f"JSON object with the {'keys' if len(keys) != 1 else 'key'} {listed(keys)}"
+            if keys
+            else "JSON object, empty"
+        )
     if isinstance(value, list):
         many_ = f"array of {len(value):,}" if whole else "array"
         if value and all(isinstance(item, dict) for item in value[:20]):
@@ -148,7 +166,9 @@ def _solid(text: str, place: int) -> int:
 
 def _binary(head: str) -> str:
     start = head[:300]
-    kind = next((name for mark, name in _KINDS if mark in (start if mark == "ustar" else start[:16])), "")
+    kind = next(
+        (name for mark, name in _KINDS if mark in (start if mark == "ustar" else start[:16])), ""
+    )
     return f"binary data: {kind}" if kind else "binary data"
 
 

@@ -26,8 +26,12 @@ _WEB = re.compile(
     r"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!(?=--)(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_HEADED = re.compile(r"^(?:#{1,6}[ \t]++\S|[^\s#>|-][^\n]*+\n(?:={3,}+|-{3,}+)[ \t]*+\r?$)", re.MULTILINE)
-_CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{2,40})""", re.IGNORECASE)
+_HEADED = re.compile(
+    r"^(?:#{1,6}[ \t]++\S|[^\s#>|-][^\n]*+\n(?:={3,}+|-{3,}+)[ \t]*+\r?$)", re.MULTILINE
+)
+_CHARSET = re.compile(
+    rb"""<meta[^<>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{2,40})""", re.IGNORECASE
+)
 _CHARSETS = {
     "utf-8", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp866", "cp874", "tis-620", "cp932", "cp949", "gbk", "gb2312",
     "gb18030", "big5", "big5hkscs", "shift_jis", "euc_jp", "euc_kr", "iso2022_jp",
@@ -37,9 +41,15 @@ _CHARSETS = {
 _UNLIKE_WESTERN = re.compile(rb"[\x80-\xff]{6}")
 _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
 _FRONT_TITLE = re.compile(r"^title:(.*)$", re.MULTILINE)
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad)\n(?=[^\W\d_])")
-_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
+_LIGATURES = str.maketrans(
+    {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
+)
 MOST_TEXT = 16 << 20
 """The most bytes of text of one document: it is written at once, and others who want to write wait meanwhile."""
 BETWEEN_PAGES = "\n\n"
@@ -62,8 +72,12 @@ class Read:
 def read_file(data: bytes, name: str, limit: int) -> Read:
     """What is in a file of any of these kinds; an error says why it cannot be read."""
     media, binary = by_name(name), _is_binary(data)
-    if data[:1024].lstrip().startswith(b"%PDF-") or (b"%PDF-" in data[:1024] and (media == "pdf" or binary)):
-        return _pdf(data, limit)  # there may be a little before it; a text that only speaks of it is a text
+    if data[:1024].lstrip().startswith(b"%PDF-") or (
+        b"%PDF-" in data[:1024] and (media == "pdf" or binary)
+    ):
+        return _pdf(
+            data, limit
+        )  # there may be a little before it; a text that only speaks of it is a text
     if media == "pdf" or binary:
         raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
     web = media == "html" or _looks_like_web(data)
@@ -82,11 +96,15 @@ def read_text(text: str, media: Media | None, limit: int) -> Read:
     if media == "pdf":
         raise Invalid(field="media", problem="is pdf, and a PDF is read from a file")
     text = canonical.text(text, "text", limit)
-    media = media or ("html" if _WEB.match(text[:_LOOK]) else "markdown" if _HEADED.search(text) else "text")
+    media = media or (
+        "html" if _WEB.match(text[:_LOOK]) else "markdown" if _HEADED.search(text) else "text"
+    )
     if media == "html":
         page = webpage.read(text)
         return Read("html", _within(page.text), page.title or _first_heading(page.text), given=text)
-    return Read(media, _within(text), _first_heading(text) if media == "markdown" else "", given=text)
+    return Read(
+        media, _within(text), _first_heading(text) if media == "markdown" else "", given=text
+    )
 
 
 def _pdf(data: bytes, limit: int) -> Read:
@@ -122,12 +140,16 @@ def _is_binary(data: bytes) -> bool:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
     sample = data[: 8 << 10]
-    return b"\0" in sample or len(sample) - len(sample.translate(None, _CONTROLS)) > 0.05 * len(sample)
+    return b"\0" in sample or len(sample) - len(sample.translate(None, _CONTROLS)) > 0.05 * len(
+        sample
+    )
 
 
 def _decoded(data: bytes, *, web: bool) -> str:
     """Bytes as text: by their mark, by what a web page says of itself, as UTF-8, and if they are not, as Western text."""
-    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "") or (_charset(data) if web else "")
+    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "") or (
+        _charset(data) if web else ""
+    )
     for encoding in filter(None, (named, "utf-8")):
         try:
             return data.decode(encoding, "replace" if encoding == "utf-16" else "strict")
@@ -139,7 +161,10 @@ def _decoded(data: bytes, *, web: bool) -> str:
     if named not in ("", "utf-8", "utf-8-sig"):
         return data.decode(named, "replace")
     if _UNLIKE_WESTERN.search(data):
-        raise Invalid(field="file", problem="is text in an encoding that it does not name: save it as UTF-8 first")
+        raise Invalid(
+            field="file",
+            problem="is text in an encoding that it does not name: save it as UTF-8 first",
+        )
     return data.decode("cp1252", "replace")
 
 
@@ -150,7 +175,9 @@ def _charset(data: bytes) -> str:
         named = codecs.lookup(found[1].decode("ascii")).name if found else ""
     except (LookupError, ValueError):
         return ""
-    return "cp1252" if named in ("ascii", "iso8859-1") else named if named in _CHARSETS else ""  # as browsers take them
+    return (
+        "cp1252" if named in ("ascii", "iso8859-1") else named if named in _CHARSETS else ""
+    )  # as browsers take them
 
 
 def _first_heading(text: str) -> str:
@@ -158,6 +185,10 @@ def _first_heading(text: str) -> str:
     for block in blocks.markdown(text[: 64 << 10]):
         if block.kind == "heading":
             return block.path[-1]
-        if not block.start and text.startswith("---") and (found := _FRONT_TITLE.search(text[: block.end])):
+        if (
+            not block.start
+            and text.startswith("---")
+            and (found := _FRONT_TITLE.search(text[: block.end]))
+        ):
             return found[1].strip().strip("\"'")
     return ""

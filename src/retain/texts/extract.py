@@ -27,13 +27,17 @@ _BREAK = re.compile(
       | (?<=[。！？；])["”’」』）]*""",
     re.VERBOSE,
 )
-_UNFINISHED = re.compile(r"(?:^|[\s(])(?:[A-Za-z]|[A-Za-z]\.[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|ca|Nr|No|bzw|z\. ?B)\.$")
+_UNFINISHED = re.compile(
+    r"(?:^|[\s(])(?:[A-Za-z]|[A-Za-z]\.[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|ca|Nr|No|bzw|z\. ?B)\.$"
+)
 _BULLET = re.compile(r"^\s*(?:[-*•>]|#{1,6}|\d{1,3}[.)])\s+")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _NAME = re.compile(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
 _NUMBER = re.compile(r"\d")
-_EXACT = re.compile(r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: ")
+_EXACT = re.compile(
+    r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: "
+)
 _LITERAL = re.compile(r"[\d@/\\_`=#]|\w[.:]\w")
 _EDGES = ".,;:!?…。！？；、，()[]{}«»“”‘’\"'"
 _WHEN = re.compile(
@@ -51,7 +55,9 @@ _DECIDED = re.compile(
       |决定|必须|喜欢|不要|总是|记住|重要|我叫|住在|需要|決め|必要|好き|いつも|覚え""",
     re.VERBOSE | re.IGNORECASE,
 )
-_OWN = re.compile(r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|我|私|僕", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|我|私|僕", re.IGNORECASE
+)
 _YOU = re.compile(r"\b(?:you|your|you're)\b", re.IGNORECASE)
 _CHATTER = re.compile(
     r"""^(?:hi|hello|hey|thanks?(?:\ you)?|thank\ you|ok(?:ay)?|sure|great|perfect|cool|nice|yes|no|bye
@@ -95,7 +101,9 @@ def sentences(text: str) -> list[str]:
         start = 0
         for end in _BREAK.finditer(line):
             last = line[max(start, end.start() - _LOOK_BACK) : end.end()].rstrip()
-            if _UNFINISHED.search(last[-_LOOK_BACK:]):  # never the whole: a line can be a megabyte of initials
+            if _UNFINISHED.search(
+                last[-_LOOK_BACK:]
+            ):  # never the whole: a line can be a megabyte of initials
                 continue
             found.append(line[start : end.end()].strip())
             start = end.end()
@@ -110,7 +118,9 @@ def digest(texts: Sequence[str], tokens: int, previous: str = "") -> str:
 
 def condense(said: Sequence[Line], tokens: int, previous: str = "") -> str:
     """The same for what several people said; each line of the result says who said it."""
-    old = [_candidate(place, _shown(line, ""), 1.0) for place, line in enumerate(_lines_of(previous))]
+    old = [
+        _candidate(place, _shown(line, ""), 1.0) for place, line in enumerate(_lines_of(previous))
+    ]
     new: list[_Candidate] = []
     for line in said:
         for place, sentence in enumerate(sentences(line.text)):
@@ -147,7 +157,11 @@ def _candidate(place: int, text: str, weight: float) -> _Candidate:
 
 def _words(text: str) -> frozenset[str]:
     """What two sentences are compared by: words, and pairs of characters where a script has no spaces."""
-    found = {word for word in map(str.lower, _WORD.findall(text)) if len(word) > 2 and not _COMMON.fullmatch(word)}
+    found = {
+        word
+        for word in map(str.lower, _WORD.findall(text))
+        if len(word) > 2 and not _COMMON.fullmatch(word)
+    }
     found |= {word for word in _WORD.findall(text) if word.isdigit()}
     if _WIDE.search(text):
         wide = "".join(_WIDE.findall(text))
@@ -159,7 +173,9 @@ def _facts(text: str) -> frozenset[str]:
     """What makes two sentences different that are alike: names, and whatever has a digit or is written like an address."""
     said = _said(text)
     tokens = (token.strip(_EDGES) for token in said.split())
-    return frozenset({token for token in tokens if _LITERAL.search(token)} | set(_NAME.findall(said)))
+    return frozenset(
+        {token for token in tokens if _LITERAL.search(token)} | set(_NAME.findall(said))
+    )
 
 
 def _said(text: str) -> str:
@@ -175,7 +191,11 @@ def _worth(text: str, words: frozenset[str]) -> float:
         return 0.05
     worth = 1.0 + min(len(words), 12) / 12
     worth += 0.7 * bool(_NUMBER.search(said)) + 0.6 * min(len(_NAME.findall(said)), 2) / 2
-    worth += 0.8 * bool(_DECIDED.search(said)) + 0.7 * bool(_WHEN.search(said)) + 0.5 * bool(_EXACT.search(said))
+    worth += (
+        0.8 * bool(_DECIDED.search(said))
+        + 0.7 * bool(_WHEN.search(said))
+        + 0.5 * bool(_EXACT.search(said))
+    )
     if _OWN.search(said):
         worth += 0.5
     elif _YOU.search(said):  # compliments and advice
@@ -194,7 +214,9 @@ def _weigh(candidates: Sequence[_Candidate]) -> None:
     seen: set[str] = set()
     for candidate in candidates:
         if candidate.words:
-            shared = sum(1 for word in candidate.words if 2 <= about[word] <= max(3, len(candidates) // 5))
+            shared = sum(
+                1 for word in candidate.words if 2 <= about[word] <= max(3, len(candidates) // 5)
+            )
             fresh = len(candidate.words - seen) / len(candidate.words)
             candidate.score *= 1.0 + 0.4 * shared / len(candidate.words) + 0.3 * fresh
         seen |= candidate.words
@@ -208,13 +230,21 @@ def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> 
     for_old = max(int(room * _OLD_SHARE), room - wanted)
     for group, share in ((old, for_old), (new, room), (old, room)):
         spent = 0
-        for candidate in sorted(group, key=lambda one: (-one.score / (_cost(one) + 1) ** _BREVITY, one.place)):
+        for candidate in sorted(
+            group, key=lambda one: (-one.score / (_cost(one) + 1) ** _BREVITY, one.place)
+        ):
             cost = _cost(candidate)
             twin = _twin(candidate, kept)
             if twin is not None:
                 more = cost - _cost(kept[twin])
-                if candidate.place > kept[twin].place and candidate.text != kept[twin].text and more <= left:
-                    kept[twin] = candidate  # of two that say the same, the newer: it may take something back
+                if (
+                    candidate.place > kept[twin].place
+                    and candidate.text != kept[twin].text
+                    and more <= left
+                ):
+                    kept[twin] = (
+                        candidate  # of two that say the same, the newer: it may take something back
+                    )
                     left -= more
                 continue
             if cost > left or spent + cost > share:

@@ -53,7 +53,9 @@ def _lines(name: str, value: Any) -> Iterator[str]:
 
 
 def _said(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    )
 
 
 @lru_cache(1024)
@@ -71,13 +73,23 @@ def _at(value: Any, steps: Sequence[tuple[str, str, str]], at: int) -> Iterator[
         for path in several.split(","):
             yield from _at(value, (*_steps(path.strip()), *steps[at + 1 :]), 0)
     elif place == "*" or name == "*":
-        inside = value if isinstance(value, list) else value.values() if isinstance(value, dict) and name else ()
+        inside = (
+            value
+            if isinstance(value, list)
+            else value.values()
+            if isinstance(value, dict) and name
+            else ()
+        )
         for inner in inside:
             yield from _at(inner, steps, at + 1)
     elif name:
         if isinstance(value, dict) and name in value:
             yield from _at(value[name], steps, at + 1)
-    elif isinstance(value, list) and re.fullmatch(r"-?\d{1,9}", place) and -len(value) <= int(place) < len(value):
+    elif (
+        isinstance(value, list)
+        and re.fullmatch(r"-?\d{1,9}", place)
+        and -len(value) <= int(place) < len(value)
+    ):
         yield from _at(value[int(place)], steps, at + 1)
 
 
@@ -89,14 +101,21 @@ def checked(where: Mapping[str, Any]) -> Mapping[str, Any]:
         if not any(name.startswith("$") for name in wanted):
             checked(wanted)
         elif unknown := [name for name in wanted if name not in _COMPARISONS]:
-            raise Invalid(field="where", problem=f"compares with {', '.join(_COMPARISONS)}, not with {unknown[0]!r}")
+            raise Invalid(
+                field="where",
+                problem=f"compares with {', '.join(_COMPARISONS)}, not with {unknown[0]!r}",
+            )
     return where
 
 
 def words(where: Mapping[str, Any]) -> list[str]:
     """What stands in the JSON of every object that is as a filter asks, if nothing in that JSON is escaped."""
     wanted = [one.get("$eq") if isinstance(one, Mapping) else one for one in where.values()]
-    return [f'"{one}"' for one in wanted if isinstance(one, str) and one.isprintable() and not {'"', "\\"} & set(one)]
+    return [
+        f'"{one}"'
+        for one in wanted
+        if isinstance(one, str) and one.isprintable() and not {'"', "\\"} & set(one)
+    ]
 
 
 def match(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
@@ -118,14 +137,18 @@ def _as(found: Any, wanted: Any) -> bool:
         return _same(found, wanted)
     if any(name.startswith("$") for name in wanted):
         return all(_compared(found, name, other) for name, other in wanted.items())
-    return isinstance(found, Mapping) and all(_as(found.get(name), inner) for name, inner in wanted.items())
+    return isinstance(found, Mapping) and all(
+        _as(found.get(name), inner) for name, inner in wanted.items()
+    )
 
 
 def _compared(found: Any, comparison: str, wanted: Any) -> bool:
     if comparison in ("$eq", "$ne"):
         return _same(found, wanted) == (comparison == "$eq")
     numbers = _number(found) and _number(wanted)
-    return (numbers or (isinstance(found, str) and isinstance(wanted, str))) and _ORDERS[comparison](found, wanted)
+    return (numbers or (isinstance(found, str) and isinstance(wanted, str))) and _ORDERS[
+        comparison
+    ](found, wanted)
 
 
 def _number(value: Any) -> bool:

@@ -31,7 +31,9 @@ class Hexdump(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place in the text."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.lines * self.WIDTH}[whence]
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.lines * self.WIDTH}[
+            whence
+        ]
         self._place = max(0, base + offset)
         return self._place
 
@@ -45,11 +47,16 @@ class Hexdump(io.RawIOBase):
         last = -(-(self._place + len(buffer)) // self.WIDTH)
         self._file.seek(first * _BYTES)
         raw = self._file.read((last - first) * _BYTES)
-        rows = [self._row(first * _BYTES + at, raw[at : at + _BYTES]) for at in range(0, len(raw), _BYTES)]
+        rows = [
+            self._row(first * _BYTES + at, raw[at : at + _BYTES])
+            for at in range(0, len(raw), _BYTES)
+        ]
         text = "".join(rows).encode()[skip : skip + len(buffer)]
         buffer[: len(text)] = text
         self._place += len(text)
         return len(text)
 
     def _row(self, offset: int, raw: bytes) -> str:
-        return f"{offset:08x}: {raw.hex(' ', -2):{_HEX}}  {raw.translate(_DOTS).decode():{_BYTES}}\n"
+        return (
+            f"{offset:08x}: {raw.hex(' ', -2):{_HEX}}  {raw.translate(_DOTS).decode():{_BYTES}}\n"
+        )

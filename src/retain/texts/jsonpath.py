@@ -82,7 +82,9 @@ def select(file: IO[bytes], path: str, budget: Budget) -> Iterator[Any]:
 def steps(path: str) -> list[Step]:
     """The steps of a path, or an error that says where it stops to make sense."""
     if not isinstance(path, str) or not path.strip():
-        raise Invalid(field="path", problem="must be a JSON path such as $.items[0].name; $ is everything")
+        raise Invalid(
+            field="path", problem="must be a JSON path such as $.items[0].name; $ is everything"
+        )
     path = path.strip()
     if len(path) > MOST_CHARACTERS:
         raise TooLarge(field="path", size=len(path), unit="characters", limit=MOST_CHARACTERS)
@@ -93,7 +95,9 @@ def steps(path: str) -> list[Step]:
         step = _STEP.match(rest, place)
         if not step:
             good, bad = f"${rest[:place]}", rest[place : place + 20]
-            raise Invalid(field="path", problem=f"makes sense up to {good} and not at {bad!r}: {_HOW}")
+            raise Invalid(
+                field="path", problem=f"makes sense up to {good} and not at {bad!r}: {_HOW}"
+            )
         found.append(_step(step))
         place = step.end()
     if len(found) > MOST_STEPS:
@@ -106,7 +110,11 @@ def shape(value: Any) -> str:
     if isinstance(value, Large) and not _has_children(value):
         return "text" if value.mark == '"' else "a large number"
     if isinstance(value, Large):
-        return f"an object with the keys {_listed(_names(value, _KEYS + 1))}" if value.mark == "{" else "a large array"
+        return (
+            f"an object with the keys {_listed(_names(value, _KEYS + 1))}"
+            if value.mark == "{"
+            else "a large array"
+        )
     if isinstance(value, dict):
         return f"an object with the keys {_listed(list(value))}" if value else "an empty object"
     if isinstance(value, list):
@@ -231,7 +239,9 @@ def _deep(value: Any, wanted: str, budget: Budget) -> Iterator[Any]:
 
 
 def _has_children(value: Any) -> bool:
-    return isinstance(value, dict | list) or (isinstance(value, Large) and value.mark in ("{", "[", "lines"))
+    return isinstance(value, dict | list) or (
+        isinstance(value, Large) and value.mark in ("{", "[", "lines")
+    )
 
 
 def _is_list(value: Any) -> bool:
@@ -246,7 +256,9 @@ def _missing(value: Any, kind: str, wanted: Any, here: str) -> str:
         size = len(value) if isinstance(value, list) else sum(1 for _ in _spans(value))
         return f"takes element {wanted} of {here}, which is an array of {size:,}"
     if _is_list(value):
-        return f"looks for {wanted!r} in {here}, which is {shape(value)}: write [0] or [*] before it"
+        return (
+            f"looks for {wanted!r} in {here}, which is {shape(value)}: write [0] or [*] before it"
+        )
     if not _has_children(value):
         return f"looks for {wanted!r} in {here}, which is {shape(value)}"
     names = list(value) if isinstance(value, dict) else _names(value, 1000)
@@ -294,14 +306,19 @@ class _Source:
         """The place behind the value that begins at a place."""
         place, first = self.find(_SOLID, place)
         small = _VALUE.match(self._data, place - self._base)
-        if small and small.end() < len(self._data):  # at the end of the window a number may go on behind it
+        if small and small.end() < len(
+            self._data
+        ):  # at the end of the window a number may go on behind it
             return self._base + small.end()
         if first == b'"':
             return self._after_text(place)
         if first in (b"{", b"["):
             return self._after_nested(place)
         if not first or first in b",:]}":
-            raise Invalid(field="path", problem=f"cannot be followed: the content is not valid JSON at byte {place:,}")
+            raise Invalid(
+                field="path",
+                problem=f"cannot be followed: the content is not valid JSON at byte {place:,}",
+            )
         return self.find(_SCALAR_END, place)[0]
 
     def _after_text(self, place: int) -> int:
@@ -310,7 +327,9 @@ class _Source:
             if found == b'"':
                 return place + 1
             if not found:
-                raise Invalid(field="path", problem="cannot be followed: the content ends inside a text")
+                raise Invalid(
+                    field="path", problem="cannot be followed: the content ends inside a text"
+                )
             place += 1
 
     def _after_nested(self, place: int) -> int:
@@ -328,7 +347,9 @@ class _Source:
                     return self._base + found.end()
             else:
                 place = self._base + len(self._data)
-        raise Invalid(field="path", problem="cannot be followed: the content ends before it is whole JSON")
+        raise Invalid(
+            field="path", problem="cannot be followed: the content ends before it is whole JSON"
+        )
 
 
 def _root(source: _Source) -> Any:
@@ -362,7 +383,9 @@ def _node(source: _Source, start: int, end: int) -> Any:
     except RecursionError:
         raise Invalid(field="path", problem=_TOO_DEEP) from None
     except ValueError as error:
-        raise Invalid(field="path", problem=f"cannot be followed: the content is not valid JSON ({error})") from None
+        raise Invalid(
+            field="path", problem=f"cannot be followed: the content is not valid JSON ({error})"
+        ) from None
 
 
 def _spans(value: Large) -> Iterator[tuple[Any, int, int]]:
@@ -381,7 +404,10 @@ def _spans(value: Large) -> Iterator[tuple[Any, int, int]]:
             place, mark = source.find(_SOLID, end)
             place, mark = (place + 1, mark) if mark == b":" else (place, b"")
         if not mark or value.mark not in ("{", "[", "lines"):
-            raise Invalid(field="path", problem=f"cannot be followed: the content is not valid JSON at byte {place:,}")
+            raise Invalid(
+                field="path",
+                problem=f"cannot be followed: the content is not valid JSON at byte {place:,}",
+            )
         end = source.after(place)
         yield name, place, end
         place = end

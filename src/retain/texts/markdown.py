@@ -59,7 +59,9 @@ def outline(text: str) -> list[Heading]:
             start, end = (starts[min(line, len(starts) - 1)] for line in token.map)
             found.append((int(token.tag[1:]), _plain(tokens[n + 1].content), start, end))
     headings = []
-    ends: list[int] = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
+    ends: list[int] = [
+        len(text)
+    ] * 7  # where a section of each level ends, seen from the end of the document
     for level, words, start, body in reversed(found):
         headings.append(Heading(level, words, start, body, ends[level]))
         ends[level:] = [start] * (7 - level)
@@ -82,7 +84,9 @@ def reader() -> MarkdownIt:
     from markdown_it import MarkdownIt  # takes longer to import than all of retain
 
     reader = MarkdownIt("commonmark").disable(["inline", "text_join"])
-    reader.parse("text")  # it puts its rules in order at the first parse, which two threads must not do at once
+    reader.parse(
+        "text"
+    )  # it puts its rules in order at the first parse, which two threads must not do at once
     return reader
 
 
@@ -165,15 +169,28 @@ def replace_section(text: str, header: str, body: str) -> Edited:
     middle = head + trail
     if new.strip():
         closed = after or text.endswith(("\r", "\n"))
-        middle = head + ("" if head.endswith(("\r", "\n")) else ending) + lead + new + (ending if closed else "") + trail
+        middle = (
+            head
+            + ("" if head.endswith(("\r", "\n")) else ending)
+            + lead
+            + new
+            + (ending if closed else "")
+            + trail
+        )
     for made in (middle + after, middle + ending + after):
         inside = _agree(outline(made), headings[: place + 1], tail, len(made) - len(text))
         if inside is None:
             continue
         if over := next((heading for heading in inside if heading.level <= section.level), None):
-            problem = f"has the heading {over.header!r}, which would end the section {section.header!r}; "
+            problem = (
+                f"has the heading {over.header!r}, which would end the section {section.header!r}; "
+            )
             deeper = "#" * (section.level + 1)
-            use = f"use {deeper} or deeper, or change that section by itself" if section.level < 6 else "leave it out"
+            use = (
+                f"use {deeper} or deeper, or change that section by itself"
+                if section.level < 6
+                else "leave it out"
+            )
             raise Invalid(field="text", problem=problem + use)
         return Edited(made, same)
     swallowed = tail[0].header if tail else section.header
@@ -197,7 +214,11 @@ def _find(headings: Sequence[Heading], header: str) -> tuple[int, int]:
                 return found[0], len(found)
     there = [shortened(heading.header) for heading in headings[:_MOST_SHOWN]]
     more = len(headings) - len(there)
-    has = f"the sections are {', '.join(there)}{f' and {more} more' if more else ''}" if there else "there are no sections"
+    has = (
+        f"the sections are {', '.join(there)}{f' and {more} more' if more else ''}"
+        if there
+        else "there are no sections"
+    )
     raise NoSection(id=shortened(wanted), has=has)
 
 

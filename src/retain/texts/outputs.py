@@ -68,7 +68,9 @@ def _lines(text: str) -> list[str]:
 
 
 _TESTS = (
-    re.compile(r"^=+ (?P<says>(?:\d+ (?:passed|failed|error)|no tests ran)[^=]*?)(?: \(\d+:\d\d:\d\d\))? =+$"),
+    re.compile(
+        r"^=+ (?P<says>(?:\d+ (?:passed|failed|error)|no tests ran)[^=]*?)(?: \(\d+:\d\d:\d\d\))? =+$"
+    ),
     re.compile(r"^(?P<says>\d+ (?:passed|failed|errors?)\b.* in [\d.]+s.*)$"),
     re.compile(r"^\s*(?P<says>Tests:\s+\d.*)$"),
     re.compile(r"^test result: (?P<says>(?:ok|FAILED)\. \d+ passed.*)$"),
@@ -77,7 +79,9 @@ _TESTS = (
     re.compile(r"^(?P<says>Ran \d+ tests? in .*)$"),
     re.compile(r"^(?P<says>FAILED \((?:failures|errors)=.*|OK(?: \(.*\))?)$"),
 )
-_FAILED = re.compile(r"^(?:FAILED |ERROR |(?:--- )?FAIL:? |not ok |test .{1,150} \.\.\. FAILED|\s*● |E {2,})")
+_FAILED = re.compile(
+    r"^(?:FAILED |ERROR |(?:--- )?FAIL:? |not ok |test .{1,150} \.\.\. FAILED|\s*● |E {2,})"
+)
 
 
 def tests(sample: Sample) -> str:
@@ -90,9 +94,20 @@ def tests(sample: Sample) -> str:
                 break
     if not says:
         return ""
-    failed = [line.strip() for line in sample.every if _FAILED.match(line) and line.strip() not in says]
-    best = next((line for line in failed if line.startswith(("FAILED ", "ERROR ", "--- FAIL", "FAIL:", "not ok", "●"))), "")
-    return "; ".join([", ".join(dict.fromkeys(says[-2:])), *([f"first: {best or failed[0]}"] if failed else [])])
+    failed = [
+        line.strip() for line in sample.every if _FAILED.match(line) and line.strip() not in says
+    ]
+    best = next(
+        (
+            line
+            for line in failed
+            if line.startswith(("FAILED ", "ERROR ", "--- FAIL", "FAIL:", "not ok", "●"))
+        ),
+        "",
+    )
+    return "; ".join(
+        [", ".join(dict.fromkeys(says[-2:])), *([f"first: {best or failed[0]}"] if failed else [])]
+    )
 
 
 _RAISED = re.compile(r"^(?:[\w$]+\.)*[\w$]+(?:: .*)?$")
@@ -103,7 +118,11 @@ def trace(sample: Sample) -> str:
     lines = sample.every
     for place, line in enumerate(lines):
         if line.startswith("Traceback (most recent call last)"):
-            ends = [later for later in lines[place + 1 :] if later[0] not in " \t+|^~" and _RAISED.match(later)]
+            ends = [
+                later
+                for later in lines[place + 1 :]
+                if later[0] not in " \t+|^~" and _RAISED.match(later)
+            ]
             return f"Python traceback: {ends[-1]}" if ends else "Python traceback"
         if line.startswith(("Exception in thread", "Caused by: ")):
             causes = [later for later in lines[place:] if later.startswith("Caused by: ")]
@@ -134,7 +153,9 @@ def diff(sample: Sample) -> str:
         elif line[0] == "-" and not line.startswith("---"):
             removed += 1
     sure = sample.whole
-    counted = f"+{added:,} −{removed:,}" if sure else f"over {added:,} added and {removed:,} removed"
+    counted = (
+        f"+{added:,} −{removed:,}" if sure else f"over {added:,} added and {removed:,} removed"
+    )
     return f"diff of {many(len(names), 'file', sure=sure)}, {counted}: {listed(names)}"
 
 
@@ -157,8 +178,12 @@ def log(sample: Sample) -> str:
     start, end = (found["at"] or found["web"] for found in (stamped[0], (ends or stamped)[-1]))
     if start[:10] == end[:10] and len(start) > 15:
         end = end[11:].lstrip(":")
-    errors = [line for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["bad"]]
-    warnings = sum(1 for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["warn"])
+    errors = [
+        line for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["bad"]
+    ]
+    warnings = sum(
+        1 for line in sample.every if (found := _LEVEL.search(line, 0, 120)) and found["warn"]
+    )
     return "; ".join([f"log from {start} to {end}", *_trouble(errors, warnings, sure=sample.whole)])
 
 
@@ -193,23 +218,34 @@ _OWN_COUNT = re.compile(r"\b[1-9]\d* (?:errors?|problems?|warnings?|previous err
 
 def trouble(sample: Sample) -> str:
     """A compiler, a build or an installation: how many errors and warnings, and the first error."""
-    some = [line.strip() for line in sample.every if any(word in line for word in _WORDS) and not _NONE.search(line)]
+    some = [
+        line.strip()
+        for line in sample.every
+        if any(word in line for word in _WORDS) and not _NONE.search(line)
+    ]
     warnings = [line for line in some if _WARNING.search(line)]
     errors = [line for line in some if _ERROR.search(line) and not _WARNING.search(line)]
     own = next((line.strip() for line in reversed(sample.last[-6:]) if _OWN_COUNT.search(line)), "")
     if not errors and len(warnings) < 3 and not own:
         return ""
     if own:
-        first = next((line for line in [*errors, *warnings, *sample.first] if line != own), "").strip()
+        first = next(
+            (line for line in [*errors, *warnings, *sample.first] if line != own), ""
+        ).strip()
         return f"{own.removesuffix('.')}; first: {first}" if first else own
-    return "; ".join(_trouble(errors, len(warnings), sure=sample.whole, warning="" if errors else warnings[0]))
+    return "; ".join(
+        _trouble(errors, len(warnings), sure=sample.whole, warning="" if errors else warnings[0])
+    )
 
 
 def _trouble(errors: Sequence[str], warnings: int, *, sure: bool, warning: str = "") -> list[str]:
     counts = [many(len(errors), "error", sure=sure)] if errors else []
     counts += [many(warnings, "warning", sure=sure)] if warnings else []
     first = errors[0] if errors else warning
-    return [*([", ".join(counts)] if counts else []), *([f"first: {first.strip()}"] if first else [])]
+    return [
+        *([", ".join(counts)] if counts else []),
+        *([f"first: {first.strip()}"] if first else []),
+    ]
 
 
 _SUMMARY = re.compile(
@@ -222,7 +258,11 @@ def summary(sample: Sample) -> str:
     """What a tool itself says at its end."""
     says = next((line.strip() for line in sample.last[-15:] if _SUMMARY.match(line.strip())), "")
     warned = sum(1 for line in sample.every if _WARNING.search(line)) if says else 0
-    return "; ".join([says, *([many(warned, "warning", sure=sample.whole)] if warned else [])]) if says else ""
+    return (
+        "; ".join([says, *([many(warned, "warning", sure=sample.whole)] if warned else [])])
+        if says
+        else ""
+    )
 
 
 _HASH = re.compile(r"^(?:\* )?(?:commit )?[0-9a-f]{7,40}\b")
@@ -240,7 +280,9 @@ def commits(sample: Sample) -> str:
     return f"{many(sample.count, 'commit')}, newest: {sample.first[0].partition(' ')[2]}"
 
 
-_ENTRY = re.compile(r"^(?P<kind>[-dlcbps])[r-][w-][xsS-][r-][w-][xsS-][r-][w-][xtT-][.+@]?\s+\d+\s+\S+\s+\S+\s+")
+_ENTRY = re.compile(
+    r"^(?P<kind>[-dlcbps])[r-][w-][xsS-][r-][w-][xsS-][r-][w-][xtT-][.+@]?\s+\d+\s+\S+\s+\S+\s+"
+)
 _MATCH = re.compile(r"^(?P<name>[^\s:]{1,200}):\d+[:-]")
 
 
@@ -250,12 +292,16 @@ def listing(sample: Sample) -> str:
     if len(entries) >= 3 and len(entries) >= 0.6 * len(sample.every):
         folders = entries.count("d")
         counted = many(len(entries) - folders, "file", sure=sample.whole)
-        return f"listing of {counted}" + (f" and {many(folders, 'folder', sure=sample.whole)}" if folders else "")
+        return f"listing of {counted}" + (
+            f" and {many(folders, 'folder', sure=sample.whole)}" if folders else ""
+        )
     some = sample.first[:_SOME]
     if len(some) < 5:
         return ""
     if sum(1 for line in some if _MATCH.match(line)) >= 0.9 * len(some):
-        names = dict.fromkeys(found["name"] for line in sample.every if (found := _MATCH.match(line)))
+        names = dict.fromkeys(
+            found["name"] for line in sample.every if (found := _MATCH.match(line))
+        )
         return f"lines found in {many(len(names), 'file', sure=sample.whole)}: {listed(names, 4)}"
     if all("/" in line and " " not in line.strip() and ":" not in line for line in some):
         return f"{many(sample.count, 'path')}, from {some[0].strip()} to {(sample.last or sample.first)[-1].strip()}"
@@ -267,7 +313,10 @@ def headers(sample: Sample) -> str:
     starts = [line for line in sample.first if re.match(r"^(?:< )?HTTP/[\d.]+ \d{3}", line)]
     if not starts or sample.first.index(starts[0]) > 30:
         return ""
-    kind = next((line for line in sample.first if re.match(r"^(?:< )?content-type:", line, re.IGNORECASE)), "")
+    kind = next(
+        (line for line in sample.first if re.match(r"^(?:< )?content-type:", line, re.IGNORECASE)),
+        "",
+    )
     answer = starts[-1].removeprefix("< ").strip()
     return answer + (f", {kind.partition(':')[2].strip()}" if kind else "")
 
@@ -279,15 +328,23 @@ def table(sample: Sample) -> str:
         return ""
     rule = lines[1].strip()
     if re.fullmatch(r"[-+|: =]{3,}", rule) and "--" in rule and ("|" in lines[0] or " " in rule):
-        names = [name for name in re.split(r"\||  +| (?=[A-Z])", lines[0].strip().strip("|")) if name.strip()]
+        names = [
+            name
+            for name in re.split(r"\||  +| (?=[A-Z])", lines[0].strip().strip("|"))
+            if name.strip()
+        ]
         return f"table with the columns {listed(names)}"
-    if re.fullmatch(r"[A-Z][A-Z0-9 ()/_%-]{5,}", lines[0].strip()) and re.search(r"\S {2,}\S", lines[0].strip()):
+    if re.fullmatch(r"[A-Z][A-Z0-9 ()/_%-]{5,}", lines[0].strip()) and re.search(
+        r"\S {2,}\S", lines[0].strip()
+    ):
         names = re.split(r" {2,}", lines[0].strip())
         return f"table with the columns {listed(names)}; {many(sample.count - 1, 'row')}"
     for mark, name in (("\t", "table"), (",", "CSV"), (";", "CSV"), ("|", "table")):
         columns = lines[0].count(mark)
         same = sum(1 for line in lines if _cells(line, mark) == columns)
-        prose = mark in ",;" and (f"{mark} " in lines[0] or (columns < 2 and any(" " in line for line in lines)))
+        prose = mark in ",;" and (
+            f"{mark} " in lines[0] or (columns < 2 and any(" " in line for line in lines))
+        )
         if columns and same >= 0.9 * len(lines) and not prose and lines[0][0] not in "{[<":
             return f"{name} with the columns {listed(_names(lines[0], mark))}; {many(sample.count - 1, 'row')}"
     return ""
@@ -305,7 +362,9 @@ def _names(line: str, mark: str) -> list[str]:
 def json_lines(sample: Sample) -> str:
     """One JSON object per line: the keys of the first."""
     first = sample.head.split("\n", 3)[:3]
-    if len(first) < 3 or not all(line.startswith("{") and line.rstrip().endswith("}") for line in first[:2]):
+    if len(first) < 3 or not all(
+        line.startswith("{") and line.rstrip().endswith("}") for line in first[:2]
+    ):
         return ""
     try:
         keys = [list(json.loads(line)) for line in first[:2]]
@@ -320,9 +379,15 @@ def markup(sample: Sample) -> str:
     if re.match(r"<!doctype html|<html", start, re.IGNORECASE):
         title = re.search(r"<title[^>]{0,100}>([^<]{1,200})", start, re.IGNORECASE)
         return f"HTML page: {title[1].strip()}" if title else "HTML page"
-    if found := re.match(r"<\?xml[^>]{0,200}>\s{0,20}(?:<![^>]{0,500}>\s{0,20}){0,3}<([\w:.-]{1,80})", start):
+    if found := re.match(
+        r"<\?xml[^>]{0,200}>\s{0,20}(?:<![^>]{0,500}>\s{0,20}){0,3}<([\w:.-]{1,80})", start
+    ):
         return f"XML document: {found[1]}"
-    if len(sample.first) > 1 and re.match(r"# \S", sample.first[0]) and not sample.first[1].startswith(("import ", "from ")):
+    if (
+        len(sample.first) > 1
+        and re.match(r"# \S", sample.first[0])
+        and not sample.first[1].startswith(("import ", "from "))
+    ):
         return f"{sample.first[0][2:].strip()}: {sample.first[1].lstrip('#').strip()}"
     return ""
 

@@ -94,7 +94,10 @@ def _looked_at(text: str) -> tuple[list[tuple[int, int]], list[int]]:
             headings.append((1 if mark["line"][0] == "=" else 2, free))
         elif kind != "blank":
             places.append(start)
-        elif text[after : after + 1] not in (" ", "\t"):  # else it goes on with an item of a list, or with code
+        elif text[after : after + 1] not in (
+            " ",
+            "\t",
+        ):  # else it goes on with an item of a list, or with code
             places.append(after)
         free = after
     return headings, sorted(set(places))
@@ -137,7 +140,10 @@ def _few(cuts: Sequence[int], length: int) -> Sequence[int]:
         return made
     rest = made[_FINE:]
     # two neighbours together are more than this, so there cannot be more than the parts that are left
-    return [*made[:_FINE], *_packed(rest, length, 2 * (length - rest[0]) // (MOST_PARTS - _FINE) + 1)]
+    return [
+        *made[:_FINE],
+        *_packed(rest, length, 2 * (length - rest[0]) // (MOST_PARTS - _FINE) + 1),
+    ]
 
 
 def _packed(cuts: Sequence[int], length: int, most: int) -> list[int]:

@@ -38,12 +38,19 @@ def compiled(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
     except regex.error as error:
         place = getattr(error, "pos", None) or 0
         message = getattr(error, "msg", "it cannot be read")
-        raise Invalid(field=field, problem=f"is no regular expression: {message} at character {place + 1}") from None
+        raise Invalid(
+            field=field, problem=f"is no regular expression: {message} at character {place + 1}"
+        ) from None
     except (RecursionError, OverflowError, ValueError, KeyError) as error:
-        raise Invalid(field=field, problem=f"is no regular expression that can be used ({type(error).__name__})") from None
+        raise Invalid(
+            field=field,
+            problem=f"is no regular expression that can be used ({type(error).__name__})",
+        ) from None
 
 
-def search(pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern") -> regex.Match[str] | None:
+def search(
+    pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern"
+) -> regex.Match[str] | None:
     """The first match that ends after a place; a pattern that takes too long over one text is refused."""
     try:
         if not after:
@@ -65,13 +72,21 @@ def search(pattern: regex.Pattern[str], text: str, after: int = 0, field: str = 
 def _measure(pattern: str, field: str) -> None:
     """Refuse what would grow without bound when it is compiled or run."""
     if recursion := _RECURSION.search(pattern):
-        raise Invalid(field=field, problem=f"calls itself with {recursion.group()}, which is not allowed")
+        raise Invalid(
+            field=field, problem=f"calls itself with {recursion.group()}, which is not allowed"
+        )
     sizes, last, place = [0], 0, 0
     while place < len(pattern):
         letter = pattern[place]
         count = _COUNT.match(pattern, place) if letter == "{" else None
         if count:
-            last *= max(*(_FAR if len(digits) > 6 else int(digits or 1) for digits in count.groups(default="")), 1)
+            last *= max(
+                *(
+                    _FAR if len(digits) > 6 else int(digits or 1)
+                    for digits in count.groups(default="")
+                ),
+                1,
+            )
             sizes[-1] += last
             place = count.end()
         elif letter == "(":
@@ -84,11 +99,20 @@ def _measure(pattern: str, field: str) -> None:
         else:
             last = 1
             sizes[-1] += 1
-            place = _after_class(pattern, place) if letter == "[" else place + (2 if letter == "\\" else 1)
+            place = (
+                _after_class(pattern, place)
+                if letter == "["
+                else place + (2 if letter == "\\" else 1)
+            )
         if len(sizes) > MOST_DEPTH:
-            raise Invalid(field=field, problem=f"has groups more than {MOST_DEPTH} deep, at character {place}")
+            raise Invalid(
+                field=field, problem=f"has groups more than {MOST_DEPTH} deep, at character {place}"
+            )
         if sum(sizes) > MOST_COPIES:
-            raise Invalid(field=field, problem=f"repeats too much: over {MOST_COPIES:,} copies, at character {place}")
+            raise Invalid(
+                field=field,
+                problem=f"repeats too much: over {MOST_COPIES:,} copies, at character {place}",
+            )
 
 
 def _after_class(pattern: str, place: int) -> int:

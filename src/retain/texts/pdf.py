@@ -45,13 +45,20 @@ def read(data: bytes, limit: int, *, seconds: float = SECONDS) -> Pdf:
         if size > limit:
             raise Invalid(field="file", problem=f"has more than {limit} bytes of text")
     if not any(page.strip() for page in pages):
-        raise Invalid(field="file", problem="has no text: its pages are pictures, and need text recognition first")
+        raise Invalid(
+            field="file",
+            problem="has no text: its pages are pictures, and need text recognition first",
+        )
     return Pdf(title, pages)
 
 
 def _lines(data: bytes, seconds: float) -> Iterator[dict[str, Any]]:
     """What the process writes; it ends when all is read, and is ended when its time is up or nobody listens any more."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONIOENCODING": "utf-8"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "PYTHONIOENCODING": "utf-8",
+    }
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
@@ -75,7 +82,9 @@ def _lines(data: bytes, seconds: float) -> Iterator[dict[str, Any]]:
                 yield last
         if not (last.get("end") or last.get("problem")):
             problem = (
-                f"takes longer than {seconds:g} seconds" if late.is_set() else "takes more memory than allowed, or is broken"
+                f"takes longer than {seconds:g} seconds"
+                if late.is_set()
+                else "takes more memory than allowed, or is broken"
             )
             yield {"problem": f"{problem}, and cannot be read"}
     finally:
@@ -101,7 +110,9 @@ def main(file: IO[bytes], out: IO[str]) -> None:
         import pypdf
         from pypdf.errors import PyPdfError
     except ImportError:
-        say(problem="is a PDF, and reading those needs an extra: install retain[pdf] from where you got retain")
+        say(
+            problem="is a PDF, and reading those needs an extra: install retain[pdf] from where you got retain"
+        )
         return
     try:
         reader = pypdf.PdfReader(file)
@@ -117,10 +128,21 @@ def main(file: IO[bytes], out: IO[str]) -> None:
             say(page=number + 1, text=reader.pages[number].extract_text() or "")
         say(end=True)
     except pypdf.errors.DependencyError:
-        say(problem="is encrypted in a way that cannot be read here: save it without its password first")
+        say(
+            problem="is encrypted in a way that cannot be read here: save it without its password first"
+        )
     except MemoryError:
         say(problem="takes more memory than allowed, and cannot be read")
-    except (PyPdfError, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OSError) as error:
+    except (
+        PyPdfError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        OSError,
+    ) as error:
         say(problem=f"is a damaged PDF, and cannot be read ({type(error).__name__})")
 
 

@@ -31,7 +31,9 @@ _SAMPLE = 8 << 10
 _CHARACTERS = 8  # of one token, at the most: more of a text is never looked at for a view
 _INDENTED = 8  # times as many of one in a value with an indent, which is mostly spaces
 _EXACT = 2 << 20  # up to this size, pages are counted and not estimated
-_OVERLAP = 256  # characters at the end of one piece of a long line that are searched again with the next
+_OVERLAP = (
+    256  # characters at the end of one piece of a long line that are searched again with the next
+)
 _PIECE = 64 << 10  # characters of a line that are searched at once
 _AROUND = 160  # characters of a long matching line that are shown on each side of the match
 _MOST_VALUES = 100_000  # that a JSON path finds and that are counted
@@ -70,12 +72,19 @@ def page(file: IO[bytes], number: int, tokens: int) -> View:
         text = next(pages, "")
         size += len(text.encode())
         if not text and place:
-            raise Invalid(field="page", problem=f"there {_are(place, 'page')} of {tokens:,} tokens, no page {number:,}")
+            raise Invalid(
+                field="page",
+                problem=f"there {_are(place, 'page')} of {tokens:,} tokens, no page {number:,}",
+            )
     if not text:
         return _view("", "nothing: the content is empty")
     what = _lines_of(line, line + text[:-1].count("\n"), total)
     if not next(pages, ""):
-        what = f"all of it, {_many(total, 'line')}" if number == 1 else f"page {number:,} of {number:,}, {what}"
+        what = (
+            f"all of it, {_many(total, 'line')}"
+            if number == 1
+            else f"page {number:,} of {number:,}, {what}"
+        )
         return replace(_view(text, what), page=number, pages=number)
     end = file.seek(0, io.SEEK_END)
     sure = end <= _EXACT
@@ -96,7 +105,9 @@ def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
     last = min(last, total)
     file.seek(start)
     parts = file.read(tokens * _CHARACTERS * 4).split(b"\n", last - first + 1)
-    here = len(parts) > last - first + 1 or not file.read(1)  # all of it, and not only its beginning
+    here = len(parts) > last - first + 1 or not file.read(
+        1
+    )  # all of it, and not only its beginning
     text = _decoded(b"\n".join(parts[: last - first + 1]), final=here)
     shown = cut(text, tokens)
     if here and len(shown) == len(text):
@@ -108,7 +119,9 @@ def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
         return _view(shown, _lines_of(first, end, total), **_unfit(end + 1, last))
     note = f" … (line {first:,} goes on; read it with pages, or with a pattern)"
     text = cut(text, tokens - estimate(note) - 1) + note
-    return _view(text, f"the beginning of line {first:,} of {total:,}", **_rest(first, first, total))
+    return _view(
+        text, f"the beginning of line {first:,} of {total:,}", **_rest(first, first, total)
+    )
 
 
 def head(file: IO[bytes], count: int, tokens: int) -> View:
@@ -195,7 +208,9 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
         rows = [cut(written(found[0], tokens * _CHARACTERS), tokens - 1) + "…"]
     about = "over " if count == _MOST_VALUES else ""
     what = f"the first {len(rows):,} of {about}{_many(count, 'value')} at {where}"
-    more.insert(0, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*].")
+    more.insert(
+        0, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*]."
+    )
     return _view("\n".join(rows), what, " ".join(more))
 
 
@@ -208,10 +223,16 @@ def _one_value(value: Any, path: str, tokens: int) -> View:
     most = tokens * _CHARACTERS * (1 if isinstance(value, jsonpath.Large) else _INDENTED)
     text = valid(value) if isinstance(value, str) else written(value, most, indent=2)
     shown = cut(text, tokens)
-    if len(shown) == len(text) and not isinstance(value, jsonpath.Large) and not (nested and len(text) > most):
+    if (
+        len(shown) == len(text)
+        and not isinstance(value, jsonpath.Large)
+        and not (nested and len(text) > most)
+    ):
         return _view(text, f"{path}, {jsonpath.shape(value)}")
     advice = "ask for a part of it by a longer path" if nested else "read it with pages"
-    return _view(shown, f"the beginning of {path}, {jsonpath.shape(value)}", f"It does not fit; {advice}.")
+    return _view(
+        shown, f"the beginning of {path}, {jsonpath.shape(value)}", f"It does not fit; {advice}."
+    )
 
 
 def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool) -> View:
@@ -219,13 +240,26 @@ def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stoppe
     of = f"{_many(searched, 'line')}{' that were searched' if stopped else ''}"
     more = []
     if stopped:
-        more.append(f"The search was stopped at line {searched:,} after {SEARCH_SECONDS:.0f} seconds.")
+        more.append(
+            f"The search was stopped at line {searched:,} after {SEARCH_SECONDS:.0f} seconds."
+        )
     if len(rows) == matches:
-        what = f"{_many(matches, 'match', 'matches')} in {of}" if matches else f"nothing: no match in {of}"
+        what = (
+            f"{_many(matches, 'match', 'matches')} in {of}"
+            if matches
+            else f"nothing: no match in {of}"
+        )
         return _view(text, what, " ".join(more))
     last = rows[-1][0] if rows else 1
-    more.insert(0, f"{_many(matches - len(rows), 'more match', 'more matches')} from line {last:,} on; narrow the pattern.")
-    return _view(text, f"the first {len(rows):,} of {_many(matches, 'match', 'matches')} in {of}", " ".join(more))
+    more.insert(
+        0,
+        f"{_many(matches - len(rows), 'more match', 'more matches')} from line {last:,} on; narrow the pattern.",
+    )
+    return _view(
+        text,
+        f"the first {len(rows):,} of {_many(matches, 'match', 'matches')} in {of}",
+        " ".join(more),
+    )
 
 
 def _around(text: str, start: int, end: int) -> str:
@@ -246,7 +280,9 @@ def _between(text: str, place: int, *, up: bool = False) -> int:
         start -= 1
     for cluster in regex.finditer(r"\X", text[start : place + _OVERLAP]):
         if start + cluster.end() > place:
-            return start + (cluster.end() if up and start + cluster.start() < place else cluster.start())
+            return start + (
+                cluster.end() if up and start + cluster.start() < place else cluster.start()
+            )
     return place
 
 
@@ -263,7 +299,11 @@ def _are(count: int, one: str) -> str:
 
 
 def _lines_of(first: int, last: int, total: int) -> str:
-    return f"line {first:,} of {total:,}" if first == last else f"lines {first:,}–{last:,} of {total:,}"
+    return (
+        f"line {first:,} of {total:,}"
+        if first == last
+        else f"lines {first:,}–{last:,} of {total:,}"
+    )
 
 
 def _rest(first: int, last: int, total: int) -> dict[str, Any]:
@@ -271,7 +311,10 @@ def _rest(first: int, last: int, total: int) -> dict[str, Any]:
     if last == total:
         return {}
     following = [last + 1, min(total, last + 1 + last - first)]
-    return {"more": f"{_many(total - last, 'more line')}, from line {last + 1:,} on.", "lines": following}
+    return {
+        "more": f"{_many(total - last, 'more line')}, from line {last + 1:,} on.",
+        "lines": following,
+    }
 
 
 def _before(shown: int, wanted: int) -> dict[str, Any]:
@@ -284,7 +327,10 @@ def _before(shown: int, wanted: int) -> dict[str, Any]:
 def _unfit(first: int, last: int) -> dict[str, Any]:
     """That lines which were asked for are not shown."""
     where = f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
-    return {"more": f"{_many(last - first + 1, 'line')} did not fit; ask for {where}.", "lines": [first, last]}
+    return {
+        "more": f"{_many(last - first + 1, 'line')} did not fit; ask for {where}.",
+        "lines": [first, last],
+    }
 
 
 def _size(file: IO[bytes]) -> int:
@@ -354,7 +400,9 @@ def _one_page(text: str, tokens: int, *, last: bool) -> str:
     end = found.rfind("\n") + 1
     if end > len(found) // 2:
         return found[:end]
-    found = cut(text, min(tokens, cost - 1))  # what is last in the text may go on behind it, so it never is in the page
+    found = cut(
+        text, min(tokens, cost - 1)
+    )  # what is last in the text may go on behind it, so it never is in the page
     return found or _codepoints(text, tokens)
 
 

@@ -12,8 +12,35 @@ from collections.abc import Iterator
 from html import unescape
 from typing import NamedTuple
 
-_UNSEEN = {"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "select", "datalist"}
-_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
+_UNSEEN = {
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "svg",
+    "math",
+    "iframe",
+    "object",
+    "canvas",
+    "select",
+    "datalist",
+}
+_VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "param",
+    "source",
+    "track",
+    "wbr",
+}
 _OPEN_ENDED = {"li", "td", "th", "tr", "dt", "dd"}
 """Whose end may be left out: one that is hidden ends where the next begins."""
 _HOLDERS = {"ul", "ol", "dl", "table"}
@@ -77,7 +104,12 @@ def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str, int]]:
         elif name := (found["name"] or "").lower():
             told = found["told"]
             itself = told.endswith("/") and not found["end"]
-            yield found["end"] + name, _told(told) if _TOLD_OF_INTEREST.search(told) else {}, "", 0 if itself else at
+            yield (
+                found["end"] + name,
+                _told(told) if _TOLD_OF_INTEREST.search(told) else {},
+                "",
+                0 if itself else at,
+            )
             if itself:
                 yield f"/{name}", {}, "", at
             elif name in ("script", "style") and not found["end"]:
@@ -104,7 +136,9 @@ class _Reader:
         self.written: list[str] = []
         self.words: list[str] = []
         self.heading = 0
-        self.lists: list[int] = []  # of each list that is open the number of its next item, 0 where it has none
+        self.lists: list[
+            int
+        ] = []  # of each list that is open the number of its next item, 0 where it has none
         self.item = ""
         self.joins = False
         self.rows: list[list[list[str]]] | None = None

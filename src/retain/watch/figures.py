@@ -28,7 +28,10 @@ FIGURES = {
     "retain_embedding_pending": ("Texts that have no vector yet.", ()),
     "retain_embedding_lag_seconds": ("How long the first of them has waited.", ()),
     "retain_figures_age_seconds": ("How old the figures above are.", ()),
-    "retain_database": ("What the engine tells of itself: sizes in bytes, connections.", ("figure",)),
+    "retain_database": (
+        "What the engine tells of itself: sizes in bytes, connections.",
+        ("figure",),
+    ),
     "retain_info": ("Which version this is, and its database's schema.", ("version", "schema")),
 }
 
@@ -50,8 +53,12 @@ class Figures(Collector):
     def refresh(self) -> None:
         """Have everything counted again, if it is time; the first time, wait a little for it."""
         with self._lock:
-            if time.monotonic() >= self._due_at and not (self._counting and self._counting.is_alive()):
-                self._counting = threading.Thread(target=self._count, name="retain-figures", daemon=True)
+            if time.monotonic() >= self._due_at and not (
+                self._counting and self._counting.is_alive()
+            ):
+                self._counting = threading.Thread(
+                    target=self._count, name="retain-figures", daemon=True
+                )
                 self._counting.start()
             counting = self._counting
         if not self._counted_at and counting:
@@ -62,7 +69,9 @@ class Figures(Collector):
         found = dict(self._found)
         if self._counted_at:
             found["retain_figures_age_seconds"] = [((), time.monotonic() - self._counted_at)]
-        found["retain_database"] = [((name,), value) for name, value in self._memory.database.figures().items()]
+        found["retain_database"] = [
+            ((name,), value) for name, value in self._memory.database.figures().items()
+        ]
         for name, samples in found.items():
             about, labels = FIGURES[name]
             family = GaugeMetricFamily(name, about, labels=labels)
@@ -80,13 +89,19 @@ class Figures(Collector):
             found: dict[str, list[tuple[tuple[str, ...], float]]] = {
                 "retain_rows": [((table,), float(rows)) for table, rows in self._rows().items()],
                 "retain_tenants": [((), float(len(tenants)))],
-                "retain_info": [((version().removeprefix("retain "), str(self._memory.database.version())), 1.0)],
+                "retain_info": [
+                    ((version().removeprefix("retain "), str(self._memory.database.version())), 1.0)
+                ],
             }
             try:
                 lags = [lag(self._memory.home, tenant) for tenant in tenants]
                 found["retain_embedding_pending"] = [((), float(sum(one.pending for one in lags)))]
-                found["retain_embedding_lag_seconds"] = [((), max((one.seconds for one in lags), default=0.0))]
-            except RetainError:  # an embedder that cannot be used: no figure is better than a wrong one
+                found["retain_embedding_lag_seconds"] = [
+                    ((), max((one.seconds for one in lags), default=0.0))
+                ]
+            except (
+                RetainError
+            ):  # an embedder that cannot be used: no figure is better than a wrong one
                 pass
             self._found = found
             self._counted_at = time.monotonic()

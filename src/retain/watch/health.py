@@ -20,7 +20,9 @@ READY_SECONDS = 3.0
 """So long the database may take to answer: a little longer than a server waits for it, so that there is a reason to tell."""
 KEEP_SECONDS = 1.0
 """So long an answer is good: anybody may ask, and the database must not notice."""
-_ALIVE = Response('{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"})
+_ALIVE = Response(
+    '{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"}
+)
 _AWAY = "The database cannot be reached."
 _log = logging.getLogger("retain.health")
 
@@ -62,7 +64,11 @@ class Health:
             _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
             return _AWAY
         self._reason = ""
-        return "" if found == wanted else "The database does not have the schema of this version: migrate it."
+        return (
+            ""
+            if found == wanted
+            else "The database does not have the schema of this version: migrate it."
+        )
 
     def _why(self, reason: str) -> None:
         """Say once why it is so: also after those who asked were told that it takes too long."""
@@ -82,7 +88,15 @@ def add(app: FastAPI) -> None:
     @app.api_route("/readyz", methods=["GET", "HEAD"], name="readyz", include_in_schema=False)
     async def readyz(request: Request) -> Response:
         stopping = getattr(app.state, "stopping", None)
-        trouble = "The server is stopping." if stopping and stopping.is_set() else await health.trouble()
+        trouble = (
+            "The server is stopping." if stopping and stopping.is_set() else await health.trouble()
+        )
         if not trouble:
             return _ALIVE
-        return problem.answer(503, trouble, problem.request_id(request), type="not-ready", headers={"Retry-After": "1"})
+        return problem.answer(
+            503,
+            trouble,
+            problem.request_id(request),
+            type="not-ready",
+            headers={"Retry-After": "1"},
+        )

@@ -26,10 +26,27 @@ MOST_WAITING = 10_000
 """So many lines may wait to be written."""
 FIELDS = "fields"
 """The attribute of a record that has what else a line tells, by name."""
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_OURS = ("retain", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "fastapi", "mcp", "asyncio", "py.warnings")
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+_OURS = (
+    "retain",
+    "uvicorn",
+    "uvicorn.error",
+    "uvicorn.access",
+    "uvicorn.asgi",
+    "fastapi",
+    "mcp",
+    "asyncio",
+    "py.warnings",
+)
 _TRUSTED = ("retain", "uvicorn")
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _ONE_WORD = re.compile(r"[^\s=\"]+")
 _MOST_FRAMES = 40
 _FLUSH_SECONDS = 2.0
@@ -37,7 +54,10 @@ _MOST_OF_A_TEXT = 2000
 _REQUESTS = "retain.requests"
 _json = json.JSONEncoder(default=lambda value: safe(str(value))).encode
 _NAMES = {number: name.upper() for name, number in _LEVELS.items()}
-_EMPTY = {**logging.makeLogRecord({"name": _REQUESTS, "msg": "request", "module": "watch"}).__dict__, "args": None}
+_EMPTY = {
+    **logging.makeLogRecord({"name": _REQUESTS, "msg": "request", "module": "watch"}).__dict__,
+    "args": None,
+}
 _log = logging.getLogger(_REQUESTS)
 _current: list[Writer] = []
 
@@ -45,7 +65,9 @@ _current: list[Writer] = []
 def safe(text: str) -> str:
     """Text that cannot begin a line of its own, move a cursor or turn a line around."""
     text = text[:_MOST_OF_A_TEXT]
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _UNSAFE.search(text) else text
+    return (
+        _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _UNSAFE.search(text) else text
+    )
 
 
 def stack(error: BaseException) -> list[str]:
@@ -111,13 +133,18 @@ class Lines(logging.Formatter):
             return _json(told)
         head = f"{told.pop('time')} {told.pop('level'):<7} {told.pop('event')}"
         trace = told.pop("exception", [])
-        return "\n    ".join([" ".join([head, *(f"{name}={_value(value)}" for name, value in told.items())]), *trace])
+        return "\n    ".join(
+            [" ".join([head, *(f"{name}={_value(value)}" for name, value in told.items())]), *trace]
+        )
 
     def _time(self, moment: float) -> str:
         """A moment as text; most are in the same second as the one before."""
         second = int(moment)
         if second != self._second[0]:
-            self._second = (second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+            self._second = (
+                second,
+                datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+            )
         return f"{self._second[1]}.{int((moment - second) * 1000):03}Z"
 
 
@@ -160,11 +187,17 @@ class Writer(logging.Handler):
         while True:
             self._some.wait()
             self._some.clear()
-            self._busy = True  # before anything is taken: what is not written yet waits, or this says so
+            self._busy = (
+                True  # before anything is taken: what is not written yet waits, or this says so
+            )
             while self._waiting:
                 records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 500))]
                 try:
-                    self._stream.write("".join(f"{self._line(record)}\n" for record in (*records, *self._missing())))
+                    self._stream.write(
+                        "".join(
+                            f"{self._line(record)}\n" for record in (*records, *self._missing())
+                        )
+                    )
                     self._stream.flush()
                 except (OSError, ValueError):  # nobody reads it any more
                     self.dropped += len(records)
@@ -173,7 +206,12 @@ class Writer(logging.Handler):
     def _missing(self) -> list[logging.LogRecord]:
         """A line that says how many are missing, where some were dropped since the last one that said so."""
         missing, self._said = self.dropped - self._said, self.dropped
-        told = {"name": "retain.log", "levelno": logging.WARNING, "levelname": "WARNING", "args": (missing,)}
+        told = {
+            "name": "retain.log",
+            "levelno": logging.WARNING,
+            "levelname": "WARNING",
+            "args": (missing,),
+        }
         text = "%d lines of the log are missing here: too many were waiting"
         return [logging.makeLogRecord({**told, "msg": text})] if missing else []
 
@@ -181,7 +219,9 @@ class Writer(logging.Handler):
         try:
             return self.format(record)
         except Exception as error:  # a line that cannot be made must not end all others
-            return json.dumps({"level": "error", "event": f"a line of the log failed: {type(error).__name__}"})
+            return json.dumps(
+                {"level": "error", "event": f"a line of the log failed: {type(error).__name__}"}
+            )
 
 
 class _AlreadyTold(logging.Filter):
@@ -202,11 +242,15 @@ def configure(settings: Settings, stream: IO[str] | None = None) -> Writer:
         for handler in list(logger.handlers):
             if isinstance(handler, Writer) or name.startswith("uvicorn"):
                 logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET if name else max(_LEVELS[settings.log_level], logging.WARNING))
+        logger.setLevel(
+            logging.NOTSET if name else max(_LEVELS[settings.log_level], logging.WARNING)
+        )
         logger.propagate = True
     for name in _TRUSTED:
         logging.getLogger(name).setLevel(_LEVELS[settings.log_level])
-    logging.getLogger("uvicorn.access").disabled = True  # it would have addresses with their queries
+    logging.getLogger(
+        "uvicorn.access"
+    ).disabled = True  # it would have addresses with their queries
     logging.getLogger().addHandler(writer)
     logging.captureWarnings(True)
     atexit.register(writer.flush)

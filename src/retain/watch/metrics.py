@@ -20,7 +20,12 @@ from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, exposition
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
@@ -41,26 +46,70 @@ OTHERS = "other"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 METRICS: dict[str, tuple[Literal["counter", "gauge", "histogram"], str, tuple[str, ...]]] = {
-    "retain_requests_total": ("counter", "Requests that were answered.", ("method", "route", "status")),
-    "retain_request_seconds": ("histogram", "How long requests took, to their last byte.", ("route",)),
+    "retain_requests_total": (
+        "counter",
+        "Requests that were answered.",
+        ("method", "route", "status"),
+    ),
+    "retain_request_seconds": (
+        "histogram",
+        "How long requests took, to their last byte.",
+        ("route",),
+    ),
     "retain_requests_in_flight": ("gauge", "Requests that are being worked on.", ()),
-    "retain_operations_total": ("counter", "Verbs that were called, by any way.", ("operation", "outcome")),
+    "retain_operations_total": (
+        "counter",
+        "Verbs that were called, by any way.",
+        ("operation", "outcome"),
+    ),
     "retain_operation_seconds": ("histogram", "How long verbs took.", ("operation",)),
     "retain_messages_appended_total": ("counter", "Messages that were added.", ()),
-    "retain_secrets_found_total": ("counter", "Keys, tokens and passwords in what was written.", ("kind",)),
-    "retain_tool_calls_total": ("counter", "Tools that a model called, in a chat or over MCP.", ("tool", "outcome")),
-    "retain_model_calls_total": ("counter", "Calls of models that are on record.", ("model", "outcome")),
+    "retain_secrets_found_total": (
+        "counter",
+        "Keys, tokens and passwords in what was written.",
+        ("kind",),
+    ),
+    "retain_tool_calls_total": (
+        "counter",
+        "Tools that a model called, in a chat or over MCP.",
+        ("tool", "outcome"),
+    ),
+    "retain_model_calls_total": (
+        "counter",
+        "Calls of models that are on record.",
+        ("model", "outcome"),
+    ),
     "retain_model_seconds": ("histogram", "How long models took.", ("model",)),
-    "retain_model_tokens_total": ("counter", "Tokens that models read and wrote.", ("model", "direction")),
-    "retain_model_cost_dollars_total": ("counter", "What models cost, where the price is known.", ("model",)),
-    "retain_log_lines_dropped_total": ("counter", "Lines of the log that were not written: nobody reads it.", ()),
-    "retain_work_rounds_total": ("counter", "Rounds of later work inside the server.", ("outcome",)),
+    "retain_model_tokens_total": (
+        "counter",
+        "Tokens that models read and wrote.",
+        ("model", "direction"),
+    ),
+    "retain_model_cost_dollars_total": (
+        "counter",
+        "What models cost, where the price is known.",
+        ("model",),
+    ),
+    "retain_log_lines_dropped_total": (
+        "counter",
+        "Lines of the log that were not written: nobody reads it.",
+        (),
+    ),
+    "retain_work_rounds_total": (
+        "counter",
+        "Rounds of later work inside the server.",
+        ("outcome",),
+    ),
     "retain_work_seconds_total": ("counter", "How long the later work took in all.", ()),
     "retain_work_done_total": ("counter", "What the later work did.", ("job",)),
     "retain_work_failed_total": ("counter", "What failed in the later work.", ("job",)),
     "retain_work_left": ("gauge", "What was due, and left for later, in the last round.", ("job",)),
 }
-_BOUNDS = {name: _LONG if "model" in name else _SECONDS for name, one in METRICS.items() if one[0] == "histogram"}
+_BOUNDS = {
+    name: _LONG if "model" in name else _SECONDS
+    for name, one in METRICS.items()
+    if one[0] == "histogram"
+}
 _PREFIX = "retain-metrics-"
 _STALE_SECONDS = 3600.0
 _MOST_SCRAPERS = 100
@@ -75,24 +124,36 @@ class Metrics(Collector):
         self.in_flight = 0
         self.worked_at: int | None = None
         """When this process last did what was due, in microseconds."""
-        self.tally = Tally(_BOUNDS, _elsewhere, _shared[-1] if _shared else None, self._measured, ("retain_work_left",))
+        self.tally = Tally(
+            _BOUNDS,
+            _elsewhere,
+            _shared[-1] if _shared else None,
+            self._measured,
+            ("retain_work_left",),
+        )
         self._models: set[str] = set()
         self._figures = Figures(memory)
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._registry.register(self._figures)
-        if self.tally.folder is None:  # of several processes, each would tell of itself as if it were all
+        if (
+            self.tally.folder is None
+        ):  # of several processes, each would tell of itself as if it were all
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
         labels = (method, route, str(status))
-        self.tally.timed("retain_request_seconds", (route,), seconds, "retain_requests_total", labels)
+        self.tally.timed(
+            "retain_request_seconds", (route,), seconds, "retain_requests_total", labels
+        )
 
     def operation(self, name: str, outcome: str, seconds: float, appended: int = 0) -> None:
         """A verb was called."""
-        self.tally.timed("retain_operation_seconds", (name,), seconds, "retain_operations_total", (name, outcome))
+        self.tally.timed(
+            "retain_operation_seconds", (name,), seconds, "retain_operations_total", (name, outcome)
+        )
         if appended:
             self.tally.count("retain_messages_appended_total", (), appended)
 
@@ -100,14 +161,25 @@ class Metrics(Collector):
         """A model called a tool."""
         self.tally.count("retain_tool_calls_total", (name, outcome))
 
-    def model(self, name: str, seconds: float, tokens_in: int, tokens_out: int, cost: float | None, *, failed: bool) -> None:
+    def model(
+        self,
+        name: str,
+        seconds: float,
+        tokens_in: int,
+        tokens_out: int,
+        cost: float | None,
+        *,
+        failed: bool,
+    ) -> None:
         """A call of a model is on record."""
         if name not in self._models:
             if len(self._models) >= MOST_NAMES:
                 name = OTHERS
             self._models.add(name)
         labels = (name, "failed" if failed else "ok")
-        self.tally.timed("retain_model_seconds", (name,), seconds, "retain_model_calls_total", labels)
+        self.tally.timed(
+            "retain_model_seconds", (name,), seconds, "retain_model_calls_total", labels
+        )
         self.tally.count("retain_model_tokens_total", (name, "in"), tokens_in)
         self.tally.count("retain_model_tokens_total", (name, "out"), tokens_out)
         if cost:
@@ -134,7 +206,9 @@ class Metrics(Collector):
             if kind == "histogram":
                 yield _histogram(name, about, labels, times.get(name, {}))
                 continue
-            family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, about, labels=labels)
+            family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(
+                name, about, labels=labels
+            )
             found = (counts if kind == "counter" else gauges).get(name, {} if labels else {(): 0.0})
             for values, value in found.items():
                 family.add_metric(values, value)
@@ -150,7 +224,9 @@ class Metrics(Collector):
         return encode(self._registry), media
 
 
-def _histogram(name: str, about: str, labels: tuple[str, ...], rows: dict[tuple[str, ...], list[float]]) -> Metric:
+def _histogram(
+    name: str, about: str, labels: tuple[str, ...], rows: dict[tuple[str, ...], list[float]]
+) -> Metric:
     family = HistogramMetricFamily(name, about, labels=labels)
     bounds = [*map(str, _BOUNDS[name]), "+Inf"]
     for values, (total, *under) in rows.items():
@@ -161,7 +237,9 @@ def _histogram(name: str, about: str, labels: tuple[str, ...], rows: dict[tuple[
 def _elsewhere() -> Counts:
     """What is counted where it happens, below the server."""
     return {
-        "retain_secrets_found_total": {(kind,): float(found) for kind, found in masking.counts().items()},
+        "retain_secrets_found_total": {
+            (kind,): float(found) for kind, found in masking.counts().items()
+        },
         "retain_log_lines_dropped_total": {(): float(logs.dropped())},
     }
 
@@ -203,7 +281,11 @@ class Scrapers:
 
     async def admit(self, request: Request) -> None:
         """Go on only for an operator, or one of the last hour where nobody can be asked."""
-        headers = [value for name, value in request.scope["headers"] if name in (b"authorization", b"x-api-key")]
+        headers = [
+            value
+            for name, value in request.scope["headers"]
+            if name in (b"authorization", b"x-api-key")
+        ]
         mark = hashlib.sha256(b"\n".join(headers)).digest()
         try:
             await operator(self._door, request)

@@ -57,7 +57,9 @@ class Observer:
         """Have everything that can be called of a scope observed: its class becomes one that says so."""
         scope.__class__ = self._scope
 
-    def record(self, home: Home, who: Who, route: str, call: Call, session: str | None = None) -> None:
+    def record(
+        self, home: Home, who: Who, route: str, call: Call, session: str | None = None
+    ) -> None:
         """A model was called by retain itself."""
         answer = call.answer
         spent = (answer.tokens_in, answer.tokens_out, answer.cost) if answer else (0, 0, None)
@@ -68,19 +70,38 @@ class Observer:
         counts = (used.latency_ms, used.tokens_in, used.tokens_out)
         if not all(type(count) in (int, float) and 0 <= count < 1 << 40 for count in counts):
             return  # a service that says so is not believed
-        cost = used.cost if type(used.cost) in (int, float) and 0 <= (used.cost or 0) < 1 << 40 else None
+        cost = (
+            used.cost
+            if type(used.cost) in (int, float) and 0 <= (used.cost or 0) < 1 << 40
+            else None
+        )
         name = str(used.model)[:100]
-        self._metrics.model(name, used.latency_ms / 1000, used.tokens_in, used.tokens_out, cost, failed=bool(used.error))
+        self._metrics.model(
+            name,
+            used.latency_ms / 1000,
+            used.tokens_in,
+            used.tokens_out,
+            cost,
+            failed=bool(used.error),
+        )
         if traces.on:
             traces.model_call(name, str(used.route)[:100], *counts, str(used.error))
 
     def _observed(self, kind: type[Kind]) -> type[Kind]:
         """A kind whose verbs are observed."""
         ways = [way for way in WAYS if way.kind == kind.name]
-        return type(kind.__name__, (kind,), {way.verb: self._wrapped(way, getattr(kind, way.verb)) for way in ways})
+        return type(
+            kind.__name__,
+            (kind,),
+            {way.verb: self._wrapped(way, getattr(kind, way.verb)) for way in ways},
+        )
 
     def _wrapped(self, way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
-        name, writes, scoped = f"{way.kind}.{way.verb}".removeprefix("."), way.needs != "read", not way.kind
+        name, writes, scoped = (
+            f"{way.kind}.{way.verb}".removeprefix("."),
+            way.needs != "read",
+            not way.kind,
+        )
         seen, used, wake = self._seen, self._used, self._background.wake
         traced = _traced(way, method)
 
@@ -114,7 +135,9 @@ class Observer:
         """A model was called by the client, who says what it took."""
         usage = named.get("usage")
         if name == "interactions.add":
-            fields = {key: value for key, value in named.items() if key in Usage.__dataclass_fields__}
+            fields = {
+                key: value for key, value in named.items() if key in Usage.__dataclass_fields__
+            }
             usage = Usage(**{**dict(zip(("route", "model"), given, strict=False)), **fields})
         if usage:
             self._model(usage if isinstance(usage, Usage) else Usage(**usage))
@@ -123,24 +146,40 @@ class Observer:
         appended = 0
         if found is not None and name in _APPENDS:
             turn = isinstance(found, Turn)
-            appended = found.last_seq - found.first_seq + 1 if turn else len(found) if isinstance(found, list) else 1
+            appended = (
+                found.last_seq - found.first_seq + 1
+                if turn
+                else len(found)
+                if isinstance(found, list)
+                else 1
+            )
         self._metrics.operation(name, outcome, seconds, appended)
 
     def _tools(self) -> Callable[..., list[Tool]]:
         @functools.wraps(Scope.tools)
         def tools(scope: Scope, names: Sequence[str] | None = None) -> list[Tool]:
-            return [replace(tool, run=self._tool(tool, scope.who)) for tool in Scope.tools(scope, names)]
+            return [
+                replace(tool, run=self._tool(tool, scope.who)) for tool in Scope.tools(scope, names)
+            ]
 
         return tools
 
     def _tool(self, tool: Tool, who: Who) -> Callable[..., Answer]:
-        attributes = {traces.OPERATION: "execute_tool", traces.TOOL: tool.name, traces.STORE: who.tenant}
+        attributes = {
+            traces.OPERATION: "execute_tool",
+            traces.TOOL: tool.name,
+            traces.STORE: who.tenant,
+        }
 
         @functools.wraps(tool.run)
         def run(*given: Any, **named: Any) -> Answer:
             outcome = "failed"
             try:
-                with traces.span(f"execute_tool {tool.name}", attributes) if traces.on else nullcontext():
+                with (
+                    traces.span(f"execute_tool {tool.name}", attributes)
+                    if traces.on
+                    else nullcontext()
+                ):
                     found = tool.run(*given, **named)
                 outcome = "refused" if "error" in found else "ok"
                 return found

@@ -69,7 +69,16 @@ class Watch:
             if trace:
                 trace.end(method, route, status, str(state.get("request_id", "")), error)
             failure = None if gone else error
-            self._tell(method, route, status, seconds, sent, state, failure, trace.trace_id if trace else None)
+            self._tell(
+                method,
+                route,
+                status,
+                seconds,
+                sent,
+                state,
+                failure,
+                trace.trace_id if trace else None,
+            )
 
     def _tell(
         self,
@@ -112,4 +121,8 @@ def install(app: FastAPI) -> None:
 
 
 def _plain(app: FastAPI) -> frozenset[str]:
-    return frozenset(route.path for route in app.routes if isinstance(route, Route) and not route.param_convertors)
+    return frozenset(
+        route.path
+        for route in app.routes
+        if isinstance(route, Route) and not route.param_convertors
+    )

@@ -23,7 +23,9 @@ from retain.rest.answers import answer
 from retain.rest.routes import problems
 from retain.rest.shapes import shape
 
-with warnings.catch_warnings():  # a field named `schema` hides a method that was deprecated years ago
+with (
+    warnings.catch_warnings()
+):  # a field named `schema` hides a method that was deprecated years ago
     warnings.simplefilter("ignore", UserWarning)
     SHAPE = shape(Status)
 ABOUT = """What is here, how far the vectors are behind, what work is due, and since when the server runs: of the tenant,
@@ -48,7 +50,10 @@ class Counted:
             if found is None or started >= until:
                 found = status(self._memory, tenant)
                 ended = time.monotonic()
-                self._found[tenant] = (ended + min(_SHARE * (ended - started), _LONGEST_SECONDS), found)
+                self._found[tenant] = (
+                    ended + min(_SHARE * (ended - started), _LONGEST_SECONDS),
+                    found,
+                )
             return found
 
 

@@ -85,7 +85,9 @@ class Tally:
             held = gauges.setdefault(name, {})
             for labels, value in rows:
                 before = held.get(tuple(labels), 0.0)
-                held[tuple(labels)] = max(before, value) if name in self._largest else before + value
+                held[tuple(labels)] = (
+                    max(before, value) if name in self._largest else before + value
+                )
 
     def start(self) -> None:
         """Write into the folder every second, from a thread."""
@@ -115,7 +117,10 @@ class Tally:
         with self._lock:
             counts = {name: dict(held) for name, held in self._counts.items()}
             gauges = {name: dict(held) for name, held in self._gauges.items()}
-            times = {name: {labels: list(row) for labels, row in held.items()} for name, held in self._times.items()}
+            times = {
+                name: {labels: list(row) for labels, row in held.items()}
+                for name, held in self._times.items()
+            }
         gauges |= {name: {(): value} for name, value in self._measured().items()}
         return counts | self._elsewhere(), gauges, times
 
@@ -154,8 +159,15 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _write(path: Path, counts: Counts, gauges: Counts, times: Times, pid: int = 0) -> None:
-    parts: dict[str, Mapping[str, Mapping[Labels, Any]]] = {"counts": counts, "gauges": gauges, "times": times}
-    listed = {part: {name: list(held.items()) for name, held in found.items()} for part, found in parts.items()}
+    parts: dict[str, Mapping[str, Mapping[Labels, Any]]] = {
+        "counts": counts,
+        "gauges": gauges,
+        "times": times,
+    }
+    listed = {
+        part: {name: list(held.items()) for name, held in found.items()}
+        for part, found in parts.items()
+    }
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps({**listed, "pid": pid}))
     partial.replace(path)

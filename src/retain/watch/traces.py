@@ -16,7 +16,11 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 OPERATION = "gen_ai.operation.name"
-STORE, RECORD, COUNT = "gen_ai.memory.store.id", "gen_ai.memory.record.id", "gen_ai.memory.record.count"
+STORE, RECORD, COUNT = (
+    "gen_ai.memory.store.id",
+    "gen_ai.memory.record.id",
+    "gen_ai.memory.record.count",
+)
 TOOL, MODEL = "gen_ai.tool.name", "gen_ai.request.model"
 TOKENS_IN, TOKENS_OUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 ERROR = "error.type"
@@ -25,7 +29,16 @@ on = False
 _TRACER = trace.get_tracer("retain")
 _PARENTS = TraceContextTextMapPropagator()
 _BY_VERB = {
-    "create_memory": ("add", "add_many", "append", "extend", "capture", "save_turn", "fold", "propose"),
+    "create_memory": (
+        "add",
+        "add_many",
+        "append",
+        "extend",
+        "capture",
+        "save_turn",
+        "fold",
+        "propose",
+    ),
     "upsert_memory": ("set", "resume", "overwrite"),
     "search_memory": ("search", "context"),
     "delete_memory": ("remove", "remove_many", "pop", "clear", "delete_section"),
@@ -46,7 +59,9 @@ def look() -> None:
 
 def operation(kind: str, verb: str, *, writes: bool) -> str | None:
     """What the conventions call a verb; they have no word for plain reading."""
-    return _BY_KIND.get((kind, verb)) or _OPERATIONS.get(verb) or ("update_memory" if writes else None)
+    return (
+        _BY_KIND.get((kind, verb)) or _OPERATIONS.get(verb) or ("update_memory" if writes else None)
+    )
 
 
 class Request:
@@ -61,7 +76,9 @@ class Request:
             if name in (b"traceparent", b"tracestate")
         }
         parent = _PARENTS.extract(carrier) if carrier else None
-        self._span = _TRACER.start_span(method, parent, SpanKind.SERVER, {"http.request.method": method})
+        self._span = _TRACER.start_span(
+            method, parent, SpanKind.SERVER, {"http.request.method": method}
+        )
         self._token = context.attach(trace.set_span_in_context(self._span, parent))
 
     @property
@@ -69,12 +86,18 @@ class Request:
         """The id by which the trace is found, for the log."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
-    def end(self, method: str, route: str, status: int, request_id: str, error: BaseException | None) -> None:
+    def end(
+        self, method: str, route: str, status: int, request_id: str, error: BaseException | None
+    ) -> None:
         """It is over."""
         context.detach(self._token)
         self._span.update_name(f"{method} {route}")
         self._span.set_attributes(
-            {"http.route": route, "http.response.status_code": status, "retain.request.id": request_id}
+            {
+                "http.route": route,
+                "http.response.status_code": status,
+                "retain.request.id": request_id,
+            }
         )
         if status >= 500:
             failed(self._span, type(error).__name__ if error else str(status))
@@ -88,7 +111,9 @@ def failed(span: Span, kind: str) -> None:
 
 
 @contextmanager
-def span(name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL) -> Iterator[Span]:
+def span(
+    name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
+) -> Iterator[Span]:
     """A span around some work, without a word of what may go wrong in it."""
     started = _TRACER.start_span(name, kind=kind, attributes=attributes)
     token = context.attach(trace.set_span_in_context(started))
@@ -102,7 +127,9 @@ def span(name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INT
         started.end()
 
 
-def model_call(name: str, route: str, milliseconds: float, tokens_in: int, tokens_out: int, error: str) -> None:
+def model_call(
+    name: str, route: str, milliseconds: float, tokens_in: int, tokens_out: int, error: str
+) -> None:
     """A call of a model that is over, as a span that ends now."""
     what = "embeddings" if route == "embed" else "chat"
     began = time.time_ns() - round(milliseconds * 1e6)
@@ -113,7 +140,9 @@ def model_call(name: str, route: str, milliseconds: float, tokens_in: int, token
         TOKENS_IN: tokens_in,
         TOKENS_OUT: tokens_out,
     }
-    called = _TRACER.start_span(f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began)
+    called = _TRACER.start_span(
+        f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began
+    )
     if error:
         failed(called, error.partition(":")[0][:50] or "error")
     called.end()

@@ -67,7 +67,9 @@ class SignInRequest(BaseModel):
 
     model_config = STRICT
     key: Text = Field(description="A key of the server, rtn_…", examples=["rtn_…"])
-    remember: bool = Field(False, description="For 30 days, in place of 12 hours or until the browser is closed.")
+    remember: bool = Field(
+        False, description="For 30 days, in place of 12 hours or until the browser is closed."
+    )
 
 
 def add(app: FastAPI, door: Door) -> None:
@@ -79,7 +81,12 @@ def add(app: FastAPI, door: Door) -> None:
         ("POST", "/api/web/sign-out", made.sign_out),
     ):
         name = f"web_{does.__name__}"
-        how: dict[str, Any] = {"name": name, "operation_id": name, "tags": ["web"], "response_model": shape(Visit)}
+        how: dict[str, Any] = {
+            "name": name,
+            "operation_id": name,
+            "tags": ["web"],
+            "response_model": shape(Visit),
+        }
         app.add_api_route(path, does, methods=[method], responses=problems(*_STATUSES), **how)
 
 
@@ -95,14 +102,20 @@ class _Routes:
             if error.status != 401:
                 raise
             return answer(Visit(_version(), needs_key=True, signed_in=False))
-        token = None if "authorization" in request.headers or "x-api-key" in request.headers else token_of(request.scope)
+        token = (
+            None
+            if "authorization" in request.headers or "x-api-key" in request.headers
+            else token_of(request.scope)
+        )
         return answer(self._visit(principal, token))
 
     async def sign_in(self, request: Request, said: SignInRequest) -> Response:
         """Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`."""
         secure, host = _is_https(request), request.headers["host"]
         if request.headers.get("origin", f"//{host}").partition("//")[2] != host:
-            raise Forbidden(problem="a page of another origin signs nobody in here: send the key as a header instead")
+            raise Forbidden(
+                problem="a page of another origin signs nobody in here: send the key as a header instead"
+            )
         if not (secure or is_here(host)):
             raise Forbidden(problem=_PLAIN)
         key = said.key.strip()
@@ -111,12 +124,18 @@ class _Routes:
         admitted = await run_in_threadpool(self._door.keys.check, key)
         assert admitted.key is not None
         request.scope["state"]["principal"] = principal = admitted.principal
-        await self._end(request)  # whatever was there before: a cookie that somebody else set leads nowhere
+        await self._end(
+            request
+        )  # whatever was there before: a cookie that somebody else set leads nowhere
         signins = self._attended(request, principal, "signin", admitted.key)
-        made: Signin = await run_in_threadpool(signins.add, principal.tenant, admitted.key, remember=said.remember)
+        made: Signin = await run_in_threadpool(
+            signins.add, principal.tenant, admitted.key, remember=said.remember
+        )
         response = answer(self._visit(principal, made.text))
         seconds = made.seconds if said.remember else None
-        response.raw_headers.append(_raw(set_cookie(host, made.text, secure=secure, seconds=seconds)))
+        response.raw_headers.append(
+            _raw(set_cookie(host, made.text, secure=secure, seconds=seconds))
+        )
         return response
 
     async def sign_out(self, request: Request) -> Response:
@@ -132,7 +151,9 @@ class _Routes:
             found = self._visit(principal, None) if self._door.is_local(principal) else found
         response = answer(found)
         for secure in (True, False):
-            response.raw_headers.append(_raw(set_cookie(request.headers["host"], "", secure=secure, seconds=0)))
+            response.raw_headers.append(
+                _raw(set_cookie(request.headers["host"], "", secure=secure, seconds=0))
+            )
         return response
 
     async def _end(self, request: Request) -> None:
@@ -151,7 +172,9 @@ class _Routes:
     def _visit(self, principal: Principal, token: str | None) -> Visit:
         memory = self._door.memory
         permissions = chosen(principal.permissions) if principal.permissions else []
-        tools = memory.scope(principal.tenant, principal.user or USER, principal.agent or USER).tools()
+        tools = memory.scope(
+            principal.tenant, principal.user or USER, principal.agent or USER
+        ).tools()
         return Visit(
             _version(),
             needs_key=not self._door.is_local(principal),
@@ -166,7 +189,11 @@ class _Routes:
     def _attended(self, request: Request, principal: Principal, what: str, key: str) -> Signins:
         """The sign-ins, with what is done to them on record."""
         act = Act(what, request_id=problem.request_id(request), subject=f"keys {key}")
-        return Signins(attended(self._door.memory.home, Who(principal.tenant, source="admin"), principal, act).database)
+        return Signins(
+            attended(
+                self._door.memory.home, Who(principal.tenant, source="admin"), principal, act
+            ).database
+        )
 
 
 def _is_https(request: Request) -> bool:

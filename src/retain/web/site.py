@@ -49,9 +49,14 @@ _TYPES = {
     ".woff2": "font/woff2",
 }
 _PACKED = frozenset({".png", ".woff2", ".ico"})
-_HASHED = re.compile(r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$")  # a word of eight letters is no hash
+_HASHED = re.compile(
+    r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$"
+)  # a word of eight letters is no hash
 _FOR_GOOD = "public, max-age=31536000, immutable"
-_GZIP = re.compile(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?:0?\.\d*[1-9]\d*|1(?:\.0*)?)\s*)?(?:,|$)", re.IGNORECASE)
+_GZIP = re.compile(
+    r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?:0?\.\d*[1-9]\d*|1(?:\.0*)?)\s*)?(?:,|$)",
+    re.IGNORECASE,
+)
 _STYLE = """
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem }
 body { color: #1a1a1a; background: #fff }
@@ -133,7 +138,9 @@ def add(app: FastAPI) -> None:
     page = _built(there["index.html"]) if there else _unbuilt()
     for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
         app.router.routes.append(_Told(path, page, methods=["GET"], include_in_schema=False))
-    app.router.routes.append(_Told("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False))
+    app.router.routes.append(
+        _Told("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
+    )
 
 
 class _Told(Route):

@@ -51,7 +51,14 @@ def _update_memory(asked: Asked) -> Json:
 
 _DESCRIBED = frozenset({"name", "description", "metadata"})
 _OPERATIONS = (
-    Operation("POST", STORES, "write", "memory_stores_create", lambda a: _stores(a).create(a.body), body=_DESCRIBED),
+    Operation(
+        "POST",
+        STORES,
+        "write",
+        "memory_stores_create",
+        lambda a: _stores(a).create(a.body),
+        body=_DESCRIBED,
+    ),
     Operation(
         "GET",
         STORES,
@@ -60,12 +67,35 @@ _OPERATIONS = (
         lambda a: _stores(a).list(a.query),
         _PAGES | _MADE | frozenset({"include_archived"}),
     ),
-    Operation("GET", STORE, "read", "memory_stores_retrieve", lambda a: _stores(a).retrieve(a.path["store"])),
     Operation(
-        "POST", STORE, "write", "memory_stores_update", lambda a: _stores(a).update(a.path["store"], a.body), body=_DESCRIBED
+        "GET",
+        STORE,
+        "read",
+        "memory_stores_retrieve",
+        lambda a: _stores(a).retrieve(a.path["store"]),
     ),
-    Operation("DELETE", STORE, "delete", "memory_stores_delete", lambda a: _stores(a).delete(a.path["store"])),
-    Operation("POST", f"{STORE}/archive", "write", "memory_stores_archive", lambda a: _stores(a).archive(a.path["store"])),
+    Operation(
+        "POST",
+        STORE,
+        "write",
+        "memory_stores_update",
+        lambda a: _stores(a).update(a.path["store"], a.body),
+        body=_DESCRIBED,
+    ),
+    Operation(
+        "DELETE",
+        STORE,
+        "delete",
+        "memory_stores_delete",
+        lambda a: _stores(a).delete(a.path["store"]),
+    ),
+    Operation(
+        "POST",
+        f"{STORE}/archive",
+        "write",
+        "memory_stores_archive",
+        lambda a: _stores(a).archive(a.path["store"]),
+    ),
     Operation(
         "POST",
         MEMORIES,
@@ -136,7 +166,9 @@ _OPERATIONS = (
 
 def _told(failure: Failure) -> Json:
     status, details = failure.status, failure.details
-    kind = details.get("type") or _TYPES.get(status, "overloaded_error" if status == 503 else "api_error")
+    kind = details.get("type") or _TYPES.get(
+        status, "overloaded_error" if status == 503 else "api_error"
+    )
     told = {"type": kind, "message": failure.message, **details.get("told", {})}
     return {"type": "error", "error": told, "request_id": failure.request_id}
 

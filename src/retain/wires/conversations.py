@@ -29,7 +29,13 @@ _PREFIXES = {
     "computer_call_output": "cuo", "web_search_call": "ws", "file_search_call": "fs", "image_generation_call": "ig",
     "code_interpreter_call": "ci", "custom_tool_call": "ctc", "mcp_call": "mcp", "mcp_list_tools": "mcpl",
 }  # fmt: skip
-_HAVE_STATUS = ("message", "function_call", "function_call_output", "computer_call", "computer_call_output")
+_HAVE_STATUS = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "computer_call",
+    "computer_call_output",
+)
 _IN_ONE_READ = 250
 _LONGEST = {"keys": 64, "values": 512}
 _MOST_PAIRS = 16
@@ -49,7 +55,12 @@ class Conversations:
         given, new = _attributes({}, metadata), _items(items)
         who = self.scope.who
         mine = Scope(
-            self.scope._home, replace(who, user=who.user or self.scope._home.settings.user or USER, agent=who.agent or AGENT)
+            self.scope._home,
+            replace(
+                who,
+                user=who.user or self.scope._home.settings.user or USER,
+                agent=who.agent or AGENT,
+            ),
         )
         id = f"conv_{ids.uuid7().replace('-', '')}{hashlib.sha256(who.tenant.encode()).hexdigest()[:16]}"
 
@@ -69,7 +80,9 @@ class Conversations:
         """Give a conversation other metadata; whatever else its session has stays."""
 
         def work(scope: Scope) -> Session:
-            return scope.sessions.edit(id, attributes=_attributes(held(scope.sessions, id).attributes, metadata))
+            return scope.sessions.edit(
+                id, attributes=_attributes(held(scope.sessions, id).attributes, metadata)
+            )
 
         return conversation(self.scope.together(work))
 
@@ -83,8 +96,15 @@ class Conversations:
         new = _items(items)
         if not new:
             raise Invalid(field="items", problem="must be a list of items that is not empty")
-        fresh = [{name: value for name, value in item.items() if name != "id"} if _ours(id, item) else item for item in new]
-        added = self.scope.messages.extend(id, [openai.packed(item, f"items[{n}]") for n, item in enumerate(fresh)], key=key)
+        fresh = [
+            {name: value for name, value in item.items() if name != "id"}
+            if _ours(id, item)
+            else item
+            for item in new
+        ]
+        added = self.scope.messages.extend(
+            id, [openai.packed(item, f"items[{n}]") for n, item in enumerate(fresh)], key=key
+        )
         return _listed(id, [*_told(added)], False)
 
     def list(self, id: str, after: str | None, limit: int, order: Literal["asc", "desc"]) -> Answer:
@@ -93,11 +113,17 @@ class Conversations:
         start = None if after is None else self._after(id, after)
         if order == "asc":
             cursor = None if start is None else pack([start[0] - 1])
-            found: Sequence[Message] = self.scope.messages.list(id, after=cursor, limit=limit + 2).items
+            found: Sequence[Message] = self.scope.messages.list(
+                id, after=cursor, limit=limit + 2
+            ).items
             told = [(place, item) for place, item in _told(found) if start is None or place > start]
         else:
-            found = self.scope.messages.window(id, last=limit + 2, before=None if start is None else start[0] + 1)
-            told = [(place, item) for place, item in _told(found) if start is None or place < start][::-1]
+            found = self.scope.messages.window(
+                id, last=limit + 2, before=None if start is None else start[0] + 1
+            )
+            told = [
+                (place, item) for place, item in _told(found) if start is None or place < start
+            ][::-1]
         return _listed(id, told[:limit], len(told) > limit)
 
     def item(self, id: str, item_id: str) -> Answer:
@@ -118,10 +144,13 @@ class Conversations:
         signed = _place(id, item_id)
         if signed is not None:
             return signed
-        found = [place for page in self._back(id) for place, item in _told(page) if item["id"] == item_id]
+        found = [
+            place for page in self._back(id) for place, item in _told(page) if item["id"] == item_id
+        ]
         if len(found) > 1:
             raise Invalid(
-                field="after", problem=f"is the id of {len(found)} items; go on after the `last_id` of the page before"
+                field="after",
+                problem=f"is the id of {len(found)} items; go on after the `last_id` of the page before",
             )
         if not found:
             raise NotFound(what="item", id=item_id)
@@ -155,7 +184,9 @@ def _items(items: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         raise Invalid(field="items", problem="must be a list of objects")
     if len(given) > MOST_ITEMS:
-        raise Invalid(field="items", problem=f"are at most {MOST_ITEMS} at a time, not {len(given)}")
+        raise Invalid(
+            field="items", problem=f"are at most {MOST_ITEMS} at a time, not {len(given)}"
+        )
     for n, item in enumerate(given):
         if not isinstance(item.get("type", item.get("role")), str):
             raise Invalid(field=f"items[{n}].type", problem="is needed")
@@ -168,7 +199,9 @@ def _attributes(before: Mapping[str, Any], metadata: Any) -> dict[str, Any]:
         raise Invalid(field="metadata", problem="must be an object of texts")
     for name, texts in (("keys", given.keys()), ("values", given.values())):
         if any(len(text) > _LONGEST[name] for text in texts):
-            raise Invalid(field="metadata", problem=f"has {name} of more than {_LONGEST[name]} characters")
+            raise Invalid(
+                field="metadata", problem=f"has {name} of more than {_LONGEST[name]} characters"
+            )
     if len(given) > _MOST_PAIRS:
         raise Invalid(field="metadata", problem=f"has more than {_MOST_PAIRS} keys")
     return {**before, "metadata": given}
@@ -203,7 +236,9 @@ def _shown(item: Mapping[str, Any], session: str, seq: int, number: int) -> Answ
     said = item.get("content")
     if kind == "message" and isinstance(said, str):
         written = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
-        told["content"] = [written if item.get("role") == "assistant" else {"type": "input_text", "text": said}]
+        told["content"] = [
+            written if item.get("role") == "assistant" else {"type": "input_text", "text": said}
+        ]
     return told
 
 
@@ -237,4 +272,10 @@ def _listed(session: str, items: Sequence[tuple[Place, Answer]], more: bool) -> 
     """Items as a page; `last_id` leads to the last of them also where another has the same id, and needs no search."""
     first = items[0][1]["id"] if items else None
     last = _id(session, items[-1][1]["type"], *items[-1][0]) if items else None
-    return {"object": "list", "data": [item for _, item in items], "first_id": first, "last_id": last, "has_more": more}
+    return {
+        "object": "list",
+        "data": [item for _, item in items],
+        "first_id": first,
+        "last_id": last,
+        "has_more": more,
+    }

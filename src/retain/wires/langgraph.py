@@ -109,14 +109,21 @@ class _Store:
         principal = await self._door.admit(request, "read", vendor=True)
         said = dict(parameters(request))
         labels, key = said.pop("namespace", "").split("."), said.pop("key", "")
-        refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(said.pop("refresh_ttl", "").lower())
+        refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(
+            said.pop("refresh_ttl", "").lower()
+        )
         for name in said:
             raise Invalid(field=name, problem="is not known here; check its name")
         if not key or refresh is None:
-            raise Invalid(field="key" if not key else "refresh_ttl", problem="is needed" if not key else "is true or false")
+            raise Invalid(
+                field="key" if not key else "refresh_ttl",
+                problem="is needed" if not key else "is true or false",
+            )
         scope = self._door.scope(request, principal, None, None)
         wanted = [(checked(labels, "namespace"), key)]
-        (item,) = await in_thread(namespaces.read, scope, wanted, refresh=refresh and _may_refresh(principal, scope))
+        (item,) = await in_thread(
+            namespaces.read, scope, wanted, refresh=refresh and _may_refresh(principal, scope)
+        )
         return _answer(None if item is None else _told(item))
 
     async def search(self, request: Request) -> Response:
@@ -151,7 +158,9 @@ class _Store:
         )
         return _answer({"namespaces": found})
 
-    async def _asked(self, request: Request, needs: Permission, shape: type[Said]) -> tuple[Principal, Said]:
+    async def _asked(
+        self, request: Request, needs: Permission, shape: type[Said]
+    ) -> tuple[Principal, Said]:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
         principal = await self._door.admit(request, needs, vendor=True)
         said = shape.model_validate(parsed(await read(request, dict(request.scope["headers"]))))
@@ -159,13 +168,20 @@ class _Store:
         return principal, said
 
     async def _written(
-        self, request: Request, principal: Principal, needs: Permission, what: str, change: Put | Drop
+        self,
+        request: Request,
+        principal: Principal,
+        needs: Permission,
+        what: str,
+        change: Put | Drop,
     ) -> None:
         """Do something that is on record."""
         scope = self._door.scope(request, principal, None, None)
         principal.require_for(needs, "items", {}, scope.who.user)
         labels, key = namespaces.namespace(tuple(change.place)), namespaces.told(change.key)
-        act = Act(what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}")
+        act = Act(
+            what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}"
+        )
         mine = Scope(attended(scope._home, scope.who, principal, act), scope.who)
         await in_thread(mine.items.write, [change])
 
@@ -181,7 +197,11 @@ def _may_refresh(principal: Principal, scope: Scope) -> bool:
 
 def _told(item: PlacedItem) -> dict[str, Any]:
     found = namespaces.record(item)
-    return {**found, "created_at": found["created_at"].isoformat(), "updated_at": found["updated_at"].isoformat()}
+    return {
+        **found,
+        "created_at": found["created_at"].isoformat(),
+        "updated_at": found["updated_at"].isoformat(),
+    }
 
 
 def _answer(found: Any) -> Response:

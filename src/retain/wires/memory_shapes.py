@@ -29,7 +29,10 @@ Query = Mapping[str, Any]
 
 def described(value: Query) -> Json:
     """The name, description and metadata of a store, if they may be so."""
-    name, description = _text(value.get("name"), "name", 1, 255), _text(value["description"], "description", 0, 1024)
+    name, description = (
+        _text(value.get("name"), "name", 1, 255),
+        _text(value["description"], "description", 0, 1024),
+    )
     if any(unicodedata.category(letter) == "Cc" for letter in name):
         raise Invalid(field="name", problem="must have no control characters")
     metadata = an_object(value["metadata"], "metadata")
@@ -52,7 +55,9 @@ def _text(value: Any, field: str, least: int, most: int) -> str:
     if not isinstance(value, str):
         raise Invalid(field=field, problem="is needed" if value is None else "must be text")
     if not least <= len(value) <= most:
-        raise Invalid(field=field, problem=f"must have {least} to {most} characters, not {len(value)}")
+        raise Invalid(
+            field=field, problem=f"must have {least} to {most} characters, not {len(value)}"
+        )
     return value
 
 
@@ -60,7 +65,10 @@ def content(value: Any) -> str:
     """What is in a memory, if it may be so."""
     text = _text(value, "content", 0, MOST_BYTES)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise Invalid(field="content", problem="must have no NUL and no half of a letter: these cannot be kept as they are")
+        raise Invalid(
+            field="content",
+            problem="must have no NUL and no half of a letter: these cannot be kept as they are",
+        )
     if (size := len(text.encode())) > MOST_BYTES:
         raise Invalid(field="content", problem=f"must have at most {MOST_BYTES} bytes, not {size}")
     return text
@@ -72,14 +80,25 @@ def path(value: Any, *, prefix: bool = False) -> Path:
     text = _text(value, field, 1, MOST_PATH_BYTES)
     if prefix and not text.endswith("/"):
         raise Invalid(field=field, problem="must end with /")
-    if any(unicodedata.category(letter) in _NO_PATH for letter in text) or not unicodedata.is_normalized("NFC", text):
-        raise Invalid(field=field, problem="must have no control and format characters, and be in Normalization Form C")
+    if any(
+        unicodedata.category(letter) in _NO_PATH for letter in text
+    ) or not unicodedata.is_normalized("NFC", text):
+        raise Invalid(
+            field=field,
+            problem="must have no control and format characters, and be in Normalization Form C",
+        )
     if len(text.encode()) > MOST_PATH_BYTES:
         raise Invalid(field=field, problem=f"must have at most {MOST_PATH_BYTES} bytes")
     top, *names = (text[:-1] if prefix else text).split("/")
-    if top or (not names and not prefix) or len(names) > MOST_NAMES or any(name in ("", ".", "..") for name in names):
+    if (
+        top
+        or (not names and not prefix)
+        or len(names) > MOST_NAMES
+        or any(name in ("", ".", "..") for name in names)
+    ):
         raise Invalid(
-            field=field, problem=f"must begin with /, and have up to {MOST_NAMES} names that are not empty, . or .."
+            field=field,
+            problem=f"must begin with /, and have up to {MOST_NAMES} names that are not empty, . or ..",
         )
     return tuple(names)
 
@@ -96,7 +115,9 @@ def expected(precondition: Any) -> str | None:
 def sha(value: Any, field: str) -> str | None:
     """A SHA-256, if it is one."""
     if value is not None and not (isinstance(value, str) and _SHA.fullmatch(value)):
-        raise Invalid(field=field, problem="must be a SHA-256 as 64 lowercase hexadecimal characters")
+        raise Invalid(
+            field=field, problem="must be a SHA-256 as 64 lowercase hexadecimal characters"
+        )
     return value
 
 
@@ -123,7 +144,9 @@ def limit(query: Query, most: int = 100) -> int:
 def whole(query: Query, name: str, default: int, least: int, most: int) -> int:
     """A parameter that is a whole number."""
     value = query.get(name, str(default))
-    if not (value.isascii() and value.isdecimal() and len(value) < 6 and least <= int(value) <= most):
+    if not (
+        value.isascii() and value.isdecimal() and len(value) < 6 and least <= int(value) <= most
+    ):
         raise Invalid(field=name, problem=f"must be a whole number from {least} to {most}")
     return int(value)
 
@@ -140,7 +163,9 @@ def _moment(value: str, name: str) -> int:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise Invalid(field=field, problem="must be a moment such as 2026-01-31T12:00:00Z") from None
+        raise Invalid(
+            field=field, problem="must be a moment such as 2026-01-31T12:00:00Z"
+        ) from None
     return clock.from_datetime(moment, field)
 
 
@@ -174,14 +199,18 @@ def is_version(item: Item) -> bool:
 
 
 def _has(item: Item, **fields: Any) -> bool:
-    return all(name in item.value and isinstance(item.value[name], kind) for name, kind in fields.items())
+    return all(
+        name in item.value and isinstance(item.value[name], kind) for name, kind in fields.items()
+    )
 
 
 def store(item: Item) -> Json:
     """A store as it is told."""
     value, changed = item.value, _time(item.updated_at)
     said = {name: value[name] for name in ("name", "description", "metadata")}
-    archived = {"archived_at": changed if value["archived"] else None}  # it was changed last by that
+    archived = {
+        "archived_at": changed if value["archived"] else None
+    }  # it was changed last by that
     return {
         "id": item.key,
         "type": "memory_store",
@@ -228,7 +257,11 @@ def version(store: str, item: Item, full: bool) -> Json:
 def _written(text: str | None, full: bool) -> Json:
     if text is None:
         return dict.fromkeys(("content", "content_sha256", "content_size_bytes"))
-    return {"content": text if full else None, "content_sha256": digest(text), "content_size_bytes": len(text.encode())}
+    return {
+        "content": text if full else None,
+        "content_sha256": digest(text),
+        "content_size_bytes": len(text.encode()),
+    }
 
 
 def _actor(name: str | None) -> Json | None:

@@ -40,9 +40,13 @@ class Stores:
 
         def work(inner: Scope) -> Item:
             id, at = numbered(inner, "memstore", "stores")
-            return inner.items.put(STORES, id, {**value, "archived": False, "at": at}, fields=["name", "description"])
+            return inner.items.put(
+                STORES, id, {**value, "archived": False, "at": at}, fields=["name", "description"]
+            )
 
-        return shapes.store(self._scope.together(work, alone=f"stores {self._scope.who.user or ''}"))
+        return shapes.store(
+            self._scope.together(work, alone=f"stores {self._scope.who.user or ''}")
+        )
 
     def retrieve(self, id: str) -> Json:
         """One store."""
@@ -55,12 +59,21 @@ class Stores:
         def work(files: StoreFiles) -> Item:
             item = _record(files)
             if item.value["archived"]:
-                raise Invalid(field="memory_store_id", problem="the store is archived, and cannot be changed")
-            metadata = {**item.value["metadata"], **shapes.an_object(changes.get("metadata", {}), "metadata")}
+                raise Invalid(
+                    field="memory_store_id", problem="the store is archived, and cannot be changed"
+                )
+            metadata = {
+                **item.value["metadata"],
+                **shapes.an_object(changes.get("metadata", {}), "metadata"),
+            }
             kept = {name: value for name, value in metadata.items() if value is not None}
             known = {name: item.value[name] for name in ("name", "description")}
             value = item.value | shapes.described({**known, **changes, "metadata": kept})
-            return item if value == item.value else _keep(files.scope, item, value, ["name", "description"])
+            return (
+                item
+                if value == item.value
+                else _keep(files.scope, item, value, ["name", "description"])
+            )
 
         return shapes.store(self._change(id, work))
 
@@ -69,8 +82,13 @@ class Stores:
         where: Json = shapes.between(query)
         if not shapes.flag(query, "include_archived"):
             where["archived"] = False
-        page = self._scope.items.list(STORES, where=where, exact=True, limit=shapes.limit(query), after=query.get("page"))
-        return {"data": [shapes.store(item) for item in page if shapes.is_store(item)], "next_page": page.next}
+        page = self._scope.items.list(
+            STORES, where=where, exact=True, limit=shapes.limit(query), after=query.get("page")
+        )
+        return {
+            "data": [shapes.store(item) for item in page if shapes.is_store(item)],
+            "next_page": page.next,
+        }
 
     def archive(self, id: str) -> Json:
         """Let a store be changed no more."""
@@ -78,7 +96,11 @@ class Stores:
         def work(files: StoreFiles) -> Item:
             item = _record(files)
             value = item.value | {"archived": True}
-            return item if item.value["archived"] else _keep(files.scope, item, value, ["name", "description"])
+            return (
+                item
+                if item.value["archived"]
+                else _keep(files.scope, item, value, ["name", "description"])
+            )
 
         return shapes.store(self._change(id, work))
 
@@ -91,7 +113,11 @@ class Stores:
 
     def create_memory(self, store: str, body: Query, query: Query) -> Json:
         """Write a new memory where there is none."""
-        full, path, content = shapes.is_full(query), shapes.path(body.get("path")), shapes.content(body.get("content"))
+        full, path, content = (
+            shapes.is_full(query),
+            shapes.path(body.get("path")),
+            shapes.content(body.get("content")),
+        )
 
         def work(files: StoreFiles) -> Item:
             _make_way(files, path)
@@ -145,14 +171,19 @@ class Stores:
     def list_memories(self, store: str, query: Query) -> Json:
         """Memories, or folders that are as deep as asked for; what is in a folder comes before what is in those below it."""
         full, files = shapes.is_full(query), self._files(store)
-        limit, depth = shapes.limit(query, most=MOST_FULL if full else 100), shapes.whole(query, "depth", 0, 0, MOST_NAMES)
+        limit, depth = (
+            shapes.limit(query, most=MOST_FULL if full else 100),
+            shapes.whole(query, "depth", 0, 0, MOST_NAMES),
+        )
         prefix = shapes.path(query["path_prefix"], prefix=True) if query.get("path_prefix") else ()
         after, last = shapes.unpacked(query["page"]) if query.get("page") else (None, "")
         _record(files)
         data: list[Json] = []
         deepest, folder = len(prefix) + depth if depth else MOST_NAMES, ""
         size = min(_AT_ONCE, self._scope._home.settings.max_page)
-        while len(prefix) < MOST_NAMES:  # nothing can be in a folder that is as deep as a file can be
+        while (
+            len(prefix) < MOST_NAMES
+        ):  # nothing can be in a folder that is as deep as a file can be
             page = self._scope.items.list(files.root + prefix, limit=size, after=after)
             for item in page:
                 path = path_of(item)
@@ -161,12 +192,22 @@ class Stores:
                     continue
                 if len(data) == limit:
                     return {"data": data, "next_page": shapes.packed(after or "", last)}
-                data.append({"type": "memory_prefix", "path": folder} if folder else shapes.memory(store, item, full))
+                data.append(
+                    {"type": "memory_prefix", "path": folder}
+                    if folder
+                    else shapes.memory(store, item, full)
+                )
                 last = folder or last
-                after = pack(ordered(item)) if not folder else pack([*item.place[: deepest + 1], _LAST, _LAST])
+                after = (
+                    pack(ordered(item))
+                    if not folder
+                    else pack([*item.place[: deepest + 1], _LAST, _LAST])
+                )
             if page.next is None:
                 break
-            if not folder or folder != last:  # else it goes on behind that folder, however much is in it
+            if (
+                not folder or folder != last
+            ):  # else it goes on behind that folder, however much is in it
                 after = page.next
         return {"data": data, "next_page": None}
 
@@ -179,10 +220,16 @@ class Stores:
         limit, where = shapes.limit(query, most=MOST_FULL if full else 100), shapes.between(query)
         if query.get("service_account_id") or query.get("session_id"):  # nobody here writes as one
             return {"data": [], "next_page": None}
-        for name, field in (("memory_id", "memory"), ("operation", "operation"), ("api_key_id", "by")):
+        for name, field in (
+            ("memory_id", "memory"),
+            ("operation", "operation"),
+            ("api_key_id", "by"),
+        ):
             if query.get(name):
                 where[field] = query[name]
-        page = self._scope.items.list(files.versions, where=where, exact=True, limit=limit, after=query.get("page"))
+        page = self._scope.items.list(
+            files.versions, where=where, exact=True, limit=limit, after=query.get("page")
+        )
         found = [shapes.version(store, item, full) for item in page if shapes.is_version(item)]
         return {"data": found, "next_page": page.next}
 
@@ -199,8 +246,13 @@ class Stores:
             item = _one_version(files, id)
             if item.value.get("redacted_by"):
                 return item
-            if (memory := _find(files, item.value["memory"])) is not None and memory.value["version"] == id:
-                raise Invalid(field="memory_version_id", problem="is the memory as it is now: change or delete that first")
+            if (memory := _find(files, item.value["memory"])) is not None and memory.value[
+                "version"
+            ] == id:
+                raise Invalid(
+                    field="memory_version_id",
+                    problem="is the memory as it is now: change or delete that first",
+                )
             value = item.value | {"text": None, "path": None, "redacted_by": self._by}
             return _keep(files.scope, item, value, [])
 
@@ -240,7 +292,9 @@ def _find(files: StoreFiles, id: str) -> Item | None:
     place = files.scope.items.read([(files.ids, id)])[0]
     path = None if place is None else place.value.get("path")
     found = files.find(tuple(path)) if isinstance(path, list) and path else None
-    return found if found is not None and shapes.is_memory(found) and found.value["id"] == id else None
+    return (
+        found if found is not None and shapes.is_memory(found) and found.value["id"] == id else None
+    )
 
 
 def _existing(files: StoreFiles, id: str) -> Item:
@@ -268,7 +322,11 @@ def _make_way(files: StoreFiles, path: Path) -> None:
     if blocked is not None:
         taken = f"/{'/'.join(path_of(blocked))}"
         said = {"conflicting_memory_id": blocked.value.get("id"), "conflicting_path": taken}
-        raise Conflict(problem=f"The memory at {taken} is in the way", type="memory_path_conflict_error", told=said)
+        raise Conflict(
+            problem=f"The memory at {taken} is in the way",
+            type="memory_path_conflict_error",
+            told=said,
+        )
 
 
 def _compare(item: Item, expected: str | None) -> None:

@@ -29,11 +29,20 @@ _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 def _page(asked: Asked) -> Json:
     limit, order = asked.query.get("limit", "20"), asked.query.get("order", "desc")
-    if not limit.isascii() or not limit.isdigit() or len(limit) > 3 or not 1 <= int(limit) <= MOST_IN_A_PAGE:
-        raise Invalid(field="limit", problem=f"must be from 1 to {MOST_IN_A_PAGE}, not {limit[:20]!r}")
+    if (
+        not limit.isascii()
+        or not limit.isdigit()
+        or len(limit) > 3
+        or not 1 <= int(limit) <= MOST_IN_A_PAGE
+    ):
+        raise Invalid(
+            field="limit", problem=f"must be from 1 to {MOST_IN_A_PAGE}, not {limit[:20]!r}"
+        )
     if order not in ("asc", "desc"):
         raise Invalid(field="order", problem=f"must be asc or desc, not {order[:20]!r}")
-    return Conversations(asked.scope).list(asked.path["id"], asked.query.get("after"), int(limit), order)
+    return Conversations(asked.scope).list(
+        asked.path["id"], asked.query.get("after"), int(limit), order
+    )
 
 
 _OPERATIONS = (
@@ -46,7 +55,9 @@ _OPERATIONS = (
         body=frozenset({"items", "metadata"}),
         once=conversation,
     ),
-    Operation("GET", ONE, "read", "sessions_get", lambda a: Conversations(a.scope).retrieve(a.path["id"])),
+    Operation(
+        "GET", ONE, "read", "sessions_get", lambda a: Conversations(a.scope).retrieve(a.path["id"])
+    ),
     Operation(
         "POST",
         ONE,
@@ -55,7 +66,13 @@ _OPERATIONS = (
         lambda a: Conversations(a.scope).update(a.path["id"], a.body.get("metadata")),
         body=frozenset({"metadata"}),
     ),
-    Operation("DELETE", ONE, "delete", "sessions_remove", lambda a: Conversations(a.scope).delete(a.path["id"])),
+    Operation(
+        "DELETE",
+        ONE,
+        "delete",
+        "sessions_remove",
+        lambda a: Conversations(a.scope).delete(a.path["id"]),
+    ),
     Operation(
         "POST",
         ITEMS,
@@ -67,10 +84,19 @@ _OPERATIONS = (
     ),
     Operation("GET", ITEMS, "read", "messages_list", _page, _PAGE),
     Operation(
-        "GET", ITEM, "read", "messages_get", lambda a: Conversations(a.scope).item(a.path["id"], a.path["item"]), _INCLUDE
+        "GET",
+        ITEM,
+        "read",
+        "messages_get",
+        lambda a: Conversations(a.scope).item(a.path["id"], a.path["item"]),
+        _INCLUDE,
     ),
     Operation(
-        "DELETE", ITEM, "delete", "messages_remove", lambda a: Conversations(a.scope).remove(a.path["id"], a.path["item"])
+        "DELETE",
+        ITEM,
+        "delete",
+        "messages_remove",
+        lambda a: Conversations(a.scope).remove(a.path["id"], a.path["item"]),
     ),
 )
 
@@ -78,7 +104,12 @@ _OPERATIONS = (
 def _told(failure: Failure) -> Json:
     status = failure.status
     kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    told = {"message": failure.message, "type": kind, "param": failure.details.get("field"), "code": _CODES.get(status)}
+    told = {
+        "message": failure.message,
+        "type": kind,
+        "param": failure.details.get("field"),
+        "code": _CODES.get(status),
+    }
     return {"error": told}
 
 

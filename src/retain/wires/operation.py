@@ -94,7 +94,9 @@ class Protocol:
         async def answer(request: Request) -> Response:
             headers = [(self.id_header, problem.request_id(request).encode())]
             try:
-                told = await in_thread(_done, operation, await self._asked(door, operation, request))
+                told = await in_thread(
+                    _done, operation, await self._asked(door, operation, request)
+                )
             except problem.EXPECTED as error:
                 return self._failed(error, request, headers)
             return Written(encoded(told), 200, headers)
@@ -108,7 +110,11 @@ class Protocol:
         who = scope.who
         principal.require_for(operation.needs, self.kind, {}, who.user)
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
-        query = {name: value for name, value in parameters(request, self.lists).items() if name not in self.ignored}
+        query = {
+            name: value
+            for name, value in parameters(request, self.lists).items()
+            if name not in self.ignored
+        }
         sent = await read(request, headers) if request.method == "POST" else b""
         body = parsed(sent)
         for said, known in ((query, operation.query), (body, operation.body)):
@@ -116,16 +122,27 @@ class Protocol:
                 raise Invalid(field=unknown, problem="is not known here; check its name")
         path: dict[str, str] = request.scope["path_params"]
         key = headers[ONCE].decode("latin-1") if ONCE in headers else None
-        act = Act(operation.name, request_id=problem.request_id(request), subject=" ".join([self.subject, *path.values()]))
+        act = Act(
+            operation.name,
+            request_id=problem.request_id(request),
+            subject=" ".join([self.subject, *path.values()]),
+        )
         if operation.once and key is not None:
             address: str = request.scope["path"]
             whose = (who.user or "", who.agent or "")
-            act = replace(act, once=Once.of(principal.name, operation.name, key, address, sent, *whose, user=who.user))
+            act = replace(
+                act,
+                once=Once.of(
+                    principal.name, operation.name, key, address, sent, *whose, user=who.user
+                ),
+            )
         elif operation.needs != "read":
             scope = Scope(attended(scope._home, who, principal, act), who)
         return Asked(scope, principal, path, query, body, key, act)
 
-    def _failed(self, error: Exception, request: Request, headers: list[tuple[bytes, bytes]]) -> Response:
+    def _failed(
+        self, error: Exception, request: Request, headers: list[tuple[bytes, bytes]]
+    ) -> Response:
         """A failure in their shape. A conflict is told not to be tried again: their client would, and it changes nothing."""
         id = problem.request_id(request)
         failure = Failure(400, str(error), {}, id)
@@ -140,7 +157,9 @@ class Protocol:
             headers.append((b"x-should-retry", b"false"))
         if failure.status in (429, 503):
             headers.append((b"retry-after", str(problem.RETRY_SECONDS).encode()))
-        return Written(encoded(json.dumps(self.told(failure), ensure_ascii=False)), failure.status, headers)
+        return Written(
+            encoded(json.dumps(self.told(failure), ensure_ascii=False)), failure.status, headers
+        )
 
 
 def _done(operation: Operation, asked: Asked) -> str:

@@ -12,7 +12,13 @@ from starlette.responses import Response
 from retain.access.principal import Permission
 
 
-def add(app: FastAPI, method: str, path: str, needs: Permission, answer: Callable[[Request], Awaitable[Response]]) -> None:
+def add(
+    app: FastAPI,
+    method: str,
+    path: str,
+    needs: Permission,
+    answer: Callable[[Request], Awaitable[Response]],
+) -> None:
     """The route, outside of our own description of the API: it is somebody else's contract."""
     route = APIRoute(  # the app's own kind of route would answer a wrong key in our form, and not in theirs
         path,

@@ -44,7 +44,9 @@ def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = Non
         try:
             total += _propose(home, tenant, agent)
         except NoModel as error:  # the next agent would hear the same
-            total += Done(failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",))
+            total += Done(
+                failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
+            )
             break
         except StorageError:  # the next agent would meet it too
             raise
@@ -61,7 +63,9 @@ def due(home: Home, tenant: str) -> Sequence[str]:
     """The agents of a tenant whose journals have entries that are old enough and were not looked at."""
 
     def work(tx: Transaction) -> Sequence[str]:
-        rows = tx.all(_AGENTS, after=tx.now - 2 * entry.WINDOW, upto=tx.now - round(AGE_DAYS * clock.DAY))
+        rows = tx.all(
+            _AGENTS, after=tx.now - 2 * entry.WINDOW, upto=tx.now - round(AGE_DAYS * clock.DAY)
+        )
         return [str(row[0]) for row in rows]
 
     return home.database.read(tenant, work)
@@ -74,7 +78,9 @@ class _Lost(NotAsked):
 class _Leased:
     """A model that is asked only while the lease is ours, for as long as a call can take."""
 
-    def __init__(self, model: Model, database: Database, lease: leases.Lease, seconds: float) -> None:
+    def __init__(
+        self, model: Model, database: Database, lease: leases.Lease, seconds: float
+    ) -> None:
         self.name = model.name
         self._model = model
         self._renew = partial(leases.renew, database, lease, seconds)
@@ -117,5 +123,8 @@ def _accept(home: Home, tenant: str) -> None:
     for id, agent in rows:
         try:
             Consolidations(home, Who(tenant, None, agent, "agent")).accept(id)
-        except (NotFound, Conflict):  # its entries were changed, or somebody else decided, since the look
+        except (
+            NotFound,
+            Conflict,
+        ):  # its entries were changed, or somebody else decided, since the look
             continue

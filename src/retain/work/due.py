@@ -19,17 +19,26 @@ def due(home: Home, tenant: str) -> dict[str, int]:
     settings = home.settings
 
     def work(tx: Transaction) -> tuple[int, int, int]:
-        (expired,) = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now") or (0,)
+        (expired,) = tx.one(
+            "select count(*) from state where tenant = :tenant and expires_at <= :now"
+        ) or (0,)
         if not settings.retention_days:
             return int(bool(behind(tx))), expired, 0
         cutoff = tx.now - round(settings.retention_days * clock.DAY)
-        (old,) = tx.one("select count(*) from sessions where tenant = :tenant and first_at < :cutoff", cutoff=cutoff) or (0,)
+        (old,) = tx.one(
+            "select count(*) from sessions where tenant = :tenant and first_at < :cutoff",
+            cutoff=cutoff,
+        ) or (0,)
         return int(bool(behind(tx))), expired, old
 
     index, expired, old = home.database.read(tenant, work)
     return {
         "index": index,
-        "summaries": sum(1 for _ in summarize.due(home, tenant, 0)) if settings.summary_enabled else 0,
-        "consolidations": 0 if settings.consolidate == "off" else len(consolidate.due(home, tenant)),
+        "summaries": sum(1 for _ in summarize.due(home, tenant, 0))
+        if settings.summary_enabled
+        else 0,
+        "consolidations": 0
+        if settings.consolidate == "off"
+        else len(consolidate.due(home, tenant)),
         "retention": expired + old,
     }

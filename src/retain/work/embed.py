@@ -25,8 +25,12 @@ from retain.work.job import Done, Progress
 BATCH = 256
 _IN_ONE_READ = 200_000  # numbers of rows
 _LEASE_SECONDS = 120.0
-_MARGIN = 5 * clock.MINUTE  # how long a transaction may take to commit a row whose number it got before others
-_LOOK_AGAIN = 60 * clock.MINUTE  # … and when everything is looked at again, for one that took even longer
+_MARGIN = (
+    5 * clock.MINUTE
+)  # how long a transaction may take to commit a row whose number it got before others
+_LOOK_AGAIN = (
+    60 * clock.MINUTE
+)  # … and when everything is looked at again, for one that took even longer
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0  # seconds before a text that failed is tried again
 _MOST_FAILING = 10_000
 # Two lists, compared here: a server without statistics would join them row by row, in the square of the time.
@@ -103,7 +107,9 @@ class _Seen:
 
     def again(self) -> list[int]:
         """What failed, would not be looked at any more, and may be tried again."""
-        return [number for number in self.failing if number <= self.floor and not self.waits(number)]
+        return [
+            number for number in self.failing if number <= self.floor and not self.waits(number)
+        ]
 
     def ready(self, numbers: Sequence[int]) -> list[int]:
         """Those that may be tried now."""
@@ -112,7 +118,10 @@ class _Seen:
     def failed(self, number: int) -> None:
         """A text failed: the next try is later each time."""
         tries = self.failing.get(number, (0, 0.0))[0]
-        self.failing[number] = (tries + 1, time.monotonic() + min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE))
+        self.failing[number] = (
+            tries + 1,
+            time.monotonic() + min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE),
+        )
 
     def waits(self, number: int) -> bool:
         """Whether it is too early to try this text again."""
@@ -125,7 +134,9 @@ class Vectors:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, _Model], _Seen] = {}
 
-    def run(self, home: Home, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
+    def run(
+        self, home: Home, tenant: str, since: int = 0, progress: Progress | None = None
+    ) -> Done:
         """Embed what is due in a tenant. Rows are not due by when they changed, so `since` does not matter here."""
         embedder = home.embedding(Who(tenant))
         if embedder is None:
@@ -136,7 +147,9 @@ class Vectors:
         except (ModelError, SettingsError) as error:  # nothing can be embedded now
             return Done(failed=1, left=1, errors=(f"tenant {tenant}: {error}",))
 
-    def _round(self, home: Home, tenant: str, embedder: Embedder, model: _Model, progress: Progress | None) -> Done:
+    def _round(
+        self, home: Home, tenant: str, embedder: Embedder, model: _Model, progress: Progress | None
+    ) -> Done:
         seen = self._seen.setdefault((tenant, model), _Seen())
         seen.start(home.database.read(tenant, lambda tx: tx.now))
         first, again = seen.floor, seen.again()
@@ -187,15 +200,25 @@ class _Look(NamedTuple):
 def _lacking(tx: Transaction, model: _Model, above: int) -> _Look:
     rows = [int(row[0]) for row in tx.all(_ROWS, above=above, most=_IN_ONE_READ)]
     top = rows[-1] if rows else above
-    made = {row[0] for row in tx.all(_MADE, model=model.name, dimension=model.dimension, above=above, top=top)}
-    return _Look(tx.now, [number for number in rows if number not in made], top, whole=len(rows) < _IN_ONE_READ)
+    made = {
+        row[0]
+        for row in tx.all(_MADE, model=model.name, dimension=model.dimension, above=above, top=top)
+    }
+    return _Look(
+        tx.now,
+        [number for number in rows if number not in made],
+        top,
+        whole=len(rows) < _IN_ONE_READ,
+    )
 
 
 def _look(home: Home, tenant: str, model: _Model, above: int) -> _Look:
     return home.database.read(tenant, lambda tx: _lacking(tx, model, above), slow=True)
 
 
-def _embed(home: Home, tenant: str, embedder: Embedder, model: _Model, numbers: Sequence[int], seen: _Seen) -> Done:
+def _embed(
+    home: Home, tenant: str, embedder: Embedder, model: _Model, numbers: Sequence[int], seen: _Seen
+) -> Done:
     """Read some rows, embed them, and keep the vectors of those that are still there."""
     rows = home.database.read(tenant, lambda tx: home.index.engine.items(tx, numbers))
     for number in numbers:
@@ -204,7 +227,11 @@ def _embed(home: Home, tenant: str, embedder: Embedder, model: _Model, numbers: 
     if not rows:
         return Done()
     made = _made(embedder, [text_of(row.title, row.text) for row in rows.values()])
-    good = [(number, *one) for number, one in zip(rows, made, strict=True) if not isinstance(one, ModelError)]
+    good = [
+        (number, *one)
+        for number, one in zip(rows, made, strict=True)
+        if not isinstance(one, ModelError)
+    ]
     home.database.write(tenant, lambda tx: home.index.put_vectors(tx, model.name, good), safe=True)
     for number, *_ in good:
         seen.failing.pop(number, None)

@@ -23,7 +23,9 @@ class Done:
 
     def __add__(self, other: Done) -> Done:
         errors = (*self.errors, *other.errors)[:MOST_ERRORS]
-        return Done(self.done + other.done, self.left + other.left, self.failed + other.failed, errors)
+        return Done(
+            self.done + other.done, self.left + other.left, self.failed + other.failed, errors
+        )
 
 
 @dataclass(frozen=True)

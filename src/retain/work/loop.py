@@ -14,7 +14,9 @@ from retain.storage import leases
 from retain.work import consolidate, embed, reindex, summarize
 from retain.work.job import Done, Job, Progress
 
-_SLACK = 5 * clock.MINUTE  # a session's last activity is known to a minute, and a transaction may take a while to commit
+_SLACK = (
+    5 * clock.MINUTE
+)  # a session's last activity is known to a minute, and a transaction may take a while to commit
 _SWEEP_SECONDS = 3600.0  # a sweep is a write, and a round may come every few seconds
 
 
@@ -78,6 +80,8 @@ class Worker:
     def _one(self, job: Job, tenant: str, progress: Progress | None) -> Done:
         started = self._home.database.read(tenant, lambda tx: tx.now)
         done = job.run(self._home, tenant, self._since.get((job.name, tenant), 0), progress)
-        if not done.failed and not done.left:  # else the next round must find again what this one could not do
+        if (
+            not done.failed and not done.left
+        ):  # else the next round must find again what this one could not do
             self._since[job.name, tenant] = started - _SLACK
         return done

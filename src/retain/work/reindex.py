@@ -22,7 +22,9 @@ _KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
 log = logging.getLogger("retain.search")
 
 
-def reindex(home: Home, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Reindexed:
+def reindex(
+    home: Home, tenants: Sequence[str] | None = None, progress: Progress | None = None
+) -> Reindexed:
     """Fill the index of some tenants, or of every one, whether they are behind or not."""
     known = home.database.tenants()
     for tenant in tenants or []:
@@ -42,7 +44,11 @@ def catch_up(home: Home, progress: Progress | None = None) -> Reindexed:
         try:
             total += _alone(home, tenant, total.added, progress) or Reindexed()
         except StorageError as error:  # what there is can be used as it is
-            log.warning("the index of tenant %s is not filled: %s `retain reindex` goes on with it.", tenant, error)
+            log.warning(
+                "the index of tenant %s is not filled: %s `retain reindex` goes on with it.",
+                tenant,
+                error,
+            )
     return total
 
 
@@ -71,7 +77,9 @@ def _alone(home: Home, tenant: str, before: int, progress: Progress | None) -> R
         leases.release(home.database, lease)
 
 
-def _fill(home: Home, tenant: str, before: int, progress: Progress | None, *, whole: bool = False) -> Reindexed:
+def _fill(
+    home: Home, tenant: str, before: int, progress: Progress | None, *, whole: bool = False
+) -> Reindexed:
     """Fill the index of a tenant; if the whole of it, what it has is looked at too."""
     done = before
 

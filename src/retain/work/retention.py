@@ -58,14 +58,18 @@ def purge(
     progress: Progress | None = None,
 ) -> Purged:
     """Remove messages and threads older than so many days, and what has expired, of some tenants or of every one."""
-    if days is not None and (isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000):
+    if days is not None and (
+        isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000
+    ):
         raise Invalid(field="days", problem="must be a number above 0")
     known = database.tenants()
     for tenant in tenants or []:
         if tenant not in known:
             raise NotFound(what="tenant", id=tenant)
     if emergency:
-        with suppress(Full):  # the log is longer than what the reserve gave back: what follows takes small steps
+        with suppress(
+            Full
+        ):  # the log is longer than what the reserve gave back: what follows takes small steps
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
     due = {
@@ -83,7 +87,14 @@ def purge(
         once.sweep_all(database, tenant)
         signins.sweep_all(database, tenant)
     contents = sum(blobs.collect(tenant) for tenant in due)
-    return Purged(done["messages"], done["state"], database.compact(), contents, done["items"], done["threads"])
+    return Purged(
+        done["messages"],
+        done["state"],
+        database.compact(),
+        contents,
+        done["items"],
+        done["threads"],
+    )
 
 
 def _in_batches(
@@ -153,7 +164,9 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
     (id,) = session
     tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
     still = tx.one(
-        "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff", id=id, cutoff=cutoff
+        "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff",
+        id=id,
+        cutoff=cutoff,
     )
     if still is None:  # another purge was here first
         return 0
@@ -165,8 +178,15 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
     )
     whole_batch = rows[-1] if len(rows) > size else None
     keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
-    first, first_at = keep or (rows[-1][0] + 1 if rows else first_seq, max(tx.now, cutoff))  # empty: due in no other batch
-    removed = tx.run("delete from messages where tenant = :tenant and session_id = :id and seq < :first", id=id, first=first)
+    first, first_at = keep or (
+        rows[-1][0] + 1 if rows else first_seq,
+        max(tx.now, cutoff),
+    )  # empty: due in no other batch
+    removed = tx.run(
+        "delete from messages where tenant = :tenant and session_id = :id and seq < :first",
+        id=id,
+        first=first,
+    )
     index.remove_before(tx, "messages", id, first)
     for statement in _WITH_THEM:
         tx.run(statement, id=id, first=first)

@@ -38,7 +38,9 @@ def run(home: Home, tenant: str, since: int = 0, progress: Progress | None = Non
         try:
             total += _fold(home, tenant, one)
         except NoModel as error:  # the next session would say the same
-            return total + Done(failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",))
+            return total + Done(
+                failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
+            )
         except StorageError:  # the next session would meet it too
             raise
         except RetainError as error:
@@ -67,7 +69,10 @@ def due(home: Home, tenant: str, since: int) -> Iterator[_Due]:
 
 def _many(home: Home, tenant: str, session: str, begin: int) -> bool:
     """Whether so many messages from a number on are still there."""
-    return home.database.read(tenant, lambda tx: there(tx, session, begin)) > home.settings.summary_threshold
+    return (
+        home.database.read(tenant, lambda tx: there(tx, session, begin))
+        > home.settings.summary_threshold
+    )
 
 
 def _fold(home: Home, tenant: str, one: _Due) -> Done:

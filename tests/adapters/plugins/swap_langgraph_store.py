@@ -35,7 +35,9 @@ def memory() -> Memory:
 
 def scope(index: Any) -> Scope:
     """A memory that is empty, with their embeddings where they give some."""
-    embedder = memory().home.embedder if index is None else LangChainEmbedder(index, family="static")
+    embedder = (
+        memory().home.embedder if index is None else LangChainEmbedder(index, family="static")
+    )
     return Scope(replace(memory().home, embedder=embedder), Who(uuid.uuid4().hex, "ada"))
 
 
@@ -69,7 +71,9 @@ class AsyncStore(AsyncRetainStore):
 
     @classmethod
     @asynccontextmanager
-    async def from_conn_string(cls, _: str, *, index: Any = None, ttl: Any = None) -> AsyncIterator[AsyncStore]:
+    async def from_conn_string(
+        cls, _: str, *, index: Any = None, ttl: Any = None
+    ) -> AsyncIterator[AsyncStore]:
         """A store that is empty."""
         made = cls(scope(index), index=index, ttl=config(ttl))
         made.store = Store(made.store.scope, index=index, ttl=made.ttl_config)
@@ -98,4 +102,6 @@ def no_waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if hasattr(module, "time"):
         monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep))
     if hasattr(module, "asyncio"):
-        monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": asleep}))
+        monkeypatch.setattr(
+            module, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": asleep})
+        )

@@ -26,7 +26,9 @@ used = [""]
 @cache
 def memory(database: str) -> Memory:
     """A database that the runner gave us; each of their files is a tenant of its own in it."""
-    return Memory.open(DATABASES[database], settings=Settings(sqlite_ballast_mib=0, postgres_pool=4))
+    return Memory.open(
+        DATABASES[database], settings=Settings(sqlite_ballast_mib=0, postgres_pool=4)
+    )
 
 
 @pytest.fixture(autouse=True, params=DATABASES)
@@ -47,8 +49,16 @@ class Session(RetainSession):
         session_settings: Any = None,
     ) -> None:
         named = f"{db_path} {sessions_table} {messages_table}"
-        tenant = uuid.uuid4().hex if str(db_path) == ":memory:" else hashlib.sha256(named.encode()).hexdigest()
-        super().__init__(memory(used[0]).scope(tenant, "ada", "scout"), session_id, session_settings=session_settings)
+        tenant = (
+            uuid.uuid4().hex
+            if str(db_path) == ":memory:"
+            else hashlib.sha256(named.encode()).hexdigest()
+        )
+        super().__init__(
+            memory(used[0]).scope(tenant, "ada", "scout"),
+            session_id,
+            session_settings=session_settings,
+        )
         self.db_path = db_path
 
     def close(self) -> None:
