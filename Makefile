@@ -86,4 +86,4 @@ test-tools: tests ## What the tests need besides Python packages
 	@UV=$(UV) bash scripts/test_tools.sh
 
 clean: ## Forget everything that was set up or built
-	rm -rf .venv .cache dist web/node_modules src/retain/web/site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache dist web/node_modules src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
 from bench.others import pragmas
 from retain import Scope
-from retain.kinds.items import Put
+from retain.kinds.items.items import Put
 
 AT = ("acme", "memories")
 OURS = "SQLite, `synchronous = full`"
@@ -94,7 +94,7 @@ def against_store(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
     """Put, get, a filter and a question, with few items and with many."""
-    ours = import_module("retain.adapters.langgraph_store").RetainStore(me)
+    ours = import_module("retain.integrations.langgraph_store").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
     put = import_module("langgraph.store.base").PutOp
     at, numbers = (*AT, str(size)), count()
@@ -175,7 +175,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 
 def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
     """Three hundred writes that are awaited in one moment."""
-    module = import_module("retain.adapters.langgraph_store")
+    module = import_module("retain.integrations.langgraph_store")
     theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
     stack = RUNNER.run(opened(theirs.from_conn_string(str(folder / "awaited.db"))))
     RUNNER.run(stack.store.conn.execute("pragma journal_mode = wal"))
@@ -270,8 +270,8 @@ def against_saver(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
     """A step, what its tasks wrote, and the newest step, in a short thread and in a long one."""
-    ours = import_module("retain.adapters.langgraph_saver").RetainSaver(me)
-    write = import_module("retain.kinds.checkpoint").Write
+    ours = import_module("retain.integrations.langgraph_saver").RetainSaver(me)
+    write = import_module("retain.kinds.checkpoints.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
     which = (
         f"RetainSaver, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} steps"
@@ -345,7 +345,7 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
     """Anthropic's tool for a folder, which writes a file, waits for it, and does not wait for its folder."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.adapters.anthropic").RetainMemoryTool(me)
+    ours = import_module("retain.integrations.anthropic").RetainMemoryTool(me)
     theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(
         str(folder / "files")
     )

@@ -15,7 +15,7 @@ COMMANDS = {
     "import retain": "import retain",
     "from retain import Memory, AsyncMemory": "from retain import Memory, AsyncMemory",
 }
-HELP = "import sys; sys.argv = ['retain', '--help']; from retain.faces.cli import main; main()"
+HELP = "import sys; sys.argv = ['retain', '--help']; from retain.cli.main import main; main()"
 HEAVY = "pydantic fastapi uvicorn mcp psycopg numpy openai httpx typer rich yaml apsw asyncio"
 COUNT = """
 import sys
@@ -31,7 +31,7 @@ print(len(sys.modules), *(name for name in heavy.split() if name in sys.modules)
 def run(plan: Plan) -> Iterator[Table]:
     """Fresh processes, taking turns."""
     commands = dict(COMMANDS)
-    if importlib.util.find_spec("retain.faces.cli"):
+    if importlib.util.find_spec("retain.cli.main"):
         commands["retain --help"] = HELP
     taken = race(plan.much(40, 8), 1, {name: start(code) for name, code in commands.items()})
     base = statistics.median(taken["python -c pass"])

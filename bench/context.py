@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from bench import straight
 from bench.harness import RATIO_COLUMNS, SESSION, TEXT, WHO, Plan, Table, Target, race, versus
 from bench.window import FAR, fill
-from retain import Memory, NewMessage, Scope, Settings, tokens
+from retain import Memory, NewMessage, Scope, Settings
+from retain.base import tokens
 
 OTHERS = 90
 ENTRIES = 200

@@ -30,7 +30,7 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     """SQLiteSession, which is in WAL mode by itself."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    made = import_module("retain.adapters.openai_agents").RetainSession
+    made = import_module("retain.integrations.openai_agents").RetainSession
     others = import_module("agents.memory").SQLiteSession
     item = {"role": "user", "content": TEXT}
     id = str(uuid.uuid4())
@@ -80,7 +80,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
     """Two messages that are added, and all of them."""
-    made = import_module("retain.adapters.langchain_history").RetainChatMessageHistory
+    made = import_module("retain.integrations.langchain_history").RetainChatMessageHistory
     words = import_module("langchain_core.messages")
     turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
     with psycopg.connect(other) if other else _Nothing() as connection:
@@ -133,7 +133,7 @@ class _Nothing:
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     """Pydantic AI brings a store for one process only, which keeps nothing."""
     me = plan.open(f"sqlite:///{plan.place()}/retain.db")
-    store = import_module("retain.adapters.pydantic_ai_store").RetainConversationStore(me)
+    store = import_module("retain.integrations.pydantic_ai_store").RetainConversationStore(me)
     said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
     turn = [
         said.ModelRequest(parts=[said.UserPromptPart(content=TEXT)]),
@@ -194,14 +194,14 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     """SqliteSessionService and DatabaseSessionService, both on SQLite with its rollback journal."""
     folder, sessions = plan.place(), "google.adk.sessions"
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.adapters.adk").RetainSessionService(me)
+    ours = import_module("retain.integrations.adk").RetainSessionService(me)
     event, genai = (
         import_module("google.adk.events.event").Event,
         import_module("google.genai.types"),
     )
     actions, talk = (
         import_module("google.adk.events.event_actions").EventActions,
-        import_module("retain.talk.adk"),
+        import_module("retain.messages.adk"),
     )
     services = {
         "SqliteSessionService": import_module(
@@ -293,9 +293,9 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     """FileHistoryProvider, which appends to a file and does not wait for the disk."""
     folder, module = plan.place(), import_module("agent_framework")
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    ours = import_module("retain.adapters.agent_framework").RetainHistoryProvider(me)
+    ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)
     theirs = module.FileHistoryProvider(str(folder / "files"))
-    talk = import_module("retain.talk.agent_framework")
+    talk = import_module("retain.messages.agent_framework")
     numbers = count()
 
     def turn() -> list[Any]:

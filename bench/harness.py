@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.servers import PostgresServer
 
 from retain import Memory, Scope, Settings
-from retain.clock import Clock
+from retain.base.clock import Clock
 
 WHO = ("acme", "ada", "scout")
 SESSION = "b7e2c0de-0000-4000-8000-000000000001"

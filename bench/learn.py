@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from bench import recall
 from retain import Memory
+from retain.base.settings import Settings
 from retain.search import fuse, signals
 from retain.search.candidate import Candidate, Corpus
 from retain.search.question import Question
-from retain.settings import Settings
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
 FAMILIES = {"words": "words", "static": "static", "strong": "strong"}

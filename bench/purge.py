@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from bench.harness import SESSION, TEXT, Plan, Table, duration
-from retain import Memory, NewMessage, Scope, Settings, clock
+from retain import Memory, NewMessage, Scope, Settings
+from retain.base import clock
 
 WRITERS = 4
 PAUSE = 0.002

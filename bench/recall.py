@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from retain import Memory, NewMessage
-from retain.settings import Settings
+from retain.base.settings import Settings
 
 PROFILES = {
     "words": {"embedder": "none"},
@@ -189,8 +189,9 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
     talks = read(file)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
-            database=database or f"sqlite:///{folder}/recall.db", **PROFILES[profile]
-        )  # type: ignore[arg-type]
+            database=database or f"sqlite:///{folder}/recall.db",
+            **PROFILES[profile],  # type: ignore[arg-type]
+        )
         with Memory.open(settings=settings) as memory:
             began = time.perf_counter()
             filled = fill(memory, talks)

@@ -112,7 +112,7 @@ def share(plan: Plan) -> Table:
             me = plan.open(url)
             texts = iter(Texts(2).some(60_000))
             if name == "bare":
-                object.__setattr__(me._home.index, "engine", Nothing())
+                object.__setattr__(me._services.index, "engine", Nothing())
             calls[name] = lambda me=me, texts=texts: me.messages.append(
                 SESSION, "user", next(texts)
             )  # type: ignore[misc]
@@ -178,8 +178,8 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
 
 def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
     """Rows in the index, and their vectors."""
-    home = memory.scope("acme")._home
-    model = home.embedder.identity if home.embedder else ""
+    services = memory.scope("acme")._services
+    model = services.embedder.identity if services.embedder else ""
     dice = np.random.default_rng(size)
     centres = dice.normal(size=(2000, 256)).astype(np.float32)
     for start in range(size, wanted, AT_ONCE):
@@ -187,7 +187,11 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
             row(start + place, text)
             for place, text in enumerate(texts.some(min(AT_ONCE, wanted - start)))
         ]
-        home.database.write("acme", lambda tx, items=items: home.index.add(tx, items), slow=True)  # type: ignore[misc]
+        services.database.write(
+            "acme",
+            lambda tx, items=items: services.index.add(tx, items),
+            slow=True,  # type: ignore[misc]
+        )
         vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(
             size=(len(items), 256)
         ).astype(np.float32)
@@ -196,9 +200,11 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
             (start + 1 + place, scale, small)
             for place, (scale, small) in enumerate(quantise(vectors))
         ]
-        home.database.write(
-            "acme", lambda tx, made=made: home.index.engine.put(tx, model, made), slow=True
-        )  # type: ignore[misc]
+        services.database.write(
+            "acme",
+            lambda tx, made=made: services.index.engine.put(tx, model, made),  # type: ignore[misc]
+            slow=True,
+        )
 
 
 def row(number: int, text: str) -> Item:
@@ -254,23 +260,23 @@ def at_size(
             targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
         )
         yield line(f"{engine}, {name}", mine, size, taken, target)
-    home = memory.scope("acme")._home
+    services = memory.scope("acme")._services
     vector = np.ones(256, np.float32) / 16
     model, before = (
-        home.embedder.identity if home.embedder else "",
+        services.embedder.identity if services.embedder else "",
         psutil.Process().memory_info().rss,
     )
     everybody = Asked()
-    taken = [timed(lambda: near(home, vector, model, everybody)) for _ in range(5)]
+    taken = [timed(lambda: near(services, vector, model, everybody)) for _ in range(5)]
     room = (psutil.Process().memory_info().rss - before) >> 20
     what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
     yield line(what, f"{size:,}", size, taken[1:], None)
 
 
-def near(home: Any, vector: Any, model: str, asked: Asked) -> object:
+def near(services: Any, vector: Any, model: str, asked: Asked) -> object:
     """The leg of meaning alone."""
-    return home.database.read(
-        "acme", lambda tx: home.index.engine.nearest(tx, vector, model, asked, 300)
+    return services.database.read(
+        "acme", lambda tx: services.index.engine.nearest(tx, vector, model, asked, 300)
     )
 
 

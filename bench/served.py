@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from retain import Memory, Settings
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.models import Models
 from retain.testing import ScriptedModel
 
@@ -77,8 +77,8 @@ def main() -> None:
     import uvicorn
     from fastapi import FastAPI
 
+    from retain.server import logs
     from retain.server.serve import KEEP_ALIVE_SECONDS, bind, server
-    from retain.watch import logs
 
     with bind("127.0.0.1", 0) as listener:
         listener.listen(2048)

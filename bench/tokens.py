@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table, Target, race, versus
 from bench.texts import HERE, held_out, samples
-from retain import tokens
+from retain.base import tokens
 
 MAIN = ("English", "German", "Chinese", "Python", "JavaScript", "C", "JSON", "Markdown", "logs")
 FEWEST = 8

@@ -20,7 +20,8 @@ from bench.harness import (
     race,
     versus,
 )
-from retain import NewMessage, Scope, clock
+from retain import NewMessage, Scope
+from retain.base import clock
 
 SMALL = 100
 FAR = 2**53
@@ -162,9 +163,9 @@ def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
     empty = size()
     rows, count = [], 0
     for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < upto - 1000] + [upto]:
-        seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})[
+        seconds = race(1, 1, {"fill": lambda stop=stop, count=count: fill(me, stop - count)})[  # type: ignore[misc]
             "fill"
-        ][0]  # type: ignore[misc]
+        ][0]
         each = seconds / (stop - count)
         count = stop
         rows.append([f"{count:,}", f"{(size() - empty) / count:.0f}", duration(each)])

@@ -17,7 +17,7 @@ from google.adk.tools import preload_memory
 from google.genai.types import Content, Part
 
 from retain import Memory
-from retain.adapters.adk import RetainMemoryService, RetainSessionService
+from retain.integrations.adk import RetainMemoryService, RetainSessionService
 
 
 class Model(BaseLlm):

@@ -11,7 +11,7 @@ from typing import Any
 from agent_framework import Agent, BaseChatClient, ChatResponse, FunctionInvocationLayer, Message
 
 from retain import Memory
-from retain.adapters.agent_framework import RetainContextProvider, RetainHistoryProvider
+from retain.integrations.agent_framework import RetainContextProvider, RetainHistoryProvider
 
 
 class Model(FunctionInvocationLayer[Any], BaseChatClient[Any]):

@@ -13,7 +13,7 @@ import anthropic
 import httpx2
 
 from retain import Memory
-from retain.adapters.anthropic import RetainMemoryTool
+from retain.integrations.anthropic import RetainMemoryTool
 
 FILE = "/memories/user.md"
 

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from retain import Memory
-from retain.adapters.langchain import RetainMiddleware
+from retain.integrations.langchain import RetainMiddleware
 
 
 class Model(GenericFakeChatModel):

@@ -14,7 +14,7 @@ from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from retain import Memory
-from retain.adapters.openai_agents import RetainSession
+from retain.integrations.openai_agents import RetainSession
 
 
 class Script(Model):

@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from retain import Memory
-from retain.adapters.pydantic_ai import RetainConversationStore, RetainMemory
+from retain.integrations.pydantic_ai import RetainConversationStore, RetainMemory
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -20,8 +20,8 @@ from tests.serving import serving
 from tests.test_every_kind import populate
 
 from retain import Memory, Settings
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.server.app import create_app
 
 TARGETS: tuple[tuple[str, str, dict[str, Any] | None], ...] = (

@@ -1,4 +1,4 @@
-"""Build the web app, `web/`, into the package, `src/retain/web/site/`; nothing is done where it is what would be built.
+"""Build the web app, `web/`, into the package, `src/retain/server/site/`; nothing is done where it is what would be built.
 
 python scripts/build_site.py                  build it, or say what is missing and fail
 python scripts/build_site.py --if-possible    the same, without failing: a server runs without its page
@@ -27,7 +27,7 @@ except ImportError:  # not on Windows
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
-SITE = ROOT / "src" / "retain" / "web" / "site"
+SITE = ROOT / "src" / "retain" / "server" / "site"
 STAMP = SITE / "stamp"
 """Of which sources the site was built."""
 INSTALLED = WEB / "node_modules" / ".installed"

@@ -1,4 +1,4 @@
-"""Fit the table of retain.tokens to a real vocabulary: `python scripts/fit_tokens.py [SECONDS] [FOLDER …]`; needs numpy.
+"""Fit the table of retain.base.tokens to a real vocabulary: `python scripts/fit_tokens.py [SECONDS] [FOLDER …]`; needs numpy.
 
 Reads real texts below the folders (or where most systems have some), counts their tokens exactly, and changes which
 characters are in which group, one at a time, as long as that makes the estimate better. Two thirds of the files are fitted
@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.texts import HERE, held_out, samples
 
-from retain import tokens
+from retain.base import tokens
 
 np: Any = importlib.import_module("numpy")
 

@@ -87,7 +87,10 @@ def generate() -> str:
     imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(
         memory, "retain.memory", classes["Scope"]
     )
-    imports |= {"from retain.tool import AsyncTool", "from retain.search.embed import Embedder"}
+    imports |= {
+        "from retain.kinds.tool import AsyncTool",
+        "from retain.search.embed import Embedder",
+    }
     imports.add("from retain.search.rerank import Reranker")
     bodies += [scope_class(classes["Scope"], kinds), memory_class(classes["Memory"])]
     text = HEAD + "\n".join(sorted(imports)) + HOP + "".join(bodies)

@@ -10,10 +10,10 @@ import inspect
 import sys
 from pathlib import Path
 
-from retain.faces.operations import COMMANDS
-from retain.faces.ways import WAYS
+from retain.api.endpoints import ENDPOINTS
+from retain.base.settings import FIELDS, Settings
+from retain.cli.operations import COMMANDS
 from retain.kinds import KINDS
-from retain.settings import FIELDS, Settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,10 +56,10 @@ def commands_page() -> str:
     ]
     for kind in KINDS:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
-        for way in WAYS:
-            if way.kind == kind.name:
-                about = (inspect.getdoc(getattr(kind, way.verb)) or "").split("\n")[0]
-                lines += [f"- **{way.word}**: {about}", "", f"      {way.example}", ""]
+        for endpoint in ENDPOINTS:
+            if endpoint.kind == kind.name:
+                about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
+                lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
     lines += ["", "## For operators", "", "[What each does, and when](operations.md).", ""]
     for command in COMMANDS:
         examples = [f"      {line.strip()}" for line in command.example.splitlines()]

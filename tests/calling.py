@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.server.app import create_app
 
 HERE = ("127.0.0.1", 50_000)
@@ -44,7 +44,7 @@ def calling(app: FastAPI) -> Iterator[Calling]:
                 _, text = Keys(over.state.memory.database).create(
                     tenant, "a test", permissions, **bound
                 )
-                over.state.door.forget()
+                over.state.authenticator.forget()
                 headers["Authorization"] = f"Bearer {text}"
             made = TestClient(
                 over, URL, headers=headers, client=HERE, raise_server_exceptions=False

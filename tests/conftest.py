@@ -24,8 +24,9 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from retain import Memory, Scope, clock
-from retain.settings import Settings
+from retain import Memory, Scope
+from retain.base import clock
+from retain.base.settings import Settings
 from tests.chaos.sizes import FULL
 from tests.servers import Kind, PostgresServer, debian_binaries
 

@@ -21,11 +21,11 @@ import pytest
 
 import retain.aio
 from retain import AsyncMemory, AsyncScope, Memory, NewMessage, Scope
-from retain.errors import KeyReused, NotFound, Unreachable
+from retain.base.errors import KeyReused, NotFound, Unreachable
 from retain.kinds import KINDS
-from retain.kinds.checkpoint import Write
+from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items import Drop, Put
+from retain.kinds.items.items import Drop, Put
 from retain.kinds.kind import Kind
 from tests.conftest import SETTINGS
 
@@ -82,7 +82,7 @@ def test_a_scope_has_the_same_kinds() -> None:
     twin = AsyncMemory(memory).scope("acme", "ada", "scout")
     kinds = {name for name in vars(scope) if not name.startswith("_")}
     assert {name for name in vars(twin) if not name.startswith("_")} == kinds
-    assert twin.who == scope.who
+    assert twin.owner == scope.owner
     for name in kinds - {"who"}:
         assert type(getattr(twin, name)).__name__ == f"Async{type(getattr(scope, name)).__name__}"
     memory.close()

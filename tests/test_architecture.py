@@ -1,4 +1,4 @@
-"""The house stays as it was drawn: floors, rooms, where SQL and engines may be named, sizes, and faces that miss nothing."""
+"""The architecture: packages in layers, no cycles, SQL and engine names only where they belong."""
 
 from __future__ import annotations
 
@@ -6,190 +6,108 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from retain.faces.ways import SCOPE_WAYS, WAYS, WORDS
+from retain.api.endpoints import ENDPOINTS, PARAMETER_HELP, SCOPE_ENDPOINTS
 from retain.kinds import KINDS
 from retain.kinds.kind import Kind
 from retain.memory import Memory, Scope
 
 PACKAGE = Path(__file__).parent.parent / "src" / "retain"
-MODULES = sorted(PACKAGE.rglob("*.py"))
-FLOORS = (
-    {
-        "errors",
-        "ids",
-        "clock",
-        "tokens",
-        "canonical",
-        "settings",
-        "placeholder",
-        "masking",
-        "section",
-        "tool",
-        "texts",
-        "talk",
-        "models",
-        "testing",
-    },
-    {"storage"},
-    {"search"},
-    {"kinds"},
-    {"context", "work", "access"},
-    {"memory"},
-    {"aio", "capture", "chat"},
-    {
-        "faces",
-        "gate",
-        "rest",
-        "streams",
-        "mcp",
-        "watch",
-        "server",
-        "web",
-        "client",
-        "adapters",
-        "wires",
-        "importers",
-        "__init__",
-    },
-)
-PARTS = {
-    "kinds.checkpoint",
-    "kinds.document",
-    "kinds.draft",
-    "kinds.entry",
-    "kinds.item",
-    "kinds.reference",
-    "kinds.reference_tools",
-    "kinds.saying",
-}
+LAYERS = [
+    "base",
+    "storage",
+    "messages",
+    "text",
+    "models",
+    "search",
+    "kinds",
+    "context",
+    "auth",
+    "jobs",
+    "memory",
+    "aio",
+    "capture",
+    "chat",
+    "api",
+    "client",
+    "integrations",
+    "mcp",
+    "server",
+    "cli",
+    "testing",
+    "__init__",
+]
+"""Packages from the bottom up: each imports only those before it."""
+PEERS = {"server": {"mcp"}, "mcp": set(), "client": set(), "integrations": set()}
+"""Packages that do not import each other, with the exceptions. The command line may start any of them."""
 FOR_ADAPTERS = {"checkpoints", "graph", "items.read", "items.write"}
-"""Kinds without ways: what is in them is another program's own, and only that program can say it."""
-LATE = {
-    "storage/connect.py": {"storage.postgres"},
-    "faces/mcp.py": {"mcp.server"},
-    "faces/serve.py": {"server.serve"},
-}
-"""What is imported only when it is used, because it needs an optional library."""
+"""Kinds and verbs without an endpoint: only an adapter of a framework calls them."""
+ENGINE_FILES = ("storage/connect.py", "search/connect.py", "base/settings.py")
 
 
-def name(path: Path) -> str:
-    """A path as it reads in a failure."""
-    return str(path.relative_to(PACKAGE))
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """Yield each module's path within the package and its syntax tree."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
 
 
-def room(parts: tuple[str, ...]) -> str:
-    """The room, or the file on the ground floor, that a module belongs to."""
-    return parts[0].removesuffix(".py")
-
-
-def floor(where: str) -> int:
-    """How high a room lies."""
-    return next(height for height, rooms in enumerate(FLOORS) if where in rooms)
-
-
-def own_imports(tree: ast.AST) -> list[tuple[str, ast.stmt]]:
-    """The modules of retain that a syntax tree imports, as `kinds.messages`."""
-    found: list[tuple[str, ast.stmt]] = []
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the packages of retain that a module imports, however it spells the import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             if node.module == "retain":
-                found += [(alias.name, node) for alias in node.names]
+                yield from (alias.name for alias in node.names)
             elif (node.module or "").startswith("retain."):
-                found.append(((node.module or "").removeprefix("retain."), node))
+                yield str(node.module).split(".")[1]
         elif isinstance(node, ast.Import):
-            found += [
-                (alias.name.removeprefix("retain."), node)
-                for alias in node.names
-                if alias.name.startswith("retain.")
-            ]
-    return found
+            names = [alias.name.split(".") for alias in node.names]
+            yield from (name[1] for name in names if name[0] == "retain" and len(name) > 1)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_a_file_imports_its_own_floor_or_a_lower_one(path: Path) -> None:
-    here = room(path.relative_to(PACKAGE).parts)
-    for module, _ in own_imports(ast.parse(path.read_text())):
-        assert floor(room(tuple(module.split(".")))) <= floor(here), (
-            f"{here} imports {module}, which lies higher"
-        )
+def test_packages_import_only_lower_layers() -> None:
+    for path, tree in sources():
+        package = path.split("/", maxsplit=1)[0].removesuffix(".py")
+        for imported in set(imports(tree)) - {package}:
+            assert LAYERS.index(imported) < LAYERS.index(package), f"{path} imports {imported}"
+            if package in PEERS and imported in PEERS:
+                assert imported in PEERS[package], f"{path} imports {imported}"
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "kinds").glob("*.py")), ids=name)
-def test_kinds_do_not_import_each_other(path: Path) -> None:
-    """But for the parts of a kind whose file would be too long: records and rules that know of no database."""
-    imported = {
-        module
-        for module, _ in own_imports(ast.parse(path.read_text()))
-        if module.startswith("kinds")
-    }
-    assert path.name == "__init__.py" or imported <= {
-        "kinds",
-        "kinds.kind",
-        "kinds.finding",
-        *PARTS,
-    }
-    if f"kinds.{path.stem}" in PARTS:
-        assert not any(
-            module.startswith("storage") for module, _ in own_imports(ast.parse(path.read_text()))
-        )
+def test_engines_are_named_only_in_their_files() -> None:
+    for path, tree in sources():
+        if Path(path).name.startswith(("sqlite", "postgres")) or path in ENGINE_FILES:
+            continue
+        for node in ast.walk(tree):
+            names = [getattr(node, field, None) for field in ("id", "attr", "module", "name")]
+            for word in ("sqlite", "postgres", "apsw", "psycopg"):
+                used = [name for name in names if isinstance(name, str) and word in name.lower()]
+                assert not used, f"{path}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_import_of_our_own_inside_a_function(path: Path) -> None:
-    """But for what needs an optional library."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inside = {module for module, _ in own_imports(node)}
-            assert inside <= LATE.get(name(path), set())
+def test_every_module_has_a_docstring() -> None:
+    for path, tree in sources():
+        assert ast.get_docstring(tree), path
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_engines_are_named_only_where_they_live(path: Path) -> None:
-    """A third engine must be a file, not a hunt."""
-    if path.name.startswith(("sqlite", "postgres")) or name(path) in (
-        "storage/connect.py",
-        "search/connect.py",
-        "settings.py",
-    ):
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        used = [getattr(node, field, None) for field in ("id", "attr", "module", "name")]
-        for word in ("sqlite", "postgres", "apsw", "psycopg"):
-            assert not any(word in text.lower() for text in used if isinstance(text, str)), (
-                ast.unparse(node)
-            )
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_a_module_opens_with_why_it_exists(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_nothing_stored_is_ever_run(path: Path) -> None:
+def test_stored_data_is_never_executed() -> None:
     """B26: no pickle, no eval, no dynamic import, no yaml.load."""
-    tree = ast.parse(path.read_text())
-    imported = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    assert not imported & {"pickle", "marshal", "shelve", "dill"}
-    assert not called & {
-        "eval",
-        "exec",
-        "__import__",
-        "importlib.import_module",
-        "yaml.load",
-        "compile",
-    }
+    for path, tree in sources():
+        nodes = list(ast.walk(tree))
+        imported = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+        called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        assert not imported & {"pickle", "marshal", "shelve", "dill"}, path
+        forbidden = {
+            "eval",
+            "exec",
+            "__import__",
+            "importlib.import_module",
+            "yaml.load",
+            "compile",
+        }
+        assert not called & forbidden, path
 
 
 def verbs(kind: type) -> set[str]:
@@ -207,13 +125,13 @@ def verbs(kind: type) -> set[str]:
 
 
 def test_every_verb_of_every_kind_has_a_way() -> None:
-    assert {(way.kind, way.verb) for way in WAYS} == {
+    assert {(endpoint.kind, endpoint.verb) for endpoint in ENDPOINTS} == {
         (kind.name, verb)
         for kind in KINDS
         for verb in verbs(kind)
         if not {kind.name, f"{kind.name}.{verb}"} & FOR_ADAPTERS
     }
-    assert len(WAYS) == len({way.command for way in WAYS})
+    assert len(ENDPOINTS) == len({endpoint.command for endpoint in ENDPOINTS})
 
 
 def test_every_parameter_is_explained_and_no_other() -> None:
@@ -225,11 +143,11 @@ def test_every_parameter_is_explained_and_no_other() -> None:
         for parameter in list(inspect.signature(getattr(kind, verb)).parameters)[1:]
     } | {
         ("", parameter)
-        for way in SCOPE_WAYS
-        for parameter in list(inspect.signature(getattr(Scope, way.verb)).parameters)[1:]
+        for endpoint in SCOPE_ENDPOINTS
+        for parameter in list(inspect.signature(getattr(Scope, endpoint.verb)).parameters)[1:]
     }
-    here = {word for word in WORDS if "." in word}
-    assert {parameter for _, parameter in used} == set(WORDS) - here
+    here = {word for word in PARAMETER_HELP if "." in word}
+    assert {parameter for _, parameter in used} == set(PARAMETER_HELP) - here
     assert here <= {f"{kind}.{parameter}" for kind, parameter in used}
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from retain import AsyncMemory, Memory, RetainError, Scope, captured
-from retain.errors import NotFound
-from retain.placeholder import keys
+from retain.base.errors import NotFound
+from retain.messages.placeholder import keys
 from tests.conftest import SETTINGS
 
 LARGE = "".join(f"line {number} of many\n" for number in range(2000))

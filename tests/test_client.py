@@ -19,11 +19,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from retain import AsyncClient, Client, Memory, Scope, clock, errors, ids
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
-from retain.client import pause
-from retain.errors import (
+from retain import AsyncClient, Client, Memory, Scope
+from retain.api import problem
+from retain.api.endpoints import ENDPOINTS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.base import clock, errors, ids
+from retain.base.errors import (
     Conflict,
     Forbidden,
     Full,
@@ -40,12 +42,11 @@ from retain.errors import (
     Unreachable,
     WrongVersion,
 )
-from retain.faces.ways import WAYS
-from retain.gate import problem
+from retain.client import pause
 from retain.server.app import create_app
 from retain.testing import ScriptedModel
+from tests.server.talking import WAIT, Halting, Served, serve
 from tests.serving import serving
-from tests.streams.talking import WAIT, Halting, Served, serve
 
 talking = contextmanager(serve)
 
@@ -176,10 +177,10 @@ def scripted() -> Iterator[Scripted]:
 
 
 def test_every_verb_is_there_with_its_own_signature(there: Scope, here: Scope) -> None:
-    for way in WAYS:
+    for endpoint in ENDPOINTS:
         remote, own = (
-            getattr(getattr(there, way.kind), way.verb),
-            getattr(getattr(here, way.kind), way.verb),
+            getattr(getattr(there, endpoint.kind), endpoint.verb),
+            getattr(getattr(here, endpoint.kind), endpoint.verb),
         )
         assert inspect.signature(remote) == inspect.signature(own)
         assert remote.__doc__ == own.__doc__

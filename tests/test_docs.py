@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, errors
+from retain import Memory
+from retain.base import errors
+from retain.base.settings import NAMES
 from retain.server.app import create_app
-from retain.settings import NAMES
 from tests.conftest import SETTINGS
 from tests.serving import serving
 

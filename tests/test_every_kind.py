@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from retain import JsonText, Memory, NewMessage, Scope
-from retain.errors import Conflict, Invalid, NotFound
+from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds import KINDS
-from retain.kinds.checkpoint import Write
+from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items import Drop
+from retain.kinds.items.items import Drop
 from retain.kinds.kind import Kind
 from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
@@ -76,8 +76,10 @@ def make_summaries(me: Scope, mark: str) -> None:
     me.messages.extend(
         id, [NewMessage("user", f"{mark} decided on plan {n} \x00 é.") for n in range(14)]
     )
-    home = replace(me._home, settings=replace(me._home.settings, summary_model="extractive"))
-    Summaries(home, me.who).fold(id, force=True)
+    services = replace(
+        me._services, settings=replace(me._services.settings, summary_model="extractive")
+    )
+    Summaries(services, me.owner).fold(id, force=True)
 
 
 def make_notes(me: Scope, mark: str) -> None:
@@ -147,7 +149,7 @@ def make_turns(me: Scope, mark: str) -> None:
 
 def make_entries(me: Scope, mark: str) -> None:
     board = f"board of {mark}"
-    me.entries.share(board, [me.who.agent or "scout", f"friend of {mark}"])
+    me.entries.share(board, [me.owner.agent or "scout", f"friend of {mark}"])
     me.entries.add(f"on the board \x00 😀 {mark}", kind="whiteboard", board=board)
     me.entries.add(f"{mark}\nfor good", kind="core")
     me.entries.edit(me.entries.add("first words").id, f"{mark} for a week")
@@ -295,7 +297,7 @@ def test_every_kind_has_an_example() -> None:
     """A new kind is not tested until it is in the table above."""
     assert EXAMPLES.keys() == {kind.name for kind in KINDS}
     assert [kind.name for kind in KINDS] == [
-        name for name in vars(Memory.open("memory:").scope()) if name not in ("who", "_home")
+        name for name in vars(Memory.open("memory:").scope()) if name not in ("who", "_services")
     ]
 
 
@@ -315,7 +317,7 @@ def test_another_tenant_sees_and_changes_nothing(
     told = [word for word in (*WORDS.values(), *AREAS) if isinstance(word, str) and KEEP in word]
     told = sorted({*told, *(word.removeprefix("session:") for word in told)}, key=len, reverse=True)
     for n, (name, _) in enumerate(calls(me, kind)):
-        other = memory.scope(f"other {n}", me.who.user, me.who.agent)
+        other = memory.scope(f"other {n}", me.owner.user, me.owner.agent)
         result = answer([call for _, call in calls(other, kind)][n])
         heard = repr(result)
         for word in told:  # what the caller said may come back; what the owner stored may not
@@ -401,10 +403,10 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
 
 def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str) -> None:
     """B37: numbers, versions and keys work on after an import as they would have at home."""
-    with opened("sqlite", tmp_path) as home:
-        me = home.scope("acme", "ada", "scout")
+    with opened("sqlite", tmp_path) as services:
+        me = services.scope("acme", "ada", "scout")
         populate(me)
-        whole = exported(home)
+        whole = exported(services)
     (tmp_path / "away").mkdir()
     with opened(engine, tmp_path / "away") as away:
         away.import_(io.BytesIO(whole))

@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import NotFound, RetainError
+from retain.base.errors import NotFound, RetainError
 from retain.kinds import KINDS
-from retain.kinds.checkpoint import Write
+from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items import Drop, Put
+from retain.kinds.items.items import Drop, Put
 from retain.kinds.kind import Kind
 from retain.storage import postgres
 from tests.conftest import SERVERS

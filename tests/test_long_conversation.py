@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain import Memory, NewMessage, Settings
-from retain.errors import BadAnswer, ModelError, ModelUnavailable
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
+from retain.messages import pairing
 from retain.models import Models
-from retain.talk import pairing
 from retain.testing import Asked, ScriptedModel
 from tests.chaos.sizes import FULL
 from tests.kinds.test_summaries import with_model

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Invalid, OutOfOrder, StorageError, WrongVersion
+from retain.base.errors import Invalid, OutOfOrder, StorageError, WrongVersion
 from retain.storage import migrate
 from tests.conftest import SETTINGS, new_database
 from tests.storage.behind import TABLES, fill, raw

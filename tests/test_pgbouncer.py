@@ -22,7 +22,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from retain import Memory
-from retain.errors import KeyReused, Unreachable
+from retain.base.errors import KeyReused, Unreachable
 from retain.storage import migrate
 from retain.storage.postgres import PostgresDatabase
 from tests.conftest import SETTINGS, new_database
@@ -40,10 +40,10 @@ def pooler() -> Iterator[int]:
         assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
         pytest.skip("pgbouncer is not installed: run the tests with `make test`")
     server = os.environ["TEST_POSTGRES_MODERN"]
-    home = own(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
+    services = own(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
     port = free_port()
-    (home / "users").write_text('"postgres" ""\n')
-    (home / "ini").write_text(
+    (services / "users").write_text('"postgres" ""\n')
+    (services / "ini").write_text(
         f"""[databases]
 * = host=127.0.0.1 port={server}
 [pgbouncer]
@@ -51,36 +51,36 @@ listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
 auth_type = trust
-auth_file = {home}/users
+auth_file = {services}/users
 pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 server_reset_query =
 """
     )
-    for path in home.iterdir():
+    for path in services.iterdir():
         path.chmod(0o644)
-    command = as_nobody([PROGRAM, str(home / "ini")])
-    with (home / "log").open("wb") as log:
+    command = as_nobody([PROGRAM, str(services / "ini")])
+    with (services / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command, cwd=services, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
         deadline = time.monotonic() + PATIENCE
         while True:
-            assert process.poll() is None, (home / "log").read_text()
+            assert process.poll() is None, (services / "log").read_text()
             with contextlib.suppress(psycopg.OperationalError):
                 psycopg.connect(
                     f"postgresql://postgres@127.0.0.1:{port}/postgres", connect_timeout=2
                 ).close()
                 break
-            assert time.monotonic() < deadline, (home / "log").read_text()
+            assert time.monotonic() < deadline, (services / "log").read_text()
             time.sleep(0.05)
         yield port
     finally:
         process.terminate()
         process.wait(PATIENCE)
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(services, ignore_errors=True)
 
 
 @pytest.fixture

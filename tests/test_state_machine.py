@@ -27,7 +27,14 @@ from hypothesis.stateful import (
 )
 
 from retain import Memory, Message, NewMessage, Scope
-from retain.errors import AlreadyExists, KeyReused, NotFound, OutOfOrder, RetainError, WrongVersion
+from retain.base.errors import (
+    AlreadyExists,
+    KeyReused,
+    NotFound,
+    OutOfOrder,
+    RetainError,
+    WrongVersion,
+)
 from retain.kinds.kind import Page
 from tests.conftest import SETTINGS, new_database
 
@@ -137,12 +144,12 @@ class MemoryMachine(RuleBasedStateMachine):
         self.active: dict[tuple[str, str, str], str] = {}
         self.state: dict[tuple[str, str, str], Kept] = {}
         self.steps = 0
-        for who, id in (
+        for owner, id in (
             (Who("acme", "ada", "scout"), "s1"),
             (Who("acme", "bob", "scout"), "s2"),
             (Who("other", "ada", "cook"), "s1"),
         ):
-            self.add_session(who, id)
+            self.add_session(owner, id)
         self.add(
             Who("acme", "ada", "scout"),
             "s1",
@@ -157,18 +164,18 @@ class MemoryMachine(RuleBasedStateMachine):
         settings = replace(SETTINGS, sqlite_durability="normal", postgres_pool=2)
         return Memory.open(self.url, settings=settings, clock=lambda: self.now)
 
-    def scope(self, who: Who) -> Scope:
-        return self.memory.scope(*who)
+    def scope(self, owner: Who) -> Scope:
+        return self.memory.scope(*owner)
 
-    def talk(self, who: Who, id: str) -> Talk | None:
+    def talk(self, owner: Who, id: str) -> Talk | None:
         """The session, if the scope may see it."""
-        found = self.talks.get((who.tenant, id))
-        return found if found and who.user in (None, found.user) else None
+        found = self.talks.get((owner.tenant, id))
+        return found if found and owner.user in (None, found.user) else None
 
-    def pick(self, who: Who, id: str, own: bool) -> Who:
+    def pick(self, owner: Who, id: str, own: bool) -> Who:
         """The drawn scope, or the one whose session it is."""
-        talk = self.talks.get((who.tenant, id))
-        return Who(who.tenant, talk.user, who.agent) if talk and own else who
+        talk = self.talks.get((owner.tenant, id))
+        return Who(owner.tenant, talk.user, owner.agent) if talk and own else owner
 
     def fails(self, error: type[RetainError], call: Callable[[], Any]) -> RetainError:
         """The call raises exactly this error."""
@@ -246,93 +253,93 @@ class MemoryMachine(RuleBasedStateMachine):
 
     # -- sessions ----------------------------------------------------------------------------------------------
 
-    @rule(who=users, id=ids)
-    def add_session(self, who: Who, id: str) -> None:
-        if (who.tenant, id) in self.talks:
-            self.fails(AlreadyExists, lambda: self.scope(who).sessions.add(id))
+    @rule(owner=users, id=ids)
+    def add_session(self, owner: Who, id: str) -> None:
+        if (owner.tenant, id) in self.talks:
+            self.fails(AlreadyExists, lambda: self.scope(owner).sessions.add(id))
             return
-        session = self.scope(who).sessions.add(id, label="new")
+        session = self.scope(owner).sessions.add(id, label="new")
         assert (session.id, session.user, session.agent, session.count) == (
             id,
-            who.user,
-            who.agent,
+            owner.user,
+            owner.agent,
             0,
         )
-        self.begun(who, id, label="new")
+        self.begun(owner, id, label="new")
 
-    def begun(self, who: Who, id: str, label: str = "") -> None:
-        assert who.user is not None
-        assert who.agent is not None
-        self.talks[who.tenant, id] = Talk(who.user, who.agent, touched=self.now, label=label)
-        self.active[who.tenant, who.user, who.agent] = id
+    def begun(self, owner: Who, id: str, label: str = "") -> None:
+        assert owner.user is not None
+        assert owner.agent is not None
+        self.talks[owner.tenant, id] = Talk(owner.user, owner.agent, touched=self.now, label=label)
+        self.active[owner.tenant, owner.user, owner.agent] = id
 
-    @rule(who=users, stored=st.none() | ids)
-    def resume(self, who: Who, stored: str | None) -> None:
+    @rule(owner=users, stored=st.none() | ids)
+    def resume(self, owner: Who, stored: str | None) -> None:
         """C6: the active session, whatever the client has stored, or a new one."""
-        assert who.user is not None
-        assert who.agent is not None
-        session = self.scope(who).sessions.resume(stored)
-        expected = self.active.get((who.tenant, who.user, who.agent))
+        assert owner.user is not None
+        assert owner.agent is not None
+        session = self.scope(owner).sessions.resume(stored)
+        expected = self.active.get((owner.tenant, owner.user, owner.agent))
         if expected is None:
-            assert (who.tenant, session.id) not in self.talks
-            self.begun(who, session.id)
+            assert (owner.tenant, session.id) not in self.talks
+            self.begun(owner, session.id)
         else:
             assert session.id == expected
 
-    @rule(who=users, own=mostly, id=ids)
-    def activate(self, who: Who, own: bool, id: str) -> None:
-        who = self.pick(who, id, own)
-        talk = self.talk(who, id)
+    @rule(owner=users, own=mostly, id=ids)
+    def activate(self, owner: Who, own: bool, id: str) -> None:
+        owner = self.pick(owner, id, own)
+        talk = self.talk(owner, id)
         if talk is None:
-            self.fails(NotFound, lambda: self.scope(who).sessions.activate(id))
+            self.fails(NotFound, lambda: self.scope(owner).sessions.activate(id))
             return
-        self.scope(who).sessions.activate(id)
-        self.active[who.tenant, talk.user, talk.agent] = id
+        self.scope(owner).sessions.activate(id)
+        self.active[owner.tenant, talk.user, talk.agent] = id
 
-    @rule(who=anyone, id=ids, label=st.sampled_from(["", "a label"]))
-    def edit_session(self, who: Who, id: str, label: str) -> None:
-        talk = self.talk(who, id)
+    @rule(owner=anyone, id=ids, label=st.sampled_from(["", "a label"]))
+    def edit_session(self, owner: Who, id: str, label: str) -> None:
+        talk = self.talk(owner, id)
         if talk is None:
-            self.fails(NotFound, lambda: self.scope(who).sessions.edit(id, label=label))
+            self.fails(NotFound, lambda: self.scope(owner).sessions.edit(id, label=label))
             return
         talk.label, talk.touched = label, self.now
-        assert self.scope(who).sessions.edit(id, label=label).label == label
+        assert self.scope(owner).sessions.edit(id, label=label).label == label
 
-    @rule(who=anyone, id=ids)
-    def remove_session(self, who: Who, id: str) -> None:
-        if self.talk(who, id) is None:
-            self.fails(NotFound, lambda: self.scope(who).sessions.remove(id))
+    @rule(owner=anyone, id=ids)
+    def remove_session(self, owner: Who, id: str) -> None:
+        if self.talk(owner, id) is None:
+            self.fails(NotFound, lambda: self.scope(owner).sessions.remove(id))
             return
-        self.scope(who).sessions.remove(id)
-        del self.talks[who.tenant, id]
+        self.scope(owner).sessions.remove(id)
+        del self.talks[owner.tenant, id]
         self.active = {
-            place: a for place, a in self.active.items() if (place[0], a) != (who.tenant, id)
+            place: a for place, a in self.active.items() if (place[0], a) != (owner.tenant, id)
         }
         self.state = {
             place: k
             for place, k in self.state.items()
-            if place[:2] != (who.tenant, f"session:{id}")
+            if place[:2] != (owner.tenant, f"session:{id}")
         }
 
-    def list_sessions(self, who: Who, limit: int) -> None:
+    def list_sessions(self, owner: Who, limit: int) -> None:
         """C4: the last used first, page by page."""
         mine = [
             (talk.updated, id)
             for (tenant, id), talk in self.talks.items()
-            if tenant == who.tenant
-            and who.user in (None, talk.user)
-            and who.agent in (None, talk.agent)
+            if tenant == owner.tenant
+            and owner.user in (None, talk.user)
+            and owner.agent in (None, talk.agent)
         ]
         seen = [
             (micros(s.updated_at), s.id)
-            for s in paged(lambda after: self.scope(who).sessions.list(limit=limit, after=after))
+            for s in paged(lambda after: self.scope(owner).sessions.list(limit=limit, after=after))
         ]
         assert seen == sorted(mine, reverse=True)
 
     # -- messages ----------------------------------------------------------------------------------------------
 
     @rule(
-        who=anyone,
+        owner=anyone,
         own=mostly,
         id=ids,
         new=new_messages,
@@ -340,12 +347,12 @@ class MemoryMachine(RuleBasedStateMachine):
         end=ends,
     )
     def append(
-        self, who: Who, own: bool, id: str, new: New, key: str | None, end: str | None
+        self, owner: Who, own: bool, id: str, new: New, key: str | None, end: str | None
     ) -> None:
-        self.add(self.pick(who, id, own), id, [new], key, end, single=True)
+        self.add(self.pick(owner, id, own), id, [new], key, end, single=True)
 
     @rule(
-        who=anyone,
+        owner=anyone,
         own=mostly,
         id=ids,
         batch=st.lists(new_messages, min_size=1, max_size=4),
@@ -353,9 +360,9 @@ class MemoryMachine(RuleBasedStateMachine):
         end=ends,
     )
     def extend(
-        self, who: Who, own: bool, id: str, batch: list[New], key: str | None, end: str | None
+        self, owner: Who, own: bool, id: str, batch: list[New], key: str | None, end: str | None
     ) -> None:
-        self.add(self.pick(who, id, own), id, batch, key, end)
+        self.add(self.pick(owner, id, own), id, batch, key, end)
 
     @rule()
     def retry(self) -> None:
@@ -372,25 +379,25 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def add(
         self,
-        who: Who,
+        owner: Who,
         id: str,
         batch: list[New],
         key: str | None,
         end: str | None,
         single: bool = False,
     ) -> None:
-        talk = self.talk(who, id)
+        talk = self.talk(owner, id)
         expected = (
             None if end is None else (talk.last_seq if talk else 0) + (5 if end == "wrong" else 0)
         )
         moments = [None if new.age == 0 else self.now - new.age for new in batch]
         sent = [
-            (new.role, new.content, who.agent if new.role == "assistant" else None, moment)
+            (new.role, new.content, owner.agent if new.role == "assistant" else None, moment)
             for new, moment in zip(batch, moments, strict=True)
         ]
 
         def call() -> list[Message]:
-            messages = self.scope(who).messages
+            messages = self.scope(owner).messages
             times = [None if moment is None else at(moment) for moment in moments]
             if single:
                 role: Any = batch[0].role
@@ -433,12 +440,13 @@ class MemoryMachine(RuleBasedStateMachine):
         if key is not None:
             talk.keys[key] = (sent, first, talk.last_seq)
 
-    def window(self, who: Who, id: str, how: dict[str, Any], turns_only: bool) -> None:
+    def window(self, owner: Who, id: str, how: dict[str, Any], turns_only: bool) -> None:
         """C3."""
-        talk = self.talk(who, id)
+        talk = self.talk(owner, id)
         if talk is None:
             self.fails(
-                NotFound, lambda: self.scope(who).messages.window(id, **how, turns_only=turns_only)
+                NotFound,
+                lambda: self.scope(owner).messages.window(id, **how, turns_only=turns_only),
             )
             return
         spoken = [
@@ -457,36 +465,36 @@ class MemoryMachine(RuleBasedStateMachine):
             ):
                 break
             wanted.insert(0, message)
-        assert self.scope(who).messages.window(id, **how, turns_only=turns_only) == wanted
+        assert self.scope(owner).messages.window(id, **how, turns_only=turns_only) == wanted
 
-    def read_messages(self, who: Who, id: str, limit: int, seq: int) -> None:
-        talk = self.talk(who, id)
+    def read_messages(self, owner: Who, id: str, limit: int, seq: int) -> None:
+        talk = self.talk(owner, id)
         if talk is None:
-            self.fails(NotFound, lambda: self.scope(who).messages.list(id, limit=limit))
-            self.fails(NotFound, lambda: self.scope(who).messages.get(id, seq))
+            self.fails(NotFound, lambda: self.scope(owner).messages.list(id, limit=limit))
+            self.fails(NotFound, lambda: self.scope(owner).messages.get(id, seq))
             return
         assert (
-            list(paged(lambda after: self.scope(who).messages.list(id, limit=limit, after=after)))
+            list(paged(lambda after: self.scope(owner).messages.list(id, limit=limit, after=after)))
             == talk.messages
         )
         if talk.first_seq <= seq <= talk.last_seq:
-            assert self.scope(who).messages.get(id, seq) == talk.messages[seq - talk.first_seq]
+            assert self.scope(owner).messages.get(id, seq) == talk.messages[seq - talk.first_seq]
         else:
-            self.fails(NotFound, lambda: self.scope(who).messages.get(id, seq))
+            self.fails(NotFound, lambda: self.scope(owner).messages.get(id, seq))
 
     # -- state -------------------------------------------------------------------------------------------------
 
     def live(self, kept: Kept | None) -> bool:
         return kept is not None and (kept.expires is None or kept.expires > self.now)
 
-    def area(self, who: Who, area: str) -> str | None:
+    def area(self, owner: Who, area: str) -> str | None:
         """An area's full name, None where the scope may not see it."""
         if area.startswith("session:"):
-            return area if self.talk(who, area.removeprefix("session:")) else None
-        return f"user:{who.user}" if area == "user" else area
+            return area if self.talk(owner, area.removeprefix("session:")) else None
+        return f"user:{owner.user}" if area == "user" else area
 
     @rule(
-        who=users,
+        owner=users,
         own=mostly,
         area=areas,
         key=state_keys,
@@ -495,17 +503,24 @@ class MemoryMachine(RuleBasedStateMachine):
         version=st.sampled_from([None, None, 0, "right", "wrong"]),
     )
     def set_state(
-        self, who: Who, own: bool, area: str, key: str, value: Any, ttl: float | None, version: Any
+        self,
+        owner: Who,
+        own: bool,
+        area: str,
+        key: str,
+        value: Any,
+        ttl: float | None,
+        version: Any,
     ) -> None:
         """K1, P9, P10."""
-        who = self.pick(who, area.removeprefix("session:"), own)
-        place = self.area(who, area)
-        kept = self.state.get((who.tenant, place or "", key))
+        owner = self.pick(owner, area.removeprefix("session:"), own)
+        place = self.area(owner, area)
+        kept = self.state.get((owner.tenant, place or "", key))
         current = kept.version if kept and self.live(kept) else 0
         wanted = {"right": current, "wrong": current + 3}.get(version, version)
 
         def call() -> Any:
-            return self.scope(who).state.set(key, value, area=area, ttl=ttl, if_version=wanted)
+            return self.scope(owner).state.set(key, value, area=area, ttl=ttl, if_version=wanted)
 
         if place is None:
             self.fails(NotFound, call)
@@ -522,29 +537,31 @@ class MemoryMachine(RuleBasedStateMachine):
             created=kept.created if kept and current else self.now,
             updated=self.now,
         )
-        self.state[who.tenant, place, key] = new
+        self.state[owner.tenant, place, key] = new
         assert same(item, place, key, new)
 
-    def get_state(self, who: Who, area: str, key: str) -> None:
-        place = self.area(who, area)
-        kept = self.state.get((who.tenant, place or "", key))
+    def get_state(self, owner: Who, area: str, key: str) -> None:
+        place = self.area(owner, area)
+        kept = self.state.get((owner.tenant, place or "", key))
         if place is None or kept is None or not self.live(kept):
-            self.fails(NotFound, lambda: self.scope(who).state.get(key, area=area))
+            self.fails(NotFound, lambda: self.scope(owner).state.get(key, area=area))
         else:
-            assert same(self.scope(who).state.get(key, area=area), place, key, kept)
+            assert same(self.scope(owner).state.get(key, area=area), place, key, kept)
 
-    def list_state(self, who: Who, area: str, prefix: str, limit: int) -> None:
-        place = self.area(who, area)
+    def list_state(self, owner: Who, area: str, prefix: str, limit: int) -> None:
+        place = self.area(owner, area)
         if place is None:
-            self.fails(NotFound, lambda: self.scope(who).state.list(area=area, prefix=prefix))
+            self.fails(NotFound, lambda: self.scope(owner).state.list(area=area, prefix=prefix))
             return
         wanted = [
             (key, kept.version)
             for (tenant, area_, key), kept in self.state.items()
-            if (tenant, area_) == (who.tenant, place) and key.startswith(prefix) and self.live(kept)
+            if (tenant, area_) == (owner.tenant, place)
+            and key.startswith(prefix)
+            and self.live(kept)
         ]
         pages = paged(
-            lambda after: self.scope(who).state.list(
+            lambda after: self.scope(owner).state.list(
                 area=area, prefix=prefix, limit=limit, after=after
             )
         )
@@ -552,14 +569,16 @@ class MemoryMachine(RuleBasedStateMachine):
             wanted, key=lambda pair: pair[0].encode()
         )
 
-    @rule(who=users, area=areas, key=state_keys, version=st.sampled_from([None, "right", "wrong"]))
-    def remove_state(self, who: Who, area: str, key: str, version: str | None) -> None:
-        place = self.area(who, area)
-        kept = self.state.get((who.tenant, place or "", key))
+    @rule(
+        owner=users, area=areas, key=state_keys, version=st.sampled_from([None, "right", "wrong"])
+    )
+    def remove_state(self, owner: Who, area: str, key: str, version: str | None) -> None:
+        place = self.area(owner, area)
+        kept = self.state.get((owner.tenant, place or "", key))
         wanted = None if version is None else (kept.version if kept else 1) + (version == "wrong")
 
         def call() -> None:
-            self.scope(who).state.remove(key, area=area, if_version=wanted)
+            self.scope(owner).state.remove(key, area=area, if_version=wanted)
 
         if place is None or kept is None or not self.live(kept):
             self.fails(NotFound, call)
@@ -567,7 +586,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.fails(WrongVersion, call)
         else:
             call()
-            del self.state[who.tenant, place, key]
+            del self.state[owner.tenant, place, key]
 
     # -- always ------------------------------------------------------------------------------------------------
 
@@ -595,9 +614,9 @@ class MemoryMachine(RuleBasedStateMachine):
                 self.list_sessions(Who(tenant, user, [None, "scout"][n % 2]), 1 + n % 3)
             for user in USERS:
                 for area in ("user", "tenant", "session:s1"):
-                    who = Who(tenant, user, "scout")
-                    self.list_state(who, area, ["", "a", "é", "z"][n % 4], 1 + n % 3)
-                    self.get_state(who, area, ["a", "é"][n % 2])
+                    owner = Who(tenant, user, "scout")
+                    self.list_state(owner, area, ["", "a", "é", "z"][n % 4], 1 + n % 3)
+                    self.get_state(owner, area, ["a", "é"][n % 2])
         for (tenant, id), talk in list(self.talks.items()):
             owner, stranger = Who(tenant, talk.user, None), Who(tenant, "eve", None)
             self.read_messages([owner, stranger][n % 5 == 0], id, 1 + n % 4, talk.first_seq + n % 4)

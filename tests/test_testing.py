@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from retain.errors import BadAnswer, ModelUnavailable
+from retain.base.errors import BadAnswer, ModelUnavailable
 from retain.models import Model
 from retain.testing import (
     HUGE,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from retain import AsyncMemory, Memory, Scope
-from retain.errors import Invalid, NotFound, WrongVersion
+from retain.base.errors import Invalid, NotFound, WrongVersion
 
 
 @pytest.fixture

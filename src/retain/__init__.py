@@ -1,31 +1,31 @@
 """Memory for AI agents that never loses a write, and the context that their models are given, on SQLite and PostgreSQL."""
 
 from retain.aio import AsyncMemory, AsyncScope
-from retain.canonical import JsonText
+from retain.base.canonical import JsonText
+from retain.base.errors import RetainError
+from retain.base.settings import Settings
 from retain.capture import captured
 from retain.client import AsyncClient, Client
 from retain.context.assemble import Context
 from retain.context.explain import Report
-from retain.errors import RetainError
 from retain.kinds.agents import Agent
-from retain.kinds.consolidations import Consolidation
-from retain.kinds.document import Document, Loaded, Passage
-from retain.kinds.entry import Entry
-from retain.kinds.finding import Found
+from retain.kinds.consolidations.consolidations import Consolidation
+from retain.kinds.entries.entry import Entry
+from retain.kinds.finding import SearchResults
 from retain.kinds.interactions import Interaction, Total, Usage
 from retain.kinds.kind import Page
+from retain.kinds.knowledge.document import Document, Loaded, Passage
 from retain.kinds.notes import Note, NoteVersion
-from retain.kinds.reference import Ref
+from retain.kinds.refs.reference import Ref
 from retain.kinds.sessions import Session
 from retain.kinds.state import Item
 from retain.kinds.summaries import Summary
+from retain.kinds.tool import Tool
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
+from retain.messages.message import Message, NewMessage
 from retain.search.find import Hit
-from retain.settings import Settings
-from retain.talk.message import Message, NewMessage
-from retain.texts.view import View
-from retain.tool import Tool
+from retain.text.view import View
 
 __version__ = "0.6.0"
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "Context",
     "Document",
     "Entry",
-    "Found",
     "Hit",
     "Interaction",
     "Item",
@@ -55,6 +54,7 @@ __all__ = [
     "Report",
     "RetainError",
     "Scope",
+    "SearchResults",
     "Session",
     "Settings",
     "Summary",

@@ -14,47 +14,47 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
-from retain.canonical import Json
-from retain.clock import Clock
+from retain.base.canonical import Json
+from retain.base.clock import Clock
+from retain.base.settings import Settings
 from retain.context.assemble import Context
+from retain.jobs.reindex import Reindexed
+from retain.jobs.retention import Purged
+from retain.jobs.runner import Worked
 from retain.kinds.agents import Agent, Agents
-from retain.kinds.checkpoint import Checkpoint, Traced, Typed, Write
-from retain.kinds.checkpoints import Checkpoints
-from retain.kinds.consolidations import Consolidation, Consolidations, Status
-from retain.kinds.document import Document, Passage
-from retain.kinds.entries import Entries
-from retain.kinds.entry import Entry, EntryKind, Review
-from retain.kinds.finding import Found
+from retain.kinds.checkpoints.checkpoint import Checkpoint, Traced, Typed, Write
+from retain.kinds.checkpoints.checkpoints import Checkpoints
+from retain.kinds.consolidations.consolidations import Consolidation, Consolidations, Status
+from retain.kinds.entries.entries import Entries
+from retain.kinds.entries.entry import Entry, EntryKind, Review
+from retain.kinds.finding import SearchResults
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
 from retain.kinds.interactions import By, Interaction, Interactions, Split, Total, Usage
-from retain.kinds.item import Drop, Place, PlacedItem, Put
-from retain.kinds.items import Items, Matches, Some
+from retain.kinds.items.item import Drop, Place, PlacedItem, Put
+from retain.kinds.items.items import Items, Matches, Some
 from retain.kinds.kind import Page, Source
-from retain.kinds.knowledge import Knowledge
-from retain.kinds.messages import Messages
+from retain.kinds.knowledge.document import Document, Passage
+from retain.kinds.knowledge.knowledge import Knowledge
+from retain.kinds.messages.messages import Messages
 from retain.kinds.notes import Note, Notes, NoteVersion
-from retain.kinds.reference import Output, Ref
-from retain.kinds.refs import Refs
+from retain.kinds.refs.reference import Output, Ref
+from retain.kinds.refs.refs import Refs
 from retain.kinds.sessions import Session, Sessions
 from retain.kinds.state import Item, State
 from retain.kinds.summaries import Summaries, Summary
+from retain.kinds.tool import AsyncTool
 from retain.kinds.turns import Turn, Turns
 from retain.memory import Done, Memory, Scope
+from retain.messages.content import Content
+from retain.messages.message import Message, NewMessage, Role
 from retain.models import Models
 from retain.search.embed import Embedder
 from retain.search.rerank import Reranker
-from retain.settings import Settings
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt
-from retain.talk.content import Content
-from retain.talk.message import Message, NewMessage, Role
-from retain.texts.documents import Media
-from retain.texts.view import View
-from retain.tool import AsyncTool
-from retain.work.loop import Worked
-from retain.work.reindex import Reindexed
-from retain.work.retention import Purged
+from retain.text.documents import Media
+from retain.text.view import View
 
 Result = TypeVar("Result")
 THREADS = 64
@@ -820,7 +820,7 @@ class AsyncKnowledge:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 10,
-    ) -> Found:
+    ) -> SearchResults:
         """The passages that answer a question, by words and by meaning, best first."""
         return await self._hop(self._kind.search, query, since=since, until=until, limit=limit)
 
@@ -1048,7 +1048,7 @@ class AsyncScope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
     def __init__(self, scope: Scope, hop: Hop) -> None:
-        self.who = scope.who
+        self.owner = scope.owner
         self._scope = scope
         self._hop = hop
         self.agents = AsyncAgents(scope.agents, hop)
@@ -1089,7 +1089,7 @@ class AsyncScope:
         at: datetime | None = None,
         limit: int = 10,
         least: float = 0.0,
-    ) -> Found:
+    ) -> SearchResults:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question."""
         return await self._hop(
             self._scope.search,

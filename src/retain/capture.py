@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec
 
 from retain.aio import AsyncScope
-from retain.errors import Invalid, RetainError, TooLarge
+from retain.base.errors import Invalid, RetainError, TooLarge
 from retain.memory import Scope
 
 Given = ParamSpec("Given")
@@ -76,7 +76,7 @@ def captured(
 
 def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)
+        type(function).__call__
     )
 
 

@@ -17,15 +17,15 @@ from types import NoneType
 from typing import Any, Self, get_type_hints
 from urllib.parse import quote, urlencode
 
-from retain import canonical, errors, ids
 from retain.aio import AsyncScope, Hop
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
+from retain.api.records import of_json
+from retain.api.rendering import as_json
+from retain.base import canonical, errors, ids
+from retain.base.errors import Invalid, NoServer, RetainError, SettingsError
 from retain.context.assemble import Context
-from retain.errors import Invalid, NoServer, RetainError, SettingsError
-from retain.faces.record import of_json
-from retain.faces.render import as_json
-from retain.faces.ways import SCOPE_WAYS, WAYS, Way
 from retain.kinds import KINDS
-from retain.kinds.kind import Kind, Who
+from retain.kinds.kind import Kind, Owner
 from retain.memory import Scope
 
 KEY = "RETAIN_KEY"
@@ -34,7 +34,7 @@ Heard = Callable[[str, dict[str, Any]], None]
 """Who is told what happens in a turn: the name of an event, and its data."""
 _AGAIN = (429, 503)
 _LONGEST = 5.0
-_READS = frozenset(way.route for way in SCOPE_WAYS if way.needs == "read")
+_READS = frozenset(endpoint.route for endpoint in SCOPE_ENDPOINTS if endpoint.needs == "read")
 """What is asked with POST and changes nothing."""
 _MEDIA = ("application/json", "application/octet-stream", "")
 _STATUSES = {
@@ -81,15 +81,15 @@ class Client:
         for field, value in (("user", user), ("agent", agent)):
             if value is not None:
                 canonical.key(value, field)
-        return _RemoteScope(self, Who("", user, agent))
+        return _RemoteScope(self, Owner("", user, agent))
 
     def send(
-        self, method: str, path: str, who: Who, query: Mapping[str, Any], body: Any = None
+        self, method: str, path: str, owner: Owner, query: Mapping[str, Any], body: Any = None
     ) -> Any:
         """One request, tried again where that may help; the response, or the error that the server answered with."""
         import httpx2
 
-        headers, names = _names(who)
+        headers, names = _names(owner)
         if method != "GET" and path not in _READS:
             headers["Idempotency-Key"] = ids.uuid7()
         said = _said(body, headers)
@@ -114,12 +114,12 @@ class Client:
         return response
 
     def events(
-        self, method: str, path: str, who: Who, body: Any = None, *, after: int = 0
+        self, method: str, path: str, owner: Owner, body: Any = None, *, after: int = 0
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The events of a stream as they come: number, name and data. One that breaks off is NoServer."""
         import httpx2
 
-        headers, names = _names(who)
+        headers, names = _names(owner)
         headers |= {
             "Accept": "text/event-stream",
             **({"Last-Event-ID": str(after)} if after else {}),
@@ -182,9 +182,9 @@ class Client:
         failed, answered, resume, last, left = None, False, "", 0, self._retries
         while True:
             asked = (
-                ("GET", resume, Who("", user, agent))
+                ("GET", resume, Owner("", user, agent))
                 if resume
-                else ("POST", "/api/chat", Who(""), body)
+                else ("POST", "/api/chat", Owner(""), body)
             )
             try:
                 for number, name, data in self.events(*asked, after=last):
@@ -224,10 +224,10 @@ class Client:
         self.close()
 
 
-def _names(who: Who) -> tuple[dict[str, str], dict[str, str]]:
+def _names(owner: Owner) -> tuple[dict[str, str], dict[str, str]]:
     """Whose memory, as headers, or as parameters where a header would not carry the name exactly."""
     headers, query = {}, {}
-    for name, value in (("user", who.user), ("agent", who.agent)):
+    for name, value in (("user", owner.user), ("agent", owner.agent)):
         if (
             value is not None
             and value.isascii()
@@ -304,19 +304,23 @@ class AsyncClient:
 
 
 def _call(
-    client: Client, who: Who, way: Way, method: Callable[..., Any], given: Mapping[str, Any]
+    client: Client,
+    owner: Owner,
+    endpoint: Endpoint,
+    method: Callable[..., Any],
+    given: Mapping[str, Any],
 ) -> Any:
     """Send what a verb was given, and read what it returns."""
     said = {name: as_json(value) for name, value in given.items()}
-    path = way.route
+    path = endpoint.route
     for name in [name for name in said if f"{{{name}}}" in path or f"{{{name}:" in path]:
         path = _filled(path, name, str(said.pop(name)))
-    if way.method in ("GET", "DELETE"):
+    if endpoint.method in ("GET", "DELETE"):
         response = client.send(
-            way.method, path, who, {name: _flat(value) for name, value in said.items()}
+            endpoint.method, path, owner, {name: _flat(value) for name, value in said.items()}
         )
     else:
-        response = client.send(way.method, path, who, {}, said)
+        response = client.send(endpoint.method, path, owner, {}, said)
     result = get_type_hints(method)["return"]
     return (
         response.content
@@ -345,7 +349,7 @@ def _flat(value: Any) -> Any:
     return value
 
 
-def _verb(way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
+def _verb(endpoint: Endpoint, method: Callable[..., Any]) -> Callable[..., Any]:
     """A verb with the signature of the library's, that asks the server."""
     signature = inspect.signature(method)
 
@@ -354,37 +358,41 @@ def _verb(way: Way, method: Callable[..., Any]) -> Callable[..., Any]:
         given = {
             name: value for name, value in bound.items() if name != "self" and value is not None
         }
-        if way.verb == "set" and "value" in bound:
+        if endpoint.verb == "set" and "value" in bound:
             given["value"] = bound["value"]  # where None is a value, too
-        return _call(self._client, self._who, way, method, given)
+        return _call(self._client, self._owner, endpoint, method, given)
 
-    verb.__doc__, verb.__name__, verb.__signature__ = method.__doc__, way.verb, signature  # type: ignore[attr-defined]
+    verb.__doc__, verb.__name__, verb.__signature__ = method.__doc__, endpoint.verb, signature  # type: ignore[attr-defined]
     return verb
 
 
 def _remote(kind: type[Kind]) -> type[Kind]:
     """A kind whose verbs ask the server."""
 
-    def start(self: Any, client: Client, who: Who) -> None:
-        self._client, self._who = client, who
+    def start(self: Any, client: Client, owner: Owner) -> None:
+        self._client, self._owner = client, owner
 
-    verbs = {way.verb: _verb(way, getattr(kind, way.verb)) for way in WAYS if way.kind == kind.name}
+    verbs = {
+        endpoint.verb: _verb(endpoint, getattr(kind, endpoint.verb))
+        for endpoint in ENDPOINTS
+        if endpoint.kind == kind.name
+    }
     return type(
         f"Remote{kind.__name__}", (kind,), {"__init__": start, "__doc__": kind.__doc__, **verbs}
     )
 
 
 _REMOTE = {kind.name: _remote(kind) for kind in KINDS}
-_OWN = {way.verb: way for way in SCOPE_WAYS}
+_OWN = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
 
 
 class _RemoteScope(Scope):
     """A scope whose kinds are on a server; its tenant is the key's."""
 
-    def __init__(self, client: Client, who: Who) -> None:
-        self._client, self._who, self.who = client, who, who
+    def __init__(self, client: Client, owner: Owner) -> None:
+        self._client, self._owner, self.owner = client, owner, owner
         for name, kind in _REMOTE.items():
-            setattr(self, name, kind(client, who))  # type: ignore[arg-type]
+            setattr(self, name, kind(client, owner))  # type: ignore[arg-type]
 
     def context(
         self,
@@ -404,7 +412,7 @@ class _RemoteScope(Scope):
         }
         body = {name: value for name, value in given.items() if value not in (None, [], "")}
         return Context.of_json(
-            self._client.send("POST", _OWN["context"].route, self.who, {}, body).json()["whole"]
+            self._client.send("POST", _OWN["context"].route, self.owner, {}, body).json()["whole"]
         )
 
     def save_turn(
@@ -425,7 +433,7 @@ class _RemoteScope(Scope):
         }
         body["report"] = None if context is None else context.report.as_json()
         body = {name: value for name, value in body.items() if value is not None}
-        found = self._client.send("POST", _OWN["save_turn"].route, self.who, {}, body).json()
+        found = self._client.send("POST", _OWN["save_turn"].route, self.owner, {}, body).json()
         return of_json(get_type_hints(Scope.save_turn)["return"], found)
 
     def tools(self, names: Sequence[str] | None = None) -> Any:

@@ -8,36 +8,43 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar, cast
 
-from retain import canonical
-from retain.access import audit, once
-from retain.clock import Clock
+from retain.auth import audit_log, idempotency
+from retain.base import canonical
+from retain.base.clock import Clock
+from retain.base.errors import Invalid, NotFound
+from retain.base.settings import Settings
 from retain.context.assemble import Context, assemble
 from retain.context.turn import save
-from retain.errors import Invalid, NotFound
+from retain.jobs.model_calls import record
+from retain.jobs.reindex import Reindexed, catch_up, reindex
+from retain.jobs.retention import Purged, purge
+from retain.jobs.runner import Worked, Worker
 from retain.kinds import KINDS, finding
 from retain.kinds.agents import Agents
-from retain.kinds.checkpoints import Checkpoints
-from retain.kinds.consolidations import Consolidations
-from retain.kinds.entries import Entries
-from retain.kinds.finding import Found
+from retain.kinds.checkpoints.checkpoints import Checkpoints
+from retain.kinds.consolidations.consolidations import Consolidations
+from retain.kinds.entries.entries import Entries
+from retain.kinds.finding import SearchResults
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
-from retain.kinds.items import Items
-from retain.kinds.kind import Home, Source, Who
-from retain.kinds.knowledge import Knowledge
-from retain.kinds.messages import Messages
+from retain.kinds.items.items import Items
+from retain.kinds.kind import Owner, Services, Source
+from retain.kinds.knowledge.knowledge import Knowledge
+from retain.kinds.messages.messages import Messages
 from retain.kinds.notes import Notes
-from retain.kinds.refs import Refs
+from retain.kinds.refs.refs import Refs
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
+from retain.kinds.tool import Tool
 from retain.kinds.turns import Turn, Turns
+from retain.messages.content import Content
+from retain.messages.message import NewMessage
 from retain.models import Models
 from retain.search import connect as search
 from retain.search import embed, rerank
 from retain.search.embed import Embedder
 from retain.search.rerank import Reranker
-from retain.settings import Settings
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
@@ -46,42 +53,35 @@ from retain.storage.database import EVERY_TENANT, Database, Finding, Transaction
 from retain.storage.erase import Receipt, erase
 from retain.storage.joined import NoBlobs, join
 from retain.storage.verify import count, verify
-from retain.talk.content import Content
-from retain.talk.message import NewMessage
-from retain.tool import Tool
-from retain.work.loop import Worked, Worker
-from retain.work.reindex import Reindexed, catch_up, reindex
-from retain.work.retention import Purged, purge
-from retain.work.watch import record
 
 Done = TypeVar("Done")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
-CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS, *audit.CHECKS)
+CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS, *audit_log.CHECKS)
 
 
 class Scope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
-    def __init__(self, home: Home, who: Who) -> None:
-        self._home = home
-        self.who = who
-        self.agents = Agents(home, who)
-        self.sessions = Sessions(home, who)
-        self.messages = Messages(home, who)
-        self.summaries = Summaries(home, who)
-        self.notes = Notes(home, who)
-        self.entries = Entries(home, who)
-        self.consolidations = Consolidations(home, who)
-        self.refs = Refs(home, who)
-        self.state = State(home, who)
-        self.items = Items(home, who)
-        self.knowledge = Knowledge(home, who)
-        self.graph = Graphs(home, who)
-        self.interactions = Interactions(home, who)
-        self.turns = Turns(home, who)
-        self.checkpoints = Checkpoints(home, who)
-        if home.observe is not None:
-            home.observe(self)
+    def __init__(self, services: Services, owner: Owner) -> None:
+        self._services = services
+        self.owner = owner
+        self.agents = Agents(services, owner)
+        self.sessions = Sessions(services, owner)
+        self.messages = Messages(services, owner)
+        self.summaries = Summaries(services, owner)
+        self.notes = Notes(services, owner)
+        self.entries = Entries(services, owner)
+        self.consolidations = Consolidations(services, owner)
+        self.refs = Refs(services, owner)
+        self.state = State(services, owner)
+        self.items = Items(services, owner)
+        self.knowledge = Knowledge(services, owner)
+        self.graph = Graphs(services, owner)
+        self.interactions = Interactions(services, owner)
+        self.turns = Turns(services, owner)
+        self.checkpoints = Checkpoints(services, owner)
+        if services.observe is not None:
+            services.observe(self)
 
     def context(
         self,
@@ -95,7 +95,7 @@ class Scope:
 
         `others` are the other agents of a group conversation.
         """
-        return assemble(self._home, self.who, session, message, budget, others)
+        return assemble(self._services, self.owner, session, message, budget, others)
 
     def search(
         self,
@@ -108,7 +108,7 @@ class Scope:
         at: datetime | None = None,
         limit: int = 10,
         least: float = 0.0,
-    ) -> Found:
+    ) -> SearchResults:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
 
         `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
@@ -116,7 +116,7 @@ class Scope:
         from 0 to 1.
         """
         return finding.search(
-            self._home, self.who, query, kinds, session, since, until, at, limit, least
+            self._services, self.owner, query, kinds, session, since, until, at, limit, least
         )
 
     def save_turn(
@@ -132,8 +132,8 @@ class Scope:
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save(
-            self._home,
-            self.who,
+            self._services,
+            self.owner,
             session,
             messages,
             usage,
@@ -152,21 +152,21 @@ class Scope:
         def run(tx: Transaction) -> tuple[Done, list[str]]:
             if alone is not None:
                 tx.alone(alone)
-            blobs = NoBlobs(self._home.blobs)
-            with join(self._home.database, tx) as joined:
+            blobs = NoBlobs(self._services.blobs)
+            with join(self._services.database, tx) as joined:
                 database = cast(Database, joined)
-                home = replace(
-                    self._home,
+                services = replace(
+                    self._services,
                     database=database,
                     blobs=cast(Blobs, blobs),
                     embedder=None,
                     reranker=None,
                 )
-                return work(Scope(home, self.who)), blobs.gone
+                return work(Scope(services, self.owner)), blobs.gone
 
-        done, gone = self._home.database.write(self.who.tenant, run)
+        done, gone = self._services.database.write(self.owner.tenant, run)
         if gone:
-            self._home.blobs.discard(gone)
+            self._services.blobs.discard(gone)
         return done
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
@@ -177,8 +177,8 @@ class Scope:
             )
         mine = (
             self
-            if self.who.source in ("tool", "import")
-            else Scope(self._home, replace(self.who, source="agent"))
+            if self.owner.source in ("tool", "import")
+            else Scope(self._services, replace(self.owner, source="agent"))
         )
         found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
         unknown = [name for name in names or () if name not in found]
@@ -193,10 +193,10 @@ class Scope:
 class Memory:
     """One database of memories; safe to share between threads."""
 
-    def __init__(self, home: Home, migrations: list[migrate.Migration]) -> None:
-        self.home = home
-        self.database = home.database
-        self.settings = home.settings
+    def __init__(self, services: Services, migrations: list[migrate.Migration]) -> None:
+        self.services = services
+        self.database = services.database
+        self.settings = services.settings
         self.migrations = migrations
 
     @classmethod
@@ -231,14 +231,14 @@ class Memory:
         )
         opened, migrations = connect(settings, clock, create=create)
         blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
-        home = Home(
+        services = Services(
             opened, settings, models or Models(settings), blobs, index, embedder, reranker, record
         )
-        memory = cls(home, migrations)
+        memory = cls(services, migrations)
         try:
             if migrate_up:
                 migrate.up(opened, migrations)
-                catch_up(memory.home)
+                catch_up(memory.services)
         except BaseException:
             memory.close()
             raise
@@ -261,7 +261,7 @@ class Memory:
             raise Invalid(field="tenant", problem="must be the name of one tenant")
         user = None if user is None else canonical.key(user, "user")
         agent = None if agent is None else canonical.key(agent, "agent")
-        return Scope(self.home, Who(tenant, user, agent, source))
+        return Scope(self.services, Owner(tenant, user, agent, source))
 
     def tenants(self) -> list[str]:
         """Every tenant that has written something."""
@@ -275,8 +275,8 @@ class Memory:
         """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
         return verify(
             self.database,
-            (*CHECKS, *self.home.index.engine.checks),
-            self.home.blobs,
+            (*CHECKS, *self.services.index.engine.checks),
+            self.services.blobs,
             self.migrations[-1].number,
         )
 
@@ -299,7 +299,7 @@ class Memory:
             return export(
                 self.database,
                 TABLES,
-                self.home.blobs,
+                self.services.blobs,
                 file,
                 tenants=tenants,
                 user=user,
@@ -309,15 +309,15 @@ class Memory:
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         with files.reading(file) as opened:
-            done = import_(self.database, TABLES, self.home.blobs, opened, progress=progress)
-        catch_up(self.home)
+            done = import_(self.database, TABLES, self.services.blobs, opened, progress=progress)
+        catch_up(self.services)
         return done
 
     def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
         """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
-        return reindex(self.home, tenants, progress)
+        return reindex(self.services, tenants, progress)
 
     def purge(
         self,
@@ -331,8 +331,8 @@ class Memory:
         days = days if days is not None else self.settings.retention_days or None
         return purge(
             self.database,
-            self.home.blobs,
-            self.home.index,
+            self.services.blobs,
+            self.services.index,
             days=days,
             tenants=tenants,
             emergency=emergency,
@@ -341,16 +341,16 @@ class Memory:
 
     def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
         """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
-        return Worker(self.home).run(tenants, progress)
+        return Worker(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
-        who = self.scope(tenant, canonical.key(user, "user")).who
+        owner = self.scope(tenant, canonical.key(user, "user")).owner
         return erase(
             self.database,
-            (*TABLES, *once.TABLES),
-            self.home.blobs,
-            self._existing(who.tenant, "tenant"),
+            (*TABLES, *idempotency.TABLES),
+            self.services.blobs,
+            self._existing(owner.tenant, "tenant"),
             user,
         )
 
@@ -358,7 +358,7 @@ class Memory:
         """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
         if not str(target).strip():
             raise Invalid(field="target", problem="must be the name of a new file")
-        self.home.blobs.backup(Path(target))
+        self.services.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:
         """A tenant that has written something; a typo must not make a new one, nor look like an empty one."""

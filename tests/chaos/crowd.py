@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from retain import Scope
-from retain.errors import InDoubt, Overloaded, StorageError
+from retain.base.errors import InDoubt, Overloaded, StorageError
 from tests.chaos.history import History
 from tests.chaos.writer import SESSION
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from retain import Memory
-from retain.errors import NotFound
+from retain.base.errors import NotFound
 from retain.kinds import summaries
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.clock import DAY, SECOND, to_datetime
-from retain.errors import NotFound
+from retain.base.clock import DAY, SECOND, to_datetime
+from retain.base.errors import NotFound
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
 from tests.chaos.writer import ROOT, SESSION, WHO
@@ -104,7 +104,7 @@ def test_a_key_expires_to_the_microsecond_and_stays_away_once_it_is_purged(
 ASK = """
 import json, os, sys, time
 from retain import Memory, Settings
-from retain.errors import NotFound
+from retain.base.errors import NotFound
 memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0, postgres_pool=2))
 me = memory.scope("acme", "ada", "scout")
 said = {"year": time.gmtime().tm_year}

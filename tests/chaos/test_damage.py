@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from retain import Memory
-from retain.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
+from retain.base.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
 from tests.chaos.history import messages_of
 from tests.chaos.writer import ROOT, SESSION, WHO
 from tests.conftest import SETTINGS
@@ -166,7 +166,7 @@ def test_a_schema_from_the_future_is_refused(file: Path) -> None:
 READ_ONLY = """
 import json, sys
 from retain import Memory, Settings
-from retain.errors import RetainError
+from retain.base.errors import RetainError
 said = {}
 try:
     with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:

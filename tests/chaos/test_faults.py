@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Full
+from retain.base.errors import Full
 from retain.storage import sqlite
 from tests.chaos import sizes
 from tests.chaos.history import from_log, messages_of

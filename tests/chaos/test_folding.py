@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from retain import Memory, NewMessage, clock
+from retain import Memory, NewMessage
+from retain.base import clock
 from retain.testing import ScriptedModel
 from tests.chaos.folding import Job, is_up, notes, start
 from tests.chaos.test_kill import wait_for

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from retain import Client, Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.storage.database import Transaction
 from retain.testing import FakeService
 from tests.chaos import sizes

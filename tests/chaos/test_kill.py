@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import InDoubt, StorageError
+from retain.base.errors import InDoubt, StorageError
 from retain.storage import group
 from tests.chaos import sizes
 from tests.chaos.history import History, from_log, messages_of

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Busy, ReadTooLong
+from retain.base.errors import Busy, ReadTooLong
 from retain.storage.database import Transaction
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
@@ -206,7 +206,7 @@ def test_a_forked_child_and_its_parent_both_go_on(memory: Memory) -> None:
     final = messages_of(me, SESSION)
     assert [seq for seq, _ in final] == list(range(1, 87))
     names = ["before", "after"] * 3 + [
-        f"{who}" for who in ("child0", "child1", "child2", "parent") for _ in range(20)
+        f"{owner}" for owner in ("child0", "child1", "child2", "parent") for _ in range(20)
     ]
     assert sorted(payload.split("-")[0] for _, payload in final) == sorted(names)
     assert [finding for finding in memory.verify() if not finding.ok] == []

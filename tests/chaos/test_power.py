@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.errors import NotFound
+from retain.base.errors import NotFound
 from tests.chaos import sizes
 from tests.chaos.power import SESSION, WHO, Cut, Disk, Event, cuts
 from tests.chaos.writer import ROOT

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from retain import Memory, Scope, Settings
-from retain.errors import AlreadyExists, RetainError, StorageError
+from retain.base.errors import AlreadyExists, RetainError, StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
+from retain.base.errors import Invalid, ModelUnavailable, TooLarge
 from retain.chat import group
 from retain.chat.event import Event
-from retain.errors import Invalid, ModelUnavailable, TooLarge
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel
 from tests.conftest import SETTINGS, one_engine

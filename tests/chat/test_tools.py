@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, tokens
-from retain.access import audit
-from retain.access.principal import Principal
+from retain import Memory
+from retain.auth import audit_log
+from retain.auth.principal import Principal
+from retain.base import tokens
+from retain.base.errors import BadAnswer, Invalid, KeyReused, TooLarge
 from retain.chat import saved, turn
-from retain.chat.asker import Asker
+from retain.chat.asker import Caller
 from retain.chat.event import Event
-from retain.errors import BadAnswer, Invalid, KeyReused, TooLarge
 from retain.models import Models, Reply
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.conftest import SETTINGS
@@ -47,7 +48,7 @@ class Talk:
         ]
 
     def record(self) -> list[str]:
-        return [row.what for row in reversed(list(audit.listed(self.memory.database, "acme")))]
+        return [row.what for row in reversed(list(audit_log.listed(self.memory.database, "acme")))]
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def talk(tmp_path: Path) -> Iterator[Any]:
         yield make
 
 
-def asker(*permissions: Any) -> Asker:
-    return Asker(Principal("acme", frozenset(permissions), "key k"), "request-1")
+def asker(*permissions: Any) -> Caller:
+    return Caller(Principal("acme", frozenset(permissions), "key k"), "request-1")
 
 
 def test_a_model_may_do_no_more_than_who_asks(talk: Any) -> None:
@@ -85,7 +86,7 @@ def test_a_model_may_do_no_more_than_who_asks(talk: Any) -> None:
 def test_what_a_tenant_shares_is_not_one_users_to_change(talk: Any) -> None:
     """As over REST and MCP, so through a model."""
     chat = talk(calling(("set_state", {"key": "mood", "value": 1, "area": "tenant"})), "Done.")
-    chat.say(by=Asker(Principal("acme", frozenset({"read", "write"}), "key k", user="ada")))
+    chat.say(by=Caller(Principal("acme", frozenset({"read", "write"}), "key k", user="ada")))
     assert "whole tenant" in chat.outputs()[0]
     assert "state_set" not in chat.record()
 
@@ -171,7 +172,9 @@ def test_what_a_model_changes_is_on_record_by_itself(talk: Any) -> None:
     )
     chat.say(key="k", by=asker("read", "write", "delete"))
     assert chat.record() == ["chat", "entries_add", "state_set", "notes_append", "notes_clear"]
-    assert {row.request_id for row in audit.listed(chat.memory.database, "acme")} == {"request-1"}
+    assert {row.request_id for row in audit_log.listed(chat.memory.database, "acme")} == {
+        "request-1"
+    }
     assert chat.say(key="k", by=asker("read", "write", "delete")).again
     assert len(chat.record()) == 5
 

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.chat import order, turn
-from retain.chat.event import Answer, Event
-from retain.errors import (
+from retain.base.errors import (
     BadAnswer,
     Busy,
     Invalid,
@@ -28,8 +26,10 @@ from retain.errors import (
     NotFound,
     TooLarge,
 )
+from retain.base.settings import Settings
+from retain.chat import order, turn
+from retain.chat.event import Answer, Event
 from retain.models import Model, Models, RemoteModel
-from retain.settings import Settings
 from retain.storage import leases
 from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
 from tests.conftest import SETTINGS, one_engine
@@ -536,7 +536,7 @@ import sys, time
 from retain import Memory
 from retain.chat import turn
 from retain.models import Models
-from retain.settings import Settings
+from retain.base.settings import Settings
 from retain.testing import ScriptedModel
 url, session, key, message, how = sys.argv[1:]
 
@@ -628,7 +628,7 @@ def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any
         with Memory.open(
             f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)
         ) as memory:
-            assert isinstance(memory.home.models.main, RemoteModel)
+            assert isinstance(memory.services.models.main, RemoteModel)
             me = memory.scope("acme", "ada", "scout")
             session = me.sessions.add().id
             service.misbehave(how)

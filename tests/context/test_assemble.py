@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope, tokens
+from retain import Memory, Scope
+from retain.base import tokens
+from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
 from retain.context.explain import Report
 from retain.context.render import PREAMBLE
-from retain.errors import Invalid, NotFound
-from retain.kinds.refs import FRAGMENT
+from retain.kinds.refs.refs import FRAGMENT
 from tests.context.pairs import paired
 
 INJECTIONS = [

@@ -16,12 +16,13 @@ from contextlib import suppress
 
 import pytest
 
-from retain import Memory, NewMessage, Scope, tokens
+from retain import Memory, NewMessage, Scope
+from retain.base import tokens
+from retain.base.errors import ModelError
+from retain.base.settings import Settings
 from retain.context.assemble import Context
-from retain.errors import ModelError
-from retain.kinds.refs import MOST_LISTED
+from retain.kinds.refs.refs import MOST_LISTED
 from retain.models import Completion, Models
-from retain.settings import Settings
 from tests.conftest import SETTINGS
 from tests.context.pairs import paired
 

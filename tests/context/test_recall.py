@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from retain import Memory, Scope, tokens
+from retain import Memory, Scope
+from retain.base import tokens
 from retain.context import recall
 from retain.context.assemble import Context
 from retain.context.explain import Item
@@ -20,7 +21,7 @@ from retain.context.render import PREAMBLE
 from retain.search import words
 from retain.search.candidate import Corpus
 from retain.search.engine import Asked
-from retain.search.find import Begun, Hit, Sought
+from retain.search.find import Hit, Query, WordMatches
 from retain.search.question import read
 from tests.context.test_assemble import INJECTIONS, measured
 from tests.search.test_find import Broken, opened
@@ -251,8 +252,8 @@ def test_what_stands_out_is_near(best: float, expected: list[str]) -> None:
         Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
         for place, near in enumerate(cosines)
     ]
-    begun = Begun(["walrus"], [], [], Corpus(100, [3]))
-    sought = Sought(Asked("ada", "scout"), begun, read("walrus"), None, "other@1", "strong", {})
+    begun = WordMatches(["walrus"], [], [], Corpus(100, [3]))
+    sought = Query(Asked("ada", "scout"), begun, read("walrus"), None, "other@1", "strong", {})
     assert [hit.id for hit in recall._relevant(hits, sought)] == expected
     same = [replace(hit, near=0.7) for hit in hits]
     assert recall._relevant(same, sought) == []

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.context.render import GOES_ON, PREAMBLE, Said, anthropic, fence, openai, plain
-from retain.talk.content import images
-from retain.talk.pairing import Call, Result
+from retain.messages.content import images
+from retain.messages.pairing import Call, Result
 
 TALK = [
     Said("system", "You are scout."),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from retain import JsonText, Memory, NewMessage, Scope
+from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, RetainError, TooLarge
 from retain.context.explain import Report
-from retain.errors import Conflict, Invalid, KeyReused, NotFound, RetainError, TooLarge
 from retain.kinds.interactions import Usage
 
 BIG = "".join(f"line {n} of a long output\n" for n in range(2000))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retain.context.render import Said
 from retain.context.window import NO_RESULT, Voices, begin, lines, shorten, size, window
-from retain.talk.message import Message
+from retain.messages.message import Message
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.base.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 
 START = 1_760_000_000_000_000
 

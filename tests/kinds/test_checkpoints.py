@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Invalid, NotFound, TooLarge
-from retain.kinds import checkpoint, checkpoints
-from retain.kinds.checkpoint import Write
-from retain.kinds.checkpoints import Checkpoints
+from retain.base.errors import Invalid, NotFound, TooLarge
+from retain.kinds.checkpoints import checkpoint, checkpoints
+from retain.kinds.checkpoints.checkpoint import Write
+from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.storage.database import Transaction
 from tests.conftest import Now, one_engine
 from tests.kinds.test_messages import Counting
@@ -363,7 +363,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope) -> None:
     """B18: of 1,000 steps, the newest, one of the middle, a page and the next step read what they do of 10."""
     counting = Looking(memory.database)
-    looking = Checkpoints(replace(memory.home, database=counting), me.who)
+    looking = Checkpoints(replace(memory.services, database=counting), me.owner)
     cost: dict[int, list[int]] = {}
     for length in (10, 1000):
         thread = f"of {length}"

@@ -11,8 +11,16 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope, clock
-from retain.errors import BadAnswer, Conflict, Invalid, ModelUnavailable, NotFound, PartlyAnswered
+from retain import Memory, Scope
+from retain.base import clock
+from retain.base.errors import (
+    BadAnswer,
+    Conflict,
+    Invalid,
+    ModelUnavailable,
+    NotFound,
+    PartlyAnswered,
+)
 from retain.models import Model, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
 from tests.conftest import SETTINGS, START, Now

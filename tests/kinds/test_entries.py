@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, Scope, clock
-from retain.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
-from retain.faces.cli import main
-from retain.faces.render import as_json
-from retain.kinds.entry import JOURNAL_WINDOW, Entry, EntryKind
-from retain.section import Ask
+from retain import Memory, Scope
+from retain.api.rendering import as_json
+from retain.base import clock
+from retain.base.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.cli.main import main
+from retain.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind
+from retain.kinds.section import Ask
+from retain.kinds.tool import Tool
 from retain.storage.database import Row, Transaction
-from retain.tool import Tool
 from tests.conftest import START, Now
 
 WEEK = 7 * clock.DAY
@@ -828,7 +829,8 @@ def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Mem
         for n in range(20):
             start = threading.Barrier(2)
             done = [
-                threads.submit(share, f"board {n}", *who, start) for who in (("a", "c"), ("b", "d"))
+                threads.submit(share, f"board {n}", *owner, start)
+                for owner in (("a", "c"), ("b", "d"))
             ]
             assert sorted(one.result() for one in done) == [False, True]
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])

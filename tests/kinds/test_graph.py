@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Invalid, NotFound, TooLarge
+from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.graph import LONGEST, MOST, Entity, Graph, Observations, Relation
 from tests.conftest import one_engine
 

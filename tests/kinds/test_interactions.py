@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Invalid
+from retain.base.errors import Invalid
 from retain.kinds.interactions import By, Interaction, Split, Total
 
 START = 1_760_000_000_000_000

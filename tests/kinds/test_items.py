@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from retain import JsonText, Memory, Scope
-from retain.errors import Invalid, NotFound, TooLarge, WrongVersion
+from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import moved
-from retain.kinds.items import MOST_BYTES, Drop, Items, Place, Put
+from retain.kinds.items.items import MOST_BYTES, Drop, Items, Place, Put
 from retain.kinds.kind import Page
 from retain.testing.embedder import FakeEmbedder
 from tests.conftest import SETTINGS, START, Now, one_engine
@@ -430,7 +430,7 @@ def below_a_place(memory: Memory) -> None:
     me.put(
         ("quiet", "corner"),
         "k",
-        {"text": "a walk past the old harbour on a windy day, and then home"},
+        {"text": "a walk past the old harbour on a windy day, and then services"},
     )
     me.put(("quiet",), "other", {"text": "nothing of the kind"})
     memory.work()

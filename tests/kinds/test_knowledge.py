@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain import Memory, Scope
-from retain.errors import Invalid, NotFound, TooLarge
-from retain.kinds.document import files, headed
-from retain.kinds.knowledge import Document
+from retain.base.errors import Invalid, NotFound, TooLarge
+from retain.kinds.knowledge.document import files, headed
+from retain.kinds.knowledge.knowledge import Document
 from tests.conftest import Now
-from tests.texts import pdfs
+from tests.text import pdfs
 
 GUIDE = (
     "# Guide\n\nWhat it is.\n\n## Linux\n\n"

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import JsonText, Memory, Message, NewMessage, Scope, tokens
-from retain.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
-from retain.kinds.messages import Messages
+from retain import JsonText, Memory, Message, NewMessage, Scope
+from retain.base import tokens
+from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
+from retain.kinds.messages.messages import Messages
 from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite import SqliteTransaction
@@ -913,8 +914,8 @@ def test_appending_to_a_long_session_reads_no_history(
 ) -> None:
     """B18: what is done under the session's lock does not grow with the session."""
     counting = Counting(memory.database)
-    home = replace(memory.home, database=counting)
-    messages = Messages(home, me.who)
+    services = replace(memory.services, database=counting)
+    messages = Messages(services, me.owner)
     cost: dict[int, list[int]] = {}
     for length in (20, 3000):
         session = me.sessions.add().id
@@ -967,8 +968,8 @@ def test_reading_the_end_of_a_long_session_reads_no_more_than_that(
 ) -> None:
     """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
     counting = Counting(memory.database)
-    home = replace(memory.home, database=counting)
-    messages, sessions = Messages(home, me.who), Sessions(home, me.who)
+    services = replace(memory.services, database=counting)
+    messages, sessions = Messages(services, me.owner), Sessions(services, me.owner)
     cost: dict[int, dict[str, int]] = {}
     for length in (100, 3000):
         session = me.sessions.add().id

@@ -18,12 +18,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import Memory, Scope, tokens
-from retain.errors import Invalid, NoSection, NotFound, TooLarge, WrongVersion
+from retain import Memory, Scope
+from retain.base import tokens
+from retain.base.errors import Invalid, NoSection, NotFound, TooLarge, WrongVersion
 from retain.kinds.notes import NOTHING, OPERATIONS, Note, NoteVersion
-from retain.section import Ask
-from retain.texts import markdown
-from retain.tool import Tool
+from retain.kinds.section import Ask
+from retain.kinds.tool import Tool
+from retain.text import markdown
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000
@@ -764,7 +765,7 @@ def test_a_person_edits_notes_from_a_shell(tmp_path: Path) -> None:
 
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
-        command = [sys.executable, "-m", "retain.faces.cli", "notes", *words, *where]
+        command = [sys.executable, "-m", "retain.cli.main", "notes", *words, *where]
         return subprocess.run(
             command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path
         )

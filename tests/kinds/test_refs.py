@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from retain import JsonText, Memory, Scope, placeholder, tokens
-from retain.errors import AlreadyExists, Invalid, NotFound, SettingsError, TooLarge
-from retain.kinds.reference import encoded
-from retain.kinds.refs import FRAGMENT
+from retain import JsonText, Memory, Scope
+from retain.base import tokens
+from retain.base.errors import AlreadyExists, Invalid, NotFound, SettingsError, TooLarge
+from retain.base.settings import Settings
+from retain.kinds.refs.reference import encoded
+from retain.kinds.refs.refs import FRAGMENT
+from retain.kinds.section import Ask
+from retain.messages import placeholder
 from retain.models import Models
-from retain.section import Ask
-from retain.settings import Settings
 from retain.storage.database import Transaction
 from retain.testing import FailingModel, ScriptedModel
 
@@ -160,7 +162,7 @@ def test_every_content_is_kept_as_it_came(
     key = me.refs.add(content, "something")
     sql = "select digest from refs where tenant = :tenant and key = :key"
     (digest,) = memory.database.read("acme", lambda tx: tx.one(sql, key=key)) or ("",)
-    with memory.home.blobs.open("acme", "ada", digest) as file:
+    with memory.services.blobs.open("acme", "ada", digest) as file:
         assert file.read() == kept
     ref = me.refs.info(key)
     assert ref.bytes == len(kept)
@@ -608,8 +610,10 @@ def test_an_unscoped_reader_sees_no_other_users_references_in_a_session(
 
 
 def described(memory: Memory, models: Models, **settings: Any) -> str:
-    home = replace(memory.home, models=models, settings=replace(memory.settings, **settings))
-    me = Memory(home, memory.migrations).scope("acme", "ada")
+    services = replace(
+        memory.services, models=models, settings=replace(memory.settings, **settings)
+    )
+    me = Memory(services, memory.migrations).scope("acme", "ada")
     return me.refs.info(placeholder.keys(me.refs.capture(LOG, source="make"))[0]).summary
 
 
@@ -680,7 +684,7 @@ def test_what_is_interrupted_while_it_is_described_is_let_go(
         ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model"
     )
     stopped = Models(memory.settings, main=Broken(KeyboardInterrupt()))
-    me = Memory(replace(memory.home, models=stopped), memory.migrations).scope("acme", "ada")
+    me = Memory(replace(memory.services, models=stopped), memory.migrations).scope("acme", "ada")
     with pytest.raises(KeyboardInterrupt):
         me.refs.add("x" * 5000)
     assert [

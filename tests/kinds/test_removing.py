@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from retain import Memory, NewMessage, Scope
-from retain.errors import NotFound, OutOfOrder
+from retain.base.errors import NotFound, OutOfOrder
+from retain.jobs import summarize
 from retain.kinds.summaries import Summaries
-from retain.work import summarize
 
 
 @pytest.fixture
@@ -88,8 +88,10 @@ def test_many_that_pop_at_once_get_one_each(me: Scope, session: str) -> None:
 def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: str) -> None:
     said(me, session, 14)
     me.messages.pop(session)
-    home = replace(me._home, settings=replace(me._home.settings, summary_model="extractive"))
-    Summaries(home, me.who).fold(session, force=True)
+    services = replace(
+        me._services, settings=replace(me._services.settings, summary_model="extractive")
+    )
+    Summaries(services, me.owner).fold(session, force=True)
     me.save_turn(
         session,
         [{"role": "user", "content": "plan 15"}, {"role": "assistant", "content": "Yes."}],
@@ -106,7 +108,7 @@ def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: 
     assert sound(memory)
     said(me, session, 14)
     assert me.messages.get(session, 17).text == "plan 1"
-    assert Summaries(home, me.who).fold(session, force=True).covers_from == 17
+    assert Summaries(services, me.owner).fold(session, force=True).covers_from == 17
     assert sound(memory)
 
 
@@ -146,7 +148,7 @@ def test_summaries_go_on_around_what_was_removed(open_memory: Callable[..., Memo
     said(me, session, 10, "later")
     for number in (21, 22):
         me.messages.remove(session, number)
-    assert list(summarize.due(memory.home, "acme", 0)) == []
+    assert list(summarize.due(memory.services, "acme", 0)) == []
     said(me, session, 1, "last")
     folded = me.summaries.fold(session)
     assert (folded.number, folded.covers_from, folded.covers_to) == (2, 11, 19)

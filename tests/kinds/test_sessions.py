@@ -8,8 +8,9 @@ from threading import Thread
 
 import pytest
 
-from retain import Memory, Scope, clock
-from retain.errors import AlreadyExists, Invalid, NotFound
+from retain import Memory, Scope
+from retain.base import clock
+from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds import sessions
 from retain.kinds.sessions import held
 from tests.conftest import Now

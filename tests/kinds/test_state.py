@@ -16,9 +16,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope
-from retain.errors import Conflict, Invalid, NotFound, WrongVersion
+from retain.base.errors import Conflict, Invalid, NotFound, WrongVersion
+from retain.kinds.section import Ask, Section
 from retain.kinds.state import MOST_IN_A_PROMPT
-from retain.section import Ask, Section
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, NewMessage, Scope, Settings, tokens
-from retain.errors import (
+from retain import Memory, NewMessage, Scope, Settings
+from retain.base import tokens
+from retain.base.errors import (
     BadAnswer,
     Conflict,
     Invalid,
@@ -21,9 +22,9 @@ from retain.errors import (
     NotFound,
 )
 from retain.kinds import summaries as module
+from retain.kinds.section import Ask
 from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
-from retain.section import Ask
 from retain.storage import leases
 from retain.testing import MISBEHAVIOURS, Asked, FailingModel, FakeService, ScriptedModel
 from tests.conftest import SETTINGS
@@ -37,7 +38,7 @@ FASTER = "The other process was faster, and this is what it wrote."
 def with_model(memory: Memory, model: Model | None) -> Memory:
     """The same database with another model."""
     return Memory(
-        replace(memory.home, models=Models(memory.settings, summary=model)), memory.migrations
+        replace(memory.services, models=Models(memory.settings, summary=model)), memory.migrations
     )
 
 
@@ -150,7 +151,7 @@ def test_switched_off_nothing_is_folded_and_nothing_is_said(
     assert model.asked == []
     assert me.summaries.fold("s", force=True).covers_to == 48
     ask = Ask("s", "")
-    assert me._home.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
+    assert me._services.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
 
 
 def test_force_folds_below_the_threshold_but_never_the_newest(
@@ -167,7 +168,7 @@ def test_force_folds_below_the_threshold_but_never_the_newest(
 def test_what_is_said_in_a_prompt(folding: Scope) -> None:
     """S2: the summary under a constant heading, as one piece that names where it comes from."""
     talk(folding, 41)
-    database = folding._home.database
+    database = folding._services.database
     assert database.read("acme", lambda tx: folding.summaries.section(tx, Ask("s", ""))) is None
     folding.summaries.fold("s")
     section = database.read("acme", lambda tx: folding.summaries.section(tx, Ask("s", "")))
@@ -177,7 +178,7 @@ def test_what_is_said_in_a_prompt(folding: Scope) -> None:
     assert section.write(section.pieces) == f"{HEADING}\n{ANSWER}"
     assert HEADING == "Summary of the conversation so far:"
     assert section.pieces[0].reason == "covers the messages up to 29"
-    bob = Memory(folding._home, []).scope("acme", "bob", "scout")
+    bob = Memory(folding._services, []).scope("acme", "bob", "scout")
     assert database.read("acme", lambda tx: bob.summaries.section(tx, Ask("s", ""))) is None
 
 
@@ -770,7 +771,7 @@ def test_a_restart_finds_the_same_summary(open_memory: Open, model: ScriptedMode
     me = with_model(open_memory(summary_enabled=True), model).scope("acme", "ada", "scout")
     talk(me, 41)
     before = me.summaries.fold("s"), state(me)
-    database = me._home.database
+    database = me._services.database
     said = database.read("acme", lambda tx: me.summaries.section(tx, Ask("s", "")))
     again = open_memory(summary_enabled=True)
     you = again.scope("acme", "ada", "scout")
@@ -819,7 +820,7 @@ def test_another_user_has_no_such_session(folding: Scope) -> None:
     """P11: through every verb."""
     talk(folding, 41)
     folding.summaries.fold("s")
-    bob = Memory(folding._home, []).scope("acme", "bob", "scout")
+    bob = Memory(folding._services, []).scope("acme", "bob", "scout")
     for call in (bob.summaries.get, bob.summaries.list, bob.summaries.fold, bob.summaries.expand):
         with pytest.raises(NotFound):
             call("s")
@@ -864,8 +865,9 @@ def test_no_message_can_end_the_record_or_pass_for_another(open_memory: Open) ->
     body = prompt.split(f"<{mark}>\n")[1].split(f"\n</{mark}>")[0]
     heads = [line for line in body.splitlines() if not line.startswith("    ")]
     assert [
-        int(re.match(r"\[(\d+)\] (?:user|assistant \(scout\)):$", line)[1]) for line in heads
-    ] == list(range(1, 30))  # type: ignore[index]
+        int(re.match(r"\[(\d+)\] (?:user|assistant \(scout\)):$", line)[1])  # type: ignore[index]
+        for line in heads
+    ] == list(range(1, 30))
     assert prompt.count(mark) == 2
 
 

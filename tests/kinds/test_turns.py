@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retain import Memory, NewMessage, Scope
-from retain.errors import Invalid, NotFound
+from retain.base.errors import Invalid, NotFound
 from retain.kinds.turns import Turn
 
 

@@ -13,11 +13,11 @@ from typing import Literal
 import pytest
 
 from retain import Memory
+from retain.base.errors import ModelUnavailable
+from retain.base.settings import Settings
 from retain.chat import turn
 from retain.chat.event import Event
-from retain.errors import ModelUnavailable
 from retain.models import Model, Models
-from retain.settings import Settings
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine writes a token a second
 TALK: list[tuple[Literal["user", "assistant"], str]] = [

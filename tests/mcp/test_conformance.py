@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.server.app import create_app
 from tests.conftest import SETTINGS
 from tests.mcp.clients import LEGACY, MODERN, command

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retain import Memory
-from retain.access import audit
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS, Permission, Principal
-from retain.faces.mcp import unread
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS, Permission, Principal
+from retain.cli.mcp import unread
 from retain.kinds.graph import Entity
 from retain.mcp.graph import NODES, Nodes
-from retain.mcp.guest import Guest
+from retain.mcp.guest import Caller
 from retain.server.app import create_app
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, one_engine
@@ -218,7 +218,7 @@ def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
     @given(st.lists(CALLS, min_size=4, max_size=12))
     def same(calls: list[tuple[str, dict[str, Any]]]) -> None:
         file.unlink(missing_ok=True)
-        guest = Guest(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
+        guest = Caller(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
         for name, arguments in [*calls, ("read_graph", {})]:
             ours = nodes.result(guest, name, arguments).model_dump(
                 mode="json", by_alias=True, exclude_none=True
@@ -309,14 +309,14 @@ def test_over_http(memory: Memory) -> None:
     assert memory.scope("acme").graph.read().entities == []
     assert memory.scope("acme", "bob").graph.read().entities == []
     assert me.search("maps")[0].title == "Ada"
-    done = [(row.what, row.subject) for row in audit.listed(memory.database, "acme")]
+    done = [(row.what, row.subject) for row in audit_log.listed(memory.database, "acme")]
     assert ("graph_add", "graph Ada") in done
 
 
 @one_engine
 @pytest.mark.parametrize("allowed", [frozenset({"read"}), frozenset({"write"}), PERMISSIONS])
 def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
-    guest = Guest(memory, Principal("acme", allowed, "a test"), "ada")
+    guest = Caller(memory, Principal("acme", allowed, "a test"), "ada")
     offered = {tool.name for tool in Nodes().offered(guest)}
     assert offered == {node.name for node in NODES if node.needs in allowed}
     for node in NODES:

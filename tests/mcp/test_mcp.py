@@ -18,14 +18,14 @@ from starlette.testclient import TestClient
 
 from mcp import Client, MCPError
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS, Permission, Principal
-from retain.faces.ways import FOR_PEOPLE, SCOPE_WAYS, WAYS
-from retain.kinds.refs import FRAGMENT
-from retain.mcp.mount import METADATA
-from retain.mcp.server import Guest, Profile, make
+from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS, Permission, Principal
+from retain.kinds.refs.refs import FRAGMENT
+from retain.mcp.server import Caller, Profile, make
 from retain.mcp.tools import Tools
 from retain.server.app import create_app
+from retain.server.mcp_mount import METADATA
 from tests.calling import Calling
 from tests.conftest import SETTINGS, one_engine
 from tests.mcp.clients import LEGACY, MODERN, MODES, over_http, text
@@ -64,7 +64,7 @@ async def inside(
     agent: str | None = "scout",
 ) -> AsyncIterator[Client]:
     """A client in the same process."""
-    guest = Guest(memory, Principal("acme", permissions, "a test"), user, agent)
+    guest = Caller(memory, Principal("acme", permissions, "a test"), user, agent)
     async with Client(make(memory, profile, lambda _: guest), mode=MODES[revision]) as client:
         yield client
 
@@ -580,12 +580,16 @@ def test_prompts(small: Memory, revision: str) -> None:
 
 @revisions
 def test_every_way_is_a_tool(small: Memory, revision: str) -> None:
-    ways = {way.name: way for way in (*WAYS, *SCOPE_WAYS) if way.name not in FOR_PEOPLE}
+    endpoints = {
+        endpoint.name: endpoint
+        for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)
+        if endpoint.name not in FOR_PEOPLE
+    }
 
     async def use() -> None:
         async with inside(small, "all", revision=revision) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(tools) == set(ways)
+            assert set(tools) == set(endpoints)
             assert all(
                 tool.output_schema["type"] == "object"
                 for tool in tools.values()
@@ -640,7 +644,9 @@ def test_every_way_is_a_tool(small: Memory, revision: str) -> None:
             assert "nope" in await bad(client, "state_set", key="k", value=1, nope=1)
         async with inside(small, "all", frozenset({"read"}), revision) as client:
             names = {tool.name for tool in (await client.list_tools()).tools}
-            assert names == {name for name, way in ways.items() if way.needs == "read"}
+            assert names == {
+                name for name, endpoint in endpoints.items() if endpoint.needs == "read"
+            }
             assert "this key may not delete" in await bad(client, "sessions_remove", id="trip")
 
     run(use())

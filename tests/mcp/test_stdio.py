@@ -127,7 +127,7 @@ def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
 
 
 def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
-    script = "import sys; sys.modules['anyio'] = None; from retain.faces.cli import main; sys.exit(main(['mcp']))"
+    script = "import sys; sys.modules['anyio'] = None; from retain.cli.main import main; sys.exit(main(['mcp']))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
     )

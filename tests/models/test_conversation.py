@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from retain.errors import BadAnswer, ModelError, ModelUnavailable
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
+from retain.base.settings import Settings
 from retain.models import Models, RemoteModel, Reply, Talker
 from retain.models.conversation import MOST_CALLS, history
-from retain.settings import Settings
 from retain.testing import FakeService, ScriptedModel, calling
 
 PIXEL = base64.b64decode(

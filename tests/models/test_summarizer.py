@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from retain.errors import BadAnswer
+from retain.base.errors import BadAnswer
 from retain.models import Completion
 from retain.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept, question
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retain.base.tokens import estimate
 from retain.search import chunk
 from retain.search.chunk import MOST, Chunk, Markup, split
-from retain.texts import blocks
-from retain.tokens import estimate
+from retain.text import blocks
 
 WORDS = st.sampled_from(
     [

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
+from retain.base.settings import Settings
 from retain.search.embed import checked, choose, quantise, text_of
 from retain.search.service import ServiceEmbedder
-from retain.settings import Settings
 from retain.testing import FakeEmbedder
 
 WRONG = {
@@ -145,7 +145,7 @@ def test_a_key_goes_to_no_other_service(given: dict[str, str], key: str) -> None
 
 
 def test_choosing_imports_nothing_heavy() -> None:
-    script = """import sys; from retain.search.embed import choose; from retain.settings import Settings
+    script = """import sys; from retain.search.embed import choose; from retain.base.settings import Settings
 for embedder in ("static", "minilm", "service", "none"): choose(Settings(embedder=embedder))
 print(*{"numpy", "onnxruntime", "tokenizers", "httpx2"} & sys.modules.keys())"""
     done = subprocess.run(

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retain import Memory, Scope
-from retain.errors import Invalid, ModelUnavailable, NotFound, SettingsError
-from retain.kinds.finding import Found
+from retain.base.errors import Invalid, ModelUnavailable, NotFound, SettingsError
+from retain.kinds.finding import SearchResults
 from retain.search.embed import Family
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, Now
@@ -82,11 +82,11 @@ def word(number: int) -> str:
     return "z" + "".join("bcdfghjkmp"[int(digit)] for digit in f"{number:03}")
 
 
-def texts(found: Found) -> list[str]:
+def texts(found: SearchResults) -> list[str]:
     return [hit.text for hit in found]
 
 
-def by_words(found: Found) -> list[str]:
+def by_words(found: SearchResults) -> list[str]:
     return [hit.text for hit in found if "words" in hit.legs]
 
 
@@ -290,7 +290,7 @@ def test_any_text_is_a_question(me: Scope, session: str) -> None:
     me.messages.append(session, "user", "The parrot can't pre-edit a:b AND (c).")
     me.messages.append(session, "user", "to be or not to be")
     for query in NASTY + HUGE:
-        assert isinstance(me.search(query), Found), query
+        assert isinstance(me.search(query), SearchResults), query
         assert any("parrot" in text for text in texts(me.search(f"parrot {query[:50]}"))), query
     assert by_words(me.search("to be or not to be"))[:1] == ["to be or not to be"]
 

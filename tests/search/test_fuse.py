@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retain import clock
+from retain.base import clock
 from retain.search import fuse
 from retain.search.fuse import Candidate, Corpus, Ranked, digest, rank
 from retain.search.question import Question, read

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from retain import Memory, NewMessage, Scope
-from retain.errors import Conflict, Full, NotFound, WrongVersion
-from retain.faces.cli import main
+from retain.base.errors import Conflict, Full, NotFound, WrongVersion
+from retain.cli.main import main
+from retain.jobs import reindex
 from retain.kinds import findable
 from retain.search import rebuild
 from retain.search import words as analysis
@@ -25,7 +26,6 @@ from retain.search.index import LONGEST, parts
 from retain.search.sqlite import TAIL, SqliteEngine
 from retain.storage import leases, migrate
 from retain.storage.database import Transaction
-from retain.work import reindex
 from tests.conftest import START, Now
 from tests.storage.behind import raw
 from tests.test_every_kind import exported, populate
@@ -189,8 +189,8 @@ def test_a_turn_brings_its_messages_and_references(memory: Memory, me: Scope) ->
 
 def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) -> None:
     """A section that a change leaves as it was keeps its row, and the time it is from."""
-    home, work = "She lives in Turin. " * 20, "She writes software. " * 20
-    me.notes.overwrite(f"# Ada\n\n## Home\n\n{home}\n\n## Work\n\n{work}")
+    services, work = "She lives in Turin. " * 20, "She writes software. " * 20
+    me.notes.overwrite(f"# Ada\n\n## Home\n\n{services}\n\n## Work\n\n{work}")
     first = numbers(memory, "notes")
     found = rows(memory)
     assert [(one["id"], one["agent"], one["author"]) for one in found] == [
@@ -639,7 +639,7 @@ def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: 
     assert alike(rows(memory)) == alike(before)
     for kind in kinds:
         stray = [Item(kind, "of nothing", "of nothing", START, part=7)]
-        memory.database.write("acme", partial(memory.home.index.add, items=stray))
+        memory.database.write("acme", partial(memory.services.index.add, items=stray))
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
         assert wrong == [f"what the index has of {kind} is there"]
         assert memory.reindex() == reindex.Reindexed(0, 1)
@@ -658,7 +658,7 @@ def every(memory: Memory) -> set[Any]:
 
 def found(memory: Memory, word: str) -> int:
     """How many rows the words leg finds."""
-    engine = memory.home.index.engine
+    engine = memory.services.index.engine
     return len(
         memory.database.read(
             "acme", lambda tx: engine.matching(tx, [word], Asked(user="ada"), 1000)
@@ -706,7 +706,7 @@ def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url:
 def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     """Only SQLite has one. Numbers may come back with other texts, and what is absorbed is looked up where it is."""
     memory = Memory.open(f"sqlite:///{tmp_path}/tail.db")
-    me, index = memory.scope("acme", "ada", "scout"), memory.home.index.engine
+    me, index = memory.scope("acme", "ada", "scout"), memory.services.index.engine
     assert isinstance(index, SqliteEngine)
     fill(me, 40)
     assert found(memory, ENTRY) == 40

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retain.errors import SettingsError
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
 from retain.search import onnx
 from retain.search.embed import checked, choose
 from retain.search.onnx import OnnxEmbedder
-from retain.settings import Settings
 
 MINILM = OnnxEmbedder()
 
@@ -49,7 +49,7 @@ def _same_disk(one: Path, other: Path) -> bool:
 def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
     texts = [
         "my sister lives in Lisbon",
-        "where is my sibling's home",
+        "where is my sibling's services",
         "the build failed with error 500",
     ]
     vectors = checked(MINILM, texts)

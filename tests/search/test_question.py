@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain import clock
+from retain.base import clock
 from retain.search.question import Question, asks, read
 
 NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from retain import Memory
-from retain.errors import ModelUnavailable, SettingsError
+from retain.base.errors import ModelUnavailable, SettingsError
+from retain.base.settings import Settings
 from retain.search.find import Hit
 from retain.search.rerank import LOOKED_AT, LateInteraction, choose, reranked
-from retain.settings import Settings
 from tests.conftest import SETTINGS
 
 TEXTS = (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.search.embed import checked
 from retain.search.service import MOST_BYTES, MOST_TEXTS, ServiceEmbedder, _seconds
 from retain.testing import FakeService

@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain import tokens
+from retain.base import tokens
 from retain.search import snippet, words
 
 LONG = (

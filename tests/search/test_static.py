@@ -45,7 +45,7 @@ def near(one: str, other: str) -> float:
     [
         (
             "my sister lives in Lisbon",
-            "where is my sibling's home",
+            "where is my sibling's services",
             "the build failed with error 500",
         ),
         ("I adopted a puppy", "a new dog", "the interest rate of the loan"),

@@ -1,6 +1,6 @@
 """What is another's cannot be told from what is not there, where REST's own ways end: chat, MCP, streams, keys, admins.
 
-Every way of REST has its test in tests/gate/test_foreign.py.
+Every way of REST has its test in tests/server/test_foreign.py.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from retain import Memory, Scope
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
-from retain.faces.ways import SCOPE_WAYS, WAYS
-from retain.rest.examples import EXAMPLES
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
+from retain.api.examples import EXAMPLES
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from tests.calling import Calling
-from tests.gate.test_door import routes
-from tests.gate.test_foreign import MARK, NOBODYS, filled, ids
-from tests.streams.talking import Halting, Served, events, serve
+from tests.server.talking import Halting, Served, events, serve
+from tests.server.test_authenticator import routes
+from tests.server.test_foreign import MARK, NOBODYS, filled, ids
 
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -83,11 +83,11 @@ def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
     for path in ("/mcp", "/mcp/all"):
         for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
             told[f"{path} {method}"] = plain(ask(http, path, method))
-    for way in (*WAYS, *SCOPE_WAYS):
-        if way.needs == "read" and "{" not in way.route:
-            asked = _NEEDS.get(way.name, {})
-            told[f"tool {way.name}"] = plain(
-                ask(http, "/mcp/all", "tools/call", name=way.name, arguments=asked)
+    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
+        if endpoint.needs == "read" and "{" not in endpoint.route:
+            asked = _NEEDS.get(endpoint.name, {})
+            told[f"tool {endpoint.name}"] = plain(
+                ask(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=asked)
             )
     return told
 
@@ -197,7 +197,7 @@ def calls(
     found: dict[str, str], tools: list[Any]
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Every tool that names something, with a name of theirs and with nobody's."""
-    kinds = {way.name: way.kind for way in (*WAYS, *SCOPE_WAYS)}
+    kinds = {endpoint.name: endpoint.kind for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)}
     for tool in tools:
         kind, shape = kinds.get(tool["name"], ""), tool["inputSchema"]
         right = {

@@ -18,15 +18,15 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
-from retain.rest.examples import EXAMPLES
+from retain.api.examples import EXAMPLES
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.base.settings import Settings
 from retain.server.app import create_app
-from retain.settings import Settings
 from tests.calling import HERE, URL
-from tests.rest.test_openapi import operations
 from tests.security import inputs
 from tests.security.inputs import FULL
+from tests.server.test_openapi import operations
 from tests.test_every_kind import populate
 
 ENDLESS = "notes_stream"
@@ -65,8 +65,11 @@ class Sent:
         if body is not None:
             headers["Content-Type"] = "application/json"
         return client.request(
-            self.method, f"{path}?{asked}" if asked else path, content=body, headers=headers
-        )  # type: ignore[arg-type]
+            self.method,
+            f"{path}?{asked}" if asked else path,
+            content=body,
+            headers=headers,  # type: ignore[arg-type]
+        )
 
 
 def _quoted(value: Any) -> str:

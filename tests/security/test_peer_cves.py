@@ -21,20 +21,20 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.base.errors import AlreadyExists, Conflict, Invalid, RetainError, SettingsError
 from retain.context.render import PREAMBLE
-from retain.errors import AlreadyExists, Conflict, Invalid, RetainError, SettingsError
-from retain.gate.door import refuse_open
-from retain.kinds.kind import pack
+from retain.kinds.kind import encode_cursor
 from retain.models import Models
 from retain.server.app import create_app
+from retain.server.authenticator import refuse_open
 from retain.testing import ScriptedModel
-from tests.access.test_tokens import KEYS, written
+from tests.auth.test_jwt_tokens import KEYS, written
 from tests.calling import HERE, URL
 from tests.conftest import SETTINGS
-from tests.gate.test_door import routes
 from tests.security import inputs
+from tests.server.test_authenticator import routes
 from tests.test_every_kind import populate
 
 MARK = "their mark"
@@ -312,15 +312,15 @@ def test_s4_keys_operators_and_cursors_inject_nothing(memory: Memory) -> None:
         ["x"] * 9,
         [{"$gt": ""}],
     ]
-    forged = [pack(one) for one in (*made, *([text] for text in inputs.INJECTIONS))]
+    forged = [encode_cursor(one) for one in (*made, *([text] for text in inputs.INJECTIONS))]
     forged += [
         "",
         "x",
         "====",
         "é",
         base64.urlsafe_b64encode(inputs.deep(5000)).decode(),
-        pack(["\x00"]),
-        pack(["\ud800"]),
+        encode_cursor(["\x00"]),
+        encode_cursor(["\ud800"]),
     ]
     with client(memory) as http:
         for name in (*LISTS, "keys", "audit", "turns?session=x", "chat/sessions"):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from retain import Memory
-from retain.errors import Unreachable
+from retain.base.errors import Unreachable
+from retain.jobs.embed import lag
+from retain.jobs.job import Done
+from retain.jobs.runner import Worked
 from retain.server import background as module
 from retain.server.app import create_app
 from retain.server.background import Background
-from retain.work.embed import lag
-from retain.work.job import Done
-from retain.work.loop import Worked
 from tests.calling import Calling
 from tests.conftest import one_engine
 
@@ -74,7 +74,7 @@ def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Cal
         json={"role": "user", "content": "My sister lives in Graz."},
         headers=headers,
     )
-    until(lambda: lag(memory.home, "acme").pending == 0)
+    until(lambda: lag(memory.services, "acme").pending == 0)
     found = client.post(
         "/api/search", json={"query": "where does my sister live"}, headers=headers
     ).json()

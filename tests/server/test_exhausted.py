@@ -10,8 +10,8 @@ from dataclasses import replace
 import psycopg
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.rest.threads import MOST
+from retain.auth.api_keys import Keys
+from retain.server.threads import MOST
 from tests.chaos import sizes
 from tests.conftest import SETTINGS
 from tests.server.running import running

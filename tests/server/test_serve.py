@@ -19,11 +19,11 @@ import psutil
 import pytest
 
 from retain import Memory
-from retain.access.keys import Keys
-from retain.errors import SettingsError
-from retain.gate.door import refuse_open
+from retain.auth.api_keys import Keys
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
 from retain.server import serve
-from retain.settings import Settings
+from retain.server.authenticator import refuse_open
 from tests.conftest import new_database
 from tests.server.running import Process
 

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from retain import Memory
+from retain.base.settings import Settings
 from retain.server.warm import warming
-from retain.settings import Settings
 
 
 def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from retain.server import workers
 
 SCRIPT = """
 import os, select, signal, sys, time
-from retain.errors import Unreachable
+from retain.base.errors import Unreachable
 from retain.server.workers import Workers
 
 def work(ready, parent):

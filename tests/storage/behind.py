@@ -13,7 +13,7 @@ import apsw
 import psycopg
 
 from retain import Memory
-from retain.canonical import JsonText
+from retain.base.canonical import JsonText
 
 TABLES = (
     "tenants",

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from retain import Memory
-from retain.errors import NotFound
-from retain.settings import Settings
+from retain.base.errors import NotFound
+from retain.base.settings import Settings
 from retain.storage import blobs
 
 WHO = ("acme", "ada", "scout")
@@ -70,7 +70,7 @@ def main(job: Job) -> None:
         kept: list[str] = []
         for n in range(job.rounds):
             if job.collect:
-                memory.home.blobs.collect("acme")
+                memory.services.blobs.collect("acme")
                 continue
             seed = f"shared {chance.randrange(job.shared)}" if job.shared else f"{job.name} {n}"
             data = content(seed)

@@ -21,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import Memory, Scope
-from retain.errors import Busy, Invalid, NotFound, StorageError, TooLarge, Unreachable
+from retain.base.errors import Busy, Invalid, NotFound, StorageError, TooLarge, Unreachable
 from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
 from tests.chaos.sizes import FULL
@@ -58,8 +58,11 @@ def stored(memory: Memory, tenant: str = "acme") -> list[tuple[Any, ...]]:
 
 def whole(me: Scope, memory: Memory, key: str) -> bytes:
     sql = "select user_id, digest from refs where tenant = :tenant and key = :key"
-    user, digest = memory.database.read(me.who.tenant, lambda tx: tx.one(sql, key=key)) or ("", "")
-    with memory.home.blobs.open(me.who.tenant, user, digest) as file:
+    user, digest = memory.database.read(me.owner.tenant, lambda tx: tx.one(sql, key=key)) or (
+        "",
+        "",
+    )
+    with memory.services.blobs.open(me.owner.tenant, user, digest) as file:
         return file.read()
 
 
@@ -247,7 +250,7 @@ def test_64_threads_store_the_same_content(
     assert len(stored(memory)) == 1
     assert all(whole(me, memory, key) == data for key in keys[::8])
     assert problems(memory) == []
-    memory.home.blobs.collect("acme")
+    memory.services.blobs.collect("acme")
     assert len(files(tmp_path / "refs")) <= 1 or place == "folder"
 
 
@@ -444,7 +447,7 @@ def test_nothing_is_removed_while_somebody_copies(
     memory = kept()
     me = memory.scope("acme", "ada")
     keys = [me.refs.add(bytes([n]) * (FILE + 1)) for n in (1, 2)]
-    with memory.home.blobs.copying():
+    with memory.services.blobs.copying():
         me.refs.remove(keys[0])
         assert len(files(tmp_path / "refs")) == 2
         receipt = memory.erase("ada", tenant="acme")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from retain import Memory, clock
-from retain.errors import (
+from retain import Memory
+from retain.base import clock
+from retain.base.errors import (
     Busy,
     Conflict,
     Invalid,

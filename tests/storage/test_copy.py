@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.errors import Conflict, Invalid, NotFound, RetainError
+from retain.base.errors import Conflict, Invalid, NotFound, RetainError
 from retain.storage.migrate import shipped
 from retain.storage.tables import Table
 from tests.conftest import SETTINGS, new_database

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from retain import Memory
-from retain.errors import Invalid, NotFound
+from retain.base.errors import Invalid, NotFound
 from retain.memory import TABLES as ALL
 from tests.conftest import SETTINGS
 from tests.storage.behind import fill, hashes

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from retain.errors import Busy, StorageError
+from retain.base.errors import Busy, StorageError
 from retain.storage import group
 from retain.storage.database import Work
 from retain.storage.group import GroupCommit, Job

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from retain import Memory, clock
+from retain import Memory
+from retain.base import clock
 from retain.storage import leases
 from retain.storage.database import Database
 

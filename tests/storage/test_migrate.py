@@ -15,8 +15,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from retain import Memory
-from retain.errors import Invalid, SchemaTooNew, StorageError
-from retain.settings import Settings
+from retain.base.errors import Invalid, SchemaTooNew, StorageError
+from retain.base.settings import Settings
 from retain.storage import migrate
 from retain.storage.migrate import Migration
 from tests.chaos.sizes import FULL

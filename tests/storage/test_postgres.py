@@ -20,8 +20,9 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retain import AsyncMemory, Memory, clock
-from retain.errors import (
+from retain import AsyncMemory, Memory
+from retain.base import clock
+from retain.base.errors import (
     Busy,
     Invalid,
     RetainError,

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from retain import Memory
-from retain.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, Unreachable
+from retain.base.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, Unreachable
 from retain.storage import files, sqlite
 from retain.storage.files import filesystem_of, is_network
 from retain.storage.sqlite import SqliteDatabase
@@ -187,7 +187,7 @@ MOUNTS = """22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 @pytest.mark.parametrize(
     ("folder", "expected"),
     [
-        ("/home/ada", "ext4"),
+        ("/services/ada", "ext4"),
         ("/mnt/share", "nfs4"),
         ("/mnt/share/deep/er", "nfs4"),
         ("/mnt/shared", "ext4"),

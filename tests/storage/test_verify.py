@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.errors import Corrupt
+from retain.base.errors import Corrupt
 from retain.storage import migrate
 from tests.conftest import SERVERS, SETTINGS
 from tests.storage.behind import fill, raw

@@ -39,15 +39,15 @@ from playwright.sync_api import (
 )
 
 from retain import Memory
-from retain.access.keyless import may_be_open
-from retain.access.keys import Keys, tenant_of
-from retain.access.principal import PERMISSIONS
-from retain.access.signins import Signins
-from retain.gate.cookie import name_of
+from retain.auth.api_keys import Keys, tenant_of
+from retain.auth.browser_sessions import Signins
+from retain.auth.local import may_be_open
+from retain.auth.principal import PERMISSIONS
 from retain.models.model import Models
+from retain.server import web_app
+from retain.server.cookies import name_of
 from retain.server.serve import Server, bind, server
 from retain.testing import EchoModel, ScriptedModel
-from retain.web import site
 from tests.conftest import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ _FLAGS = [
 ]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 if "WEB_SITE" in os.environ:  # a build of one's own, while others run tests on theirs
-    site.FOLDER = Path(os.environ["WEB_SITE"])
+    web_app.FOLDER = Path(os.environ["WEB_SITE"])
 
 
 class _Asked:
@@ -139,7 +139,7 @@ class Web:
     ) -> str:
         """A new key's text; from the first one on the server wants one from everybody."""
         _, text = Keys(self._memory.database).create(tenant, "a test", permissions, **bound)
-        self.server.config.app.state.door.forget()  # type: ignore[union-attr]
+        self.server.config.app.state.authenticator.forget()  # type: ignore[union-attr]
         return text
 
     def lock(self) -> None:

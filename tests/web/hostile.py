@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from retain import Memory, Scope
-from retain.access import audit
-from retain.access.keys import Keys
-from retain.errors import RetainError
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.base.errors import RetainError
 from retain.storage.database import Transaction
 
 EVIL = "http://127.0.0.2:1"
@@ -123,7 +123,7 @@ def _talk(me: Scope, session: str, picture: str) -> None:
 
 
 def _memory(memory: Memory, me: Scope, session: str) -> None:
-    user, agent = me.who.user, me.who.agent
+    user, agent = me.owner.user, me.owner.agent
     each(me.notes.overwrite)
     me.notes.overwrite(ALL + LONG[:50_000])
     each(lambda text: me.entries.add(text))
@@ -143,7 +143,7 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
 
     def record(tx: Transaction) -> None:
         for text in map(_clean, PIECES):
-            audit.add(tx, text, text, text, request_id=text)
+            audit_log.add(tx, text, text, text, request_id=text)
 
     memory.database.write("default", record)
     old = [

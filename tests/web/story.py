@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retain import Memory, Scope, ids
-from retain.access import audit
-from retain.access.keys import Keys
+from retain import Memory, Scope
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.base import ids
 from retain.models.model import Models
 from retain.storage.database import Transaction
 from retain.testing import ScriptedModel
@@ -342,7 +343,7 @@ def _keys(memory: Memory) -> None:
 
     def record(tx: Transaction) -> None:
         for n in range(40):
-            audit.add(
+            audit_log.add(
                 tx,
                 f"key:{'phone' if n % 3 else 'laptop'}",
                 ("entries.add", "notes.overwrite", "keys.create")[n % 3],

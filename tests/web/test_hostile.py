@@ -38,7 +38,7 @@ PRESS = """async () => {
         said += `${up.tagName}.${String(up.className.baseVal ?? up.className)} `;
         return said + (node.querySelector('path')?.getAttribute('d') ?? ''); };
     const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-    const done = new Set(); const home = location.href; let dialogs = 0;
+    const done = new Set(); const services = location.href; let dialogs = 0;
     for (let round = 0; round < 60; round++) {
         const all = [...document.querySelectorAll('main button:not(:disabled), main summary')];
         const next = all.find((node) => !done.has(path(node)));
@@ -56,8 +56,8 @@ PRESS = """async () => {
             open.dispatchEvent(new Event('cancel', {cancelable: true}));
             await wait(20);
         }
-        if (location.href === home) continue;
-        history.pushState(null, '', home);
+        if (location.href === services) continue;
+        history.pushState(null, '', services);
         dispatchEvent(new PopStateEvent('popstate'));
         await wait(60);
     }

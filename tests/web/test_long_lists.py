@@ -96,10 +96,10 @@ def over(page: Page, name: str) -> None:
     page.mouse.move(box["x"] + box["width"] / 2, 400)
 
 
-def wheel(page: Page, way: int, end: Locator) -> None:
+def wheel(page: Page, endpoint: int, end: Locator) -> None:
     """By wheel until an end is in sight."""
     for _ in range(400):
-        page.mouse.wheel(0, way)
+        page.mouse.wheel(0, endpoint)
         page.wait_for_timeout(20)
         if end.is_visible():
             break
@@ -134,8 +134,8 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
     assert found["most"] < 80  # a screen of 3,000 pixels and a few beyond it
     over(page, "What scout remembers")
-    for way, end in ((20_000, "Entry 4999."), (-30_000, "Entry 0.")):
-        wheel(page, way, page.get_by_text(end, exact=True))
+    for endpoint, end in ((20_000, "Entry 4999."), (-30_000, "Entry 0.")):
+        wheel(page, endpoint, page.get_by_text(end, exact=True))
     quick(page, "5,000 entries")
 
 

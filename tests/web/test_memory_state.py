@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
-from retain.errors import NotFound
+from retain.base.errors import NotFound
 from retain.memory import Scope
 from tests.conftest import one_engine
 from tests.web.browsing import Web

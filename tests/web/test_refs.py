@@ -37,8 +37,8 @@ def opened(web: Web, chip: str) -> Locator:
     return dialog
 
 
-def ask(dialog: Locator, way: str, field: str, typed: str) -> None:
-    dialog.get_by_label("Show", exact=True).select_option(label=way)
+def ask(dialog: Locator, endpoint: str, field: str, typed: str) -> None:
+    dialog.get_by_label("Show", exact=True).select_option(label=endpoint)
     dialog.get_by_label(field, exact=True).fill(typed)
     dialog.get_by_role("button", name="Show", exact=True).click()
 

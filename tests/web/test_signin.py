@@ -15,17 +15,18 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from retain import Memory, clock
-from retain.access import audit
-from retain.access.keys import Keys
-from retain.access.principal import PERMISSIONS
-from retain.access.signins import MOST_OF_A_KEY, Signins
+from retain import Memory
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.auth.browser_sessions import MOST_OF_A_KEY, Signins
+from retain.auth.principal import PERMISSIONS
+from retain.base import clock
+from retain.base.errors import Unauthorized
 from retain.chat.session import USER
-from retain.errors import Unauthorized
-from retain.gate import door as doors
-from retain.gate.cookie import csrf_of, name_of
 from retain.models.model import Models
+from retain.server import authenticator as doors
 from retain.server.app import create_app
+from retain.server.cookies import csrf_of, name_of
 from retain.testing import ScriptedModel
 from tests.calling import HERE, URL
 from tests.conftest import SETTINGS, Now, one_engine
@@ -81,7 +82,7 @@ def key(app: FastAPI) -> str:
 
 def make(app: FastAPI, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any) -> str:
     _, text = Keys(app.state.memory.database).create(tenant, "a test", permissions, **bound)
-    app.state.door.forget()
+    app.state.authenticator.forget()
     return text
 
 
@@ -290,7 +291,7 @@ def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, 
     assert browser.get("/api/me").status_code == 200
     assert browsers().get("/api/me", headers={"X-API-Key": token}).status_code == 401
     browser.post("/api/web/sign-out")
-    deeds = audit.listed(app.state.memory.database, "acme").items
+    deeds = audit_log.listed(app.state.memory.database, "acme").items
     assert [(deed.what, deed.subject) for deed in deeds] == [
         ("signout", f"keys {id}"),
         ("signin", f"keys {id}"),
@@ -359,7 +360,7 @@ def test_erasing_a_user_ends_the_sign_ins_of_their_keys(
     admin.sign_in(key)
     app.state.memory.scope("acme", "ada").state.set("theme", 1)
     app.state.memory.erase("ada", tenant="acme")
-    app.state.door.forget()
+    app.state.authenticator.forget()
     assert len(rows(app.state.memory)) == 1
     assert ada.get("/api/me").status_code == 401
     assert admin.get("/api/me").status_code == 200

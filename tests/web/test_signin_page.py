@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from retain import Memory
-from retain.access.keys import Keys
+from retain.auth.api_keys import Keys
 from tests.conftest import one_engine
 from tests.web.browsing import Web
 
@@ -21,9 +21,9 @@ def _sign_in(page: Page, key: str) -> None:
 
 def _end(web: Web, key: str) -> None:
     """Revoke a key as somebody else would, elsewhere."""
-    door = web.server.config.app.state.door  # type: ignore[union-attr]
-    Keys(door.memory.database).revoke("default", key.split("_")[2])
-    door.forget()
+    authenticator = web.server.config.app.state.authenticator  # type: ignore[union-attr]
+    Keys(authenticator.memory.database).revoke("default", key.split("_")[2])
+    authenticator.forget()
 
 
 def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:

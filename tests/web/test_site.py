@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
 from retain import Memory
+from retain.server import web_app
 from retain.server.app import create_app
-from retain.web import site
 from tests.calling import HERE, URL, Calling
 from tests.conftest import one_engine
 from tests.web.browsing import Web
@@ -29,7 +29,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "assets" / "theme.js").write_text("1")
     (folder / "assets" / "notes.exe").write_text("not served")
     (tmp_path / "secret.js").write_text("secret")
-    monkeypatch.setattr(site, "FOLDER", folder)
+    monkeypatch.setattr(web_app, "FOLDER", folder)
     return folder
 
 
@@ -44,7 +44,7 @@ def browser(memory: Memory, built: Path) -> TestClient:
 def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestClient) -> None:
     for path in [
         "/",
-        *(f"/{page}{below}" for page in site.PAGES for below in ("", "/", "/a/b%2Fc?d=e")),
+        *(f"/{page}{below}" for page in web_app.PAGES for below in ("", "/", "/a/b%2Fc?d=e")),
     ]:
         found = browser.get(path)
         assert found.status_code == 200, path
@@ -75,7 +75,9 @@ def test_what_has_its_hash_in_its_name_is_kept_for_good(browser: TestClient) -> 
     assert hashed.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert hashed.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert hashed.headers["X-Content-Type-Options"] == "nosniff"
-    assert [site._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")] == [
+    assert [
+        web_app._HASHED.search(name) is None for name in ("app-settings.js", "a-b1234567.js")
+    ] == [
         True,
         False,
     ]
@@ -143,7 +145,7 @@ def test_asking_without_the_content(browser: TestClient) -> None:
 def test_where_nothing_was_built_the_page_says_how(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site, "FOLDER", tmp_path / "nothing")
+    monkeypatch.setattr(web_app, "FOLDER", tmp_path / "nothing")
     here = TestClient(create_app(memory), URL, client=HERE)
     for path in ("/", "/chat/scout"):
         page = here.get(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from retain.web import site
+from retain.server import web_app
 from tests.web.browsing import ROOT
 
 FILES: tuple[str, ...] = (
@@ -189,7 +189,7 @@ def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() ->
 
 def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> None:
     """P0.6: no script or style inside, nothing from elsewhere; what is loaded first stays under 150 kB, compressed."""
-    there = site.files(site.FOLDER)
+    there = web_app.files(web_app.FOLDER)
     assert there, "the page was not built: make site"
     page = there["index.html"].content.decode()
     assert not re.search(

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from retain.access.attended import Act, attended
-from retain.access.principal import Principal
+from retain.auth.audited import Action, attended
+from retain.auth.principal import Principal
 from retain.memory import Scope
 
 
 @dataclass(frozen=True)
-class Asker:
+class Caller:
     """Somebody who was let in, with one request."""
 
     principal: Principal
@@ -22,5 +22,5 @@ class Asker:
         self, scope: Scope, what: str, named: Mapping[str, Any] | None = None, subject: str = ""
     ) -> Scope:
         """The same memory for one act that is on record."""
-        act = Act(what, named or {}, request_id=self.request_id, subject=subject)
-        return Scope(attended(scope._home, scope.who, self.principal, act), scope.who)
+        act = Action(what, named or {}, request_id=self.request_id, subject=subject)
+        return Scope(attended(scope._services, scope.owner, self.principal, act), scope.owner)

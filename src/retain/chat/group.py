@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retain import canonical
-from retain.chat.asker import Asker
+from retain.base import canonical
+from retain.base.errors import Invalid, RetainError, TooLarge
+from retain.chat.asker import Caller
 from retain.chat.event import Answer, Emit, Event, failed
 from retain.chat.images import Image
 from retain.chat.turn import answer, begin
-from retain.errors import Invalid, RetainError, TooLarge
 from retain.memory import Memory, Scope
-from retain.talk.content import Content
+from retain.messages.content import Content
 
 MOST_AGENTS = 16
 
@@ -26,7 +26,7 @@ def run(
     key: str | None = None,
     images: Sequence[Image] = (),
     emit: Emit = lambda event: None,
-    by: Asker | None = None,
+    by: Caller | None = None,
 ) -> list[Answer]:
     """Let agents answer one message in this order; what one of them cannot is said in its Answer, and the others go on.
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from retain import placeholder
-from retain.errors import AlreadyExists, Invalid, TooLarge
+from retain.base.errors import AlreadyExists, Invalid, TooLarge
 from retain.memory import Scope
+from retain.messages import placeholder
 
 MOST_IMAGES = 8
 MOST_BYTES = 8 << 20

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from retain.errors import Busy, RetainError
+from retain.base.errors import Busy, RetainError
 from retain.storage import leases
 from retain.storage.database import Database
 

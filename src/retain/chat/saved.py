@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from retain.base.errors import NotFound
 from retain.chat.event import Answer
 from retain.chat.turn import Begun, key_of, saved, told
-from retain.errors import NotFound
 from retain.memory import Scope
 from retain.storage import leases
 
@@ -14,8 +14,8 @@ from retain.storage import leases
 def asked(scope: Scope, session: str, key: str) -> int:
     """The number of the message that the turn with a key answers. A key that nobody used is not found."""
     step = key_of(key, "asked")
-    seq = scope._home.database.read(
-        scope.who.tenant, lambda tx: scope.messages.of_key(tx, session, step)
+    seq = scope._services.database.read(
+        scope.owner.tenant, lambda tx: scope.messages.of_key(tx, session, step)
     )
     if seq is None:
         raise NotFound(what="turn", id=key)
@@ -25,8 +25,8 @@ def asked(scope: Scope, session: str, key: str) -> int:
 def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answer | None:
     """What an agent answered in the turn with a key; None where it has not yet. A key that nobody used is not found."""
     found = scope.sessions.get(session)
-    agent = agent or scope.who.agent or found.agent
-    scope = Scope(scope._home, replace(scope.who, user=found.user, agent=agent))
+    agent = agent or scope.owner.agent or found.agent
+    scope = Scope(scope._services, replace(scope.owner, user=found.user, agent=agent))
     seq = asked(scope, session, key)
     turn = saved(scope, session, key_of(key, f"said {agent}"))
     begun = Begun(scope, found, key, message="", seq=seq, images=(), again=True, overtaken=False)
@@ -35,4 +35,4 @@ def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answ
 
 def running(scope: Scope, session: str) -> bool:
     """Whether some process runs a turn of a session now."""
-    return leases.taken(scope._home.database, scope.who.tenant, f"chat {session}")
+    return leases.taken(scope._services.database, scope.owner.tenant, f"chat {session}")

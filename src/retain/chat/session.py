@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from retain.chat.asker import Asker
-from retain.errors import AlreadyExists, Invalid, NotFound
+from retain.base.errors import AlreadyExists, Invalid, NotFound
+from retain.chat.asker import Caller
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 
@@ -17,7 +17,7 @@ USER = "default"
 
 
 def enter(
-    scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Asker | None = None
+    scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Caller | None = None
 ) -> tuple[Scope, Session]:
     """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
 
@@ -26,7 +26,7 @@ def enter(
     What is done for somebody with a credential is on record.
     """
     if id is None:
-        mine = of_agent(scope, scope.who.agent or agent)
+        mine = of_agent(scope, scope.owner.agent or agent)
         try:
             return mine, mine.sessions.active()
         except NotFound:
@@ -35,13 +35,13 @@ def enter(
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _brought(of_agent(scope, scope.who.agent or agent), id, by)
-    if scope.who.agent not in (None, session.agent):
-        problem = f"{scope.who.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
+        return _brought(of_agent(scope, scope.owner.agent or agent), id, by)
+    if scope.owner.agent not in (None, session.agent):
+        problem = f"{scope.owner.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
         raise Invalid(field="agent_id", problem=problem)
     mine = of_agent(scope, session.agent)
-    if mine.who.user is None:
-        mine = Scope(mine._home, replace(mine.who, user=session.user))
+    if mine.owner.user is None:
+        mine = Scope(mine._services, replace(mine.owner, user=session.user))
     try:
         active = mine.sessions.active().id
     except NotFound:
@@ -51,11 +51,11 @@ def enter(
     ).sessions.activate(id)
 
 
-def _acting(scope: Scope, by: Asker | None, what: str, id: str | None = None) -> Scope:
+def _acting(scope: Scope, by: Caller | None, what: str, id: str | None = None) -> Scope:
     return scope if by is None else by.doing(scope, what, {} if id is None else {"id": id})
 
 
-def _brought(scope: Scope, id: str, by: Asker | None) -> tuple[Scope, Session]:
+def _brought(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
     """A new session with the id that the client made; only a UUID is surely no mistake."""
     try:
         uuid.UUID(id)
@@ -72,7 +72,7 @@ def _brought(scope: Scope, id: str, by: Asker | None) -> tuple[Scope, Session]:
 
 def require(scope: Scope) -> None:
     """A name that nobody set up, and that this user never spoke with, is a slip."""
-    name = scope.who.agent or ""
+    name = scope.owner.agent or ""
     if name == AGENT:
         return
     try:
@@ -85,5 +85,7 @@ def require(scope: Scope) -> None:
 def of_agent(scope: Scope, agent: str) -> Scope:
     """The same memory as an agent has it."""
     return (
-        scope if scope.who.agent == agent else Scope(scope._home, replace(scope.who, agent=agent))
+        scope
+        if scope.owner.agent == agent
+        else Scope(scope._services, replace(scope.owner, agent=agent))
     )

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retain import canonical, tokens
-from retain.chat.asker import Asker
-from retain.errors import RetainError
+from retain.base import canonical, tokens
+from retain.base.errors import RetainError
+from retain.chat.asker import Caller
 from retain.kinds.finding import FOREIGN
+from retain.kinds.tool import Answer, Tool
 from retain.memory import Scope
-from retain.talk.pairing import Call
-from retain.tool import Answer, Tool
+from retain.messages.pairing import Call
 
 _log = logging.getLogger("retain.chat")
 
@@ -65,14 +65,14 @@ class Tools:
     """
 
     def __init__(
-        self, scope: Scope, session: str, names: Sequence[str], room: int, by: Asker | None = None
+        self, scope: Scope, session: str, names: Sequence[str], room: int, by: Caller | None = None
     ) -> None:
         self._session, self._names, self._by = session, names, by
-        self._below = Scope(scope._home, replace(scope.who, source="tool"))
+        self._below = Scope(scope._services, replace(scope.owner, source="tool"))
         """The same memory, for what nobody answers for."""
         self._equip(scope)
         self._left, self._calls = room, 0
-        self._most_bytes = scope._home.settings.max_message_bytes // 4
+        self._most_bytes = scope._services.settings.max_message_bytes // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
 
     def _equip(self, scope: Scope) -> None:
@@ -165,7 +165,7 @@ class Tools:
         if self._by is not None and isinstance(given, Mapping):
             effect, deed = tool.does(given), tool.deed(given)
             self._by.principal.require_for(
-                effect, deed.partition("_")[0], given, self._scope.who.user
+                effect, deed.partition("_")[0], given, self._scope.owner.user
             )
             if effect != "read":
                 (tool,) = self._by.doing(self._scope, deed, given).tools([tool.name])

@@ -14,16 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, ids, masking
-from retain.chat import images as pictures
-from retain.chat import order
-from retain.chat.asker import Asker
-from retain.chat.event import Answer, Emit, Event, failed
-from retain.chat.images import Image, Kept
-from retain.chat.recollection import recollect
-from retain.chat.tools import Tools
-from retain.context.assemble import Context
-from retain.errors import (
+from retain.base import canonical, ids, masking
+from retain.base.errors import (
     BadAnswer,
     Invalid,
     KeyReused,
@@ -32,18 +24,26 @@ from retain.errors import (
     NotFound,
     RetainError,
 )
+from retain.base.settings import Settings
+from retain.chat import images as pictures
+from retain.chat import order
+from retain.chat.asker import Caller
+from retain.chat.event import Answer, Emit, Event, failed
+from retain.chat.images import Image, Kept
+from retain.chat.recollection import recollect
+from retain.chat.tools import Tools
+from retain.context.assemble import Context
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import Home, pack
+from retain.kinds.kind import Services, encode_cursor
 from retain.kinds.sessions import Session
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
+from retain.messages import pairing
+from retain.messages.content import TOKENS_PER_IMAGE, Content, read, words
 from retain.models import Completion, Reply, Talker
 from retain.models.conversation import MOST_CALLS
 from retain.models.watch import Call as Noted
-from retain.settings import Settings
-from retain.talk import pairing
-from retain.talk.content import TOKENS_PER_IMAGE, Content, read, words
 
 WITHOUT_MODEL = "without_model"
 """Marks, in what is stored, an answer that no model wrote."""
@@ -62,7 +62,7 @@ def run(
     images: Sequence[Image] = (),
     others: Sequence[str] = (),
     emit: Emit = lambda event: None,
-    by: Asker | None = None,
+    by: Caller | None = None,
 ) -> Answer:
     """Run one turn of a session and say what came of it; `emit` is told what happens as it happens.
 
@@ -73,7 +73,7 @@ def run(
     agent = None
     try:
         with begin(memory, scope, session, message, key, images, by) as begun:
-            agent = begun.scope.who.agent or ""
+            agent = begun.scope.owner.agent or ""
             return answer(memory, begun, agent, others, emit)
     except RetainError as error:
         emit(failed(error, agent, kept=agent is not None))
@@ -95,7 +95,7 @@ class Begun:
     again: bool
     overtaken: bool
     at: datetime | None = None
-    by: Asker | None = None
+    by: Caller | None = None
 
     @property
     def text(self) -> str:
@@ -125,19 +125,20 @@ def begin(
     message: Content,
     key: str | None,
     images: Sequence[Image],
-    by: Asker | None = None,
+    by: Caller | None = None,
 ) -> Iterator[Begun]:
     """Wait until the session is free, keep the message and its images, and hold the session."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     found = scope.sessions.get(session)
     scope = Scope(
-        scope._home, replace(scope.who, user=found.user, agent=scope.who.agent or found.agent)
+        scope._services,
+        replace(scope.owner, user=found.user, agent=scope.owner.agent or found.agent),
     )
     scope = scope if by is None else by.doing(scope, "chat", subject=f"session {found.id}")
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
     _check(memory.settings, said)
-    with order.alone(memory.database, scope.who.tenant, found.id, memory.settings.chat_seconds):
+    with order.alone(memory.database, scope.owner.tenant, found.id, memory.settings.chat_seconds):
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
         try:
@@ -145,7 +146,7 @@ def begin(
         except KeyReused:
             raise KeyReused(key=key) from None  # which is not the one that the caller knows
         again = asked.seq <= before
-        later = scope.messages.list(found.id, after=pack([asked.seq])) if again else ()
+        later = scope.messages.list(found.id, after=encode_cursor([asked.seq])) if again else ()
         overtaken = any(message.role == "user" for message in later)
         yield Begun(
             scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at, by
@@ -155,7 +156,7 @@ def begin(
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
     """What one agent answers to the message, saved; or what it had answered."""
     scope, session = (
-        Scope(_lenient(begun.scope._home), replace(begun.scope.who, agent=agent)),
+        Scope(_lenient(begun.scope._services), replace(begun.scope.owner, agent=agent)),
         begun.session.id,
     )
     key = key_of(begun.key, f"said {agent}")
@@ -217,10 +218,10 @@ def _spoken(
     memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit
 ) -> Spoken:
     agent = _agent(scope)
-    model = memory.home.models.named(agent.model if agent else "")
+    model = memory.services.models.named(agent.model if agent else "")
     if model is None:
         text = recollect(scope, begun.session.id, begun.text, begun.at)
-        emit(Event("text", scope.who.agent, {"delta": text, "round": 1}))
+        emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
         given = _context(
             scope, begun, memory.settings.context_tokens, others
         )  # what a model would have been given (X3)
@@ -262,7 +263,7 @@ class _Talk:
 
     def run(self, others: Sequence[str]) -> Spoken:
         """Ask, do what is asked for, and ask again."""
-        begun, spoken, agent = self._begun, self._spoken, self._scope.who.agent
+        begun, spoken, agent = self._begun, self._spoken, self._scope.owner.agent
         room = max(
             self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images),
             self._settings.context_tokens // 2,
@@ -290,7 +291,7 @@ class _Talk:
         return spoken
 
     def _ask(self, messages: Sequence[Mapping[str, Any]], round: int, last: bool) -> Reply:
-        started, agent = time.monotonic(), self._scope.who.agent
+        started, agent = time.monotonic(), self._scope.owner.agent
         left = self._end - started
         if left <= 0:
             problem = (
@@ -334,8 +335,8 @@ class _Talk:
             reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
         )
         call = Noted(_name(reply.model), reply.latency_ms, None if error else spent, error)
-        home = self._scope._home
-        home.record(home, self._scope.who, "chat", call, self._begun.session.id)
+        services = self._scope._services
+        services.record(services, self._scope.owner, "chat", call, self._begun.session.id)
 
     def _final(self, reply: Reply) -> Mapping[str, Any]:
         problem = ""
@@ -366,11 +367,13 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
     )
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
-        call = scope._home.database.read(
-            scope.who.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
+        call = scope._services.database.read(
+            scope.owner.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
         )
         said = scope.messages.list(
-            turn.session, after=pack([turn.first_seq - 1]), limit=turn.last_seq - turn.first_seq + 1
+            turn.session,
+            after=encode_cursor([turn.first_seq - 1]),
+            limit=turn.last_seq - turn.first_seq + 1,
         )
         last = scope.messages.get(
             turn.session, turn.last_seq
@@ -434,25 +437,25 @@ def _assistant(reply: Reply) -> dict[str, Any]:
 def _agent(scope: Scope) -> Agent | None:
     """How the agent is set up; memory does not need it to be."""
     try:
-        return scope.agents.get(scope.who.agent or "")
+        return scope.agents.get(scope.owner.agent or "")
     except NotFound:
         return None
 
 
-def _lenient(home: Home) -> Home:
-    """The same home for what a model says: a secret in it is masked, for nobody is there to be refused."""
-    secrets = masking.derived(home.settings.secrets)
+def _lenient(services: Services) -> Services:
+    """The same services for what a model says: a secret in it is masked, for nobody is there to be refused."""
+    secrets = masking.derived(services.settings.secrets)
     return (
-        home
-        if secrets == home.settings.secrets
-        else replace(home, settings=replace(home.settings, secrets=secrets))
+        services
+        if secrets == services.settings.secrets
+        else replace(services, settings=replace(services.settings, secrets=secrets))
     )
 
 
 def saved(scope: Scope, session: str, key: str) -> Turn | None:
     """The turn that a step with this key saved, if it did."""
-    return scope._home.database.read(
-        scope.who.tenant, lambda tx: scope.turns.of_key(tx, session, key)
+    return scope._services.database.read(
+        scope.owner.tenant, lambda tx: scope.turns.of_key(tx, session, key)
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from retain.base.errors import RetainError
 from retain.chat.event import Answer, Event
-from retain.errors import RetainError
 
 _KEPT = (
     "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
@@ -43,26 +43,26 @@ def reply(answer: Answer) -> dict[str, Any]:
 
 def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Mapping[str, Any]:
     """The data of an event of the turn with a key, which may be a group's."""
-    who = {} if event.agent is None else {"agent_id": event.agent}
+    owner = {} if event.agent is None else {"agent_id": event.agent}
     if event.what == "message":
         return reply(Answer(**event.data))
     if event.what == "start":
         told = {"session_id": session, "key": key, "asked_seq": event.data["asked_seq"]}
-        return {**who, **told, "resume": resume(session, key, agents)}
+        return {**owner, **told, "resume": resume(session, key, agents)}
     if event.what == "text":
-        return {**who, "text": event.data["delta"]}
+        return {**owner, "text": event.data["delta"]}
     if event.what == "error":
         detail, status = event.data["message"], event.data["status"]
         detail = f"{detail} {go_on(key, event.data['kept'])}" if status >= 500 else detail
         return {
-            **who,
+            **owner,
             "type": event.data["error"],
             "detail": detail,
             "status": status,
             "session_id": session,
             "key": key,
         }
-    return {**who, **event.data}
+    return {**owner, **event.data}
 
 
 def failure(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:

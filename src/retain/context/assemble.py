@@ -7,27 +7,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retain import canonical, placeholder, tokens
+from retain.base import canonical, tokens
+from retain.base.errors import Invalid, NotFound
 from retain.context import recall, render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Report
 from retain.context.render import Rendered, Said
 from retain.context.window import labelled
 from retain.context.writer import Found, Writer, wanted
-from retain.errors import Invalid, NotFound
-from retain.kinds.entries import Entries
-from retain.kinds.kind import Home, Who
-from retain.kinds.messages import Messages
+from retain.kinds.entries.entries import Entries
+from retain.kinds.kind import Owner, Services
+from retain.kinds.messages.messages import Messages
 from retain.kinds.notes import Notes
-from retain.kinds.refs import Refs
+from retain.kinds.refs.refs import Refs
+from retain.kinds.section import Ask
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
-from retain.search.find import Sought
-from retain.section import Ask
+from retain.messages import content, placeholder
+from retain.messages.content import Content
+from retain.messages.message import Message
+from retain.search.find import Query
 from retain.storage.database import Transaction
-from retain.talk import content
-from retain.talk.content import Content
-from retain.talk.message import Message
 
 _WINDOW = [layer.name for layer in LAYERS].index("window")
 
@@ -72,21 +72,30 @@ class Context:
 
 
 def assemble(
-    home: Home, who: Who, session: str, message: Content, budget: int | None, others: Sequence[str]
+    services: Services,
+    owner: Owner,
+    session: str,
+    message: Content,
+    budget: int | None,
+    others: Sequence[str],
 ) -> Context:
     """The context for a new message of a session, inside a budget of tokens."""
     canonical.key(session, "session")
-    given = canonical.whole(home.settings.context_tokens if budget is None else budget, "budget", 1)
+    given = canonical.whole(
+        services.settings.context_tokens if budget is None else budget, "budget", 1
+    )
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
-    new = _new(home, message)
-    asked, at = (new.text, None) if new else recall.asked_last(home, who, session)
+    new = _new(services, message)
+    asked, at = (new.text, None) if new else recall.asked_last(services, owner, session)
     ask = Ask(session, asked, [canonical.key(name, "others") for name in others])
-    sought = recall.seek(home, who, ask, at)
-    found = home.database.read(who.tenant, lambda tx: _read(tx, home, who, ask, given, sought))
+    sought = recall.seek(services, owner, ask, at)
+    found = services.database.read(
+        owner.tenant, lambda tx: _read(tx, services, owner, ask, given, sought)
+    )
     if new is not None and ask.others:
-        new = new._replace(text=labelled(found.who.user or "", new.text))
-    factor = tokens.factor(found.model or home.settings.model)
+        new = new._replace(text=labelled(found.owner.user or "", new.text))
+    factor = tokens.factor(found.model or services.settings.model)
     writer = Writer(found, ask, new, int(given / factor))
     if writer.free < 0:
         needed = int((writer.budget - writer.free) * factor) + 1
@@ -98,7 +107,7 @@ def assemble(
     return Context(said, report.scaled(given, factor), writer.texts)
 
 
-def _new(home: Home, message: Content) -> Said | None:
+def _new(services: Services, message: Content) -> Said | None:
     """The new message, None where there is none; a whole message is taken for what it says."""
     if (
         isinstance(message, Mapping)
@@ -106,7 +115,7 @@ def _new(home: Home, message: Content) -> Said | None:
         and isinstance(message["content"], str | Mapping)
     ):
         message = message["content"]
-    raw, *_ = content.read(message, "message", home.settings.max_message_bytes)
+    raw, *_ = content.read(message, "message", services.settings.max_message_bytes)
     value = canonical.parse(raw, "message")
     new = Said("user", content.words(value), content.images(value))
     if new.text.strip() or new.images:
@@ -117,7 +126,7 @@ def _new(home: Home, message: Content) -> Said | None:
 
 
 def _read(
-    tx: Transaction, home: Home, who: Who, ask: Ask, budget: int, sought: Sought | None
+    tx: Transaction, services: Services, owner: Owner, ask: Ask, budget: int, sought: Query | None
 ) -> Found:
     row = tx.one(
         """select sessions.user_id, sessions.agent, first_seq, summarized_count, coalesce(prompt, ''), coalesce(model, '')
@@ -126,38 +135,38 @@ def _read(
            where sessions.tenant = :tenant and sessions.id = :session
            and sessions.user_id = coalesce(:user, sessions.user_id)""",
         session=ask.session,
-        user=who.user,
-        agent=who.agent,
+        user=owner.user,
+        agent=owner.agent,
     )
     if row is None:
         raise NotFound(what="session", id=ask.session)
     user, agent, first, covered, prompt, model = row
-    whose = replace(who, user=user, agent=who.agent or agent)
+    whose = replace(owner, user=user, agent=owner.agent or agent)
     entries, refs, summary = (
-        Entries(home, whose),
-        Refs(home, whose),
-        Summaries(home, whose).section(tx, ask),
+        Entries(services, whose),
+        Refs(services, whose),
+        Summaries(services, whose).section(tx, ask),
     )
     sections = (
         entries.section(tx, ask),
         entries.shared_section(tx, ask),
-        Notes(home, whose).section(tx, ask),
+        Notes(services, whose).section(tx, ask),
         summary,
         refs.section(tx, ask),
-        State(home, whose).section(tx, ask),
+        State(services, whose).section(tx, ask),
     )
     covered = covered if summary else 0
     spoken = {section.layer: section for section in sections if section and section.pieces}
     listed = spoken["references"].pieces if "references" in spoken else ()
     known = {piece.source.removeprefix("refs "): piece.text for piece in listed}
-    recalled = None if sought is None else recall.look(tx, home, whose, sought)
+    recalled = None if sought is None else recall.look(tx, services, whose, sought)
     reserved = 0 if recalled is None else recall.reserve(budget)
     mentioned = recall.mentioned(recalled) if recalled else set()
     wants = [
         budget if layer.name == "window" else wanted(spoken, layer.name, reserved)
         for layer in LAYERS
     ]
-    recent = Messages(home, whose).recent(
+    recent = Messages(services, whose).recent(
         tx, ask.session, covered + 1, share(budget, wants)[_WINDOW]
     )
     known |= refs.known(tx, (mentioned | _mentioned(recent)) - known.keys())

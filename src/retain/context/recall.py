@@ -13,18 +13,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from retain import placeholder, tokens
+from retain.base import tokens
 from retain.kinds import finding
-from retain.kinds.entry import line
+from retain.kinds.entries.entry import line
 from retain.kinds.findable import INACTIVE
-from retain.kinds.kind import Home, Who
+from retain.kinds.kind import Owner, Services
+from retain.kinds.section import Ask, Piece, Section
+from retain.messages import content, placeholder
 from retain.search import snippet, words
 from retain.search.engine import Asked
-from retain.search.find import Hit, Sought
+from retain.search.find import Hit, Query
 from retain.search.static import StaticEmbedder
-from retain.section import Ask, Piece, Section
 from retain.storage.database import Transaction
-from retain.talk import content
 
 HEAD = "Recalled for the new message, the oldest first:"
 LEAST_SCORE, LEAST_COVERED, LEAST_NEAR = 0.03, 0.4, 0.4
@@ -81,15 +81,15 @@ def reserve(budget: int) -> int:
     return min(max(budget - _SMALL, 0) // _SHARE, MOST * _PIECE_TOKENS)
 
 
-def asked_last(home: Home, who: Who, session: str) -> tuple[str, int | None]:
+def asked_last(services: Services, owner: Owner, session: str) -> tuple[str, int | None]:
     """What the user said last, and when: what a context is for that has no new message, because that is stored already."""
-    row = home.settings.recall and home.database.read(
-        who.tenant, lambda tx: tx.one(_ASKED, session=session, user=who.user)
+    row = services.settings.recall and services.database.read(
+        owner.tenant, lambda tx: tx.one(_ASKED, session=session, user=owner.user)
     )
     return (content.words(json.loads(row[0])), int(row[1])) if row else ("", None)
 
 
-def seek(home: Home, who: Who, ask: Ask, before: int | None = None) -> Sought | None:
+def seek(services: Services, owner: Owner, ask: Ask, before: int | None = None) -> Query | None:
     """The first half of the search for what a message is about; None where there is nothing to search for.
 
     For a message that is stored already, only what was there `before` it: nothing else is as much like it as itself.
@@ -99,16 +99,18 @@ def seek(home: Home, who: Who, ask: Ask, before: int | None = None) -> Sought | 
         if len(ask.message) <= _BEGINNING + _END
         else f"{ask.message[:_BEGINNING]}\n{ask.message[-_END:]}"
     )
-    if not home.settings.recall or _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
+    if not services.settings.recall or _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
         return None
-    if who.user is None or who.agent is None:
-        row = home.database.read(
-            who.tenant, lambda tx: tx.one(_OWNER, session=ask.session, user=who.user)
+    if owner.user is None or owner.agent is None:
+        row = services.database.read(
+            owner.tenant, lambda tx: tx.one(_OWNER, session=ask.session, user=owner.user)
         )
         if row is None:
             return None  # who reads the session will say that there is none
-        who = replace(who, user=row[0], agent=who.agent or row[1])
-    return finding.seek(home, who, text, Asked(who.user, who.agent, until=before), None, _DEPTH)
+        owner = replace(owner, user=row[0], agent=owner.agent or row[1])
+    return finding.seek(
+        services, owner, text, Asked(owner.user, owner.agent, until=before), None, _DEPTH
+    )
 
 
 @dataclass(frozen=True)
@@ -116,14 +118,16 @@ class Recalled:
     """What was found for a message, best first, and the labels of the conversations that it is from."""
 
     hits: Sequence[Hit]
-    sought: Sought
+    sought: Query
     labels: Mapping[str, str]
 
 
-def look(tx: Transaction, home: Home, who: Who, sought: Sought) -> Recalled:
+def look(tx: Transaction, services: Services, owner: Owner, sought: Query) -> Recalled:
     """The second half of the search: what is about what the message asks."""
     found = [
-        hit for hit in finding.finish(tx, home, who, sought, _LOOKED_AT) if hit.role != INACTIVE
+        hit
+        for hit in finding.finish(tx, services, owner, sought, _LOOKED_AT)
+        if hit.role != INACTIVE
     ]
     hits = _relevant(found, sought)
     sessions = dict.fromkeys(hit.id for hit in hits if hit.kind == "messages")
@@ -148,7 +152,7 @@ def section(recalled: Recalled, ask: Ask, shown: Collection[str], notes: str | N
     )
 
 
-def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
+def _relevant(hits: Sequence[Hit], sought: Query) -> list[Hit]:
     """The hits that are about what is asked, and not only the best of what there is; and what stands beside them."""
     begun, near = sought.begun, _near(hits, sought)
     rows = begun.corpus.count + 1
@@ -170,7 +174,7 @@ def _relevant(hits: Sequence[Hit], sought: Sought) -> list[Hit]:
     return [hit for hit in likely if (hit.kind, hit.id, hit.seq) in places]
 
 
-def _near(hits: Sequence[Hit], sought: Sought) -> float:
+def _near(hits: Sequence[Hit], sought: Query) -> float:
     """How large a cosine is large: the built-in embedder knows words in Latin letters, and finds other scripts all alike."""
     cosines = [hit.near for hit in hits if hit.near is not None]
     letters = [char for char in sought.question.text if char.isalpha()]
@@ -186,7 +190,7 @@ def mentioned(recalled: Recalled) -> set[str]:
     return named | {hit.id for hit in recalled.hits if hit.kind == "refs"}
 
 
-def trouble(sought: Sought) -> str:
+def trouble(sought: Query) -> str:
     """Why the search was not by meaning too, where that was wanted."""
     how = sought.legs["vectors"]
     return how if how.startswith("failed") else ""
@@ -212,7 +216,7 @@ def source(hit: Hit, session: str) -> str:
     return f"{hit.kind} {hit.id}"
 
 
-def _piece(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> Piece:
+def _piece(hit: Hit, ask: Ask, sought: Query, labels: Mapping[str, str]) -> Piece:
     about = ", ".join(
         part for part in (hit.at.date().isoformat(), _about(hit, ask, sought, labels)) if part
     )
@@ -236,17 +240,17 @@ def reason(hit: Hit) -> str:
     return f"recalled at {hit.score:.2f} {by}" + (f": {why}" if why else "")
 
 
-def _about(hit: Hit, ask: Ask, sought: Sought, labels: Mapping[str, str]) -> str:
+def _about(hit: Hit, ask: Ask, sought: Query, labels: Mapping[str, str]) -> str:
     """Who said it and where, in words that nobody can put a line or a bracket into."""
     match hit.kind:
         case "messages":
-            who = hit.author or (sought.asked.user if hit.role == "user" else "") or hit.role
+            owner = hit.author or (sought.asked.user if hit.role == "user" else "") or hit.role
             where = (
                 f'in the conversation "{labels[hit.id]}"'
                 if labels.get(hit.id)
                 else "in another conversation"
             )
-            told = f"{who} {'earlier in this conversation' if hit.id == ask.session else where}"
+            told = f"{owner} {'earlier in this conversation' if hit.id == ask.session else where}"
         case "entries":
             told = (
                 f"{hit.author} on a whiteboard" if hit.role == "whiteboard" else f"your {hit.role}"

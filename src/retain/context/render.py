@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from retain.talk.pairing import Call, Result
+from retain.messages.pairing import Call, Result
 
 _FENCE = re.compile(r"<(?=/?\s*memory\b)", re.IGNORECASE)
 _ROLE = re.compile(r"\s*\[\s*(?:system|user|assistant|tool)\s*\]", re.IGNORECASE)

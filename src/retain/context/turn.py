@@ -9,26 +9,26 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from retain import canonical, tokens
+from retain.base import canonical, tokens
+from retain.base.errors import InDoubt, Invalid
 from retain.context.explain import Report
-from retain.errors import InDoubt, Invalid
 from retain.kinds.interactions import Interactions, Usage, checked
-from retain.kinds.kind import Home, Who
-from retain.kinds.messages import Messages, Seen
-from retain.kinds.refs import Prepared, Refs
-from retain.kinds.saying import new_rows
+from retain.kinds.kind import Owner, Services
+from retain.kinds.messages.messages import Messages, Seen
+from retain.kinds.messages.new_message import new_rows
+from retain.kinds.refs.refs import Prepared, Refs
 from retain.kinds.turns import Turn, Turns
+from retain.messages import pairing
+from retain.messages.content import Content
+from retain.messages.message import NewMessage, fields
 from retain.storage.database import Transaction
-from retain.talk import pairing
-from retain.talk.content import Content
-from retain.talk.message import NewMessage, fields
 
 _SHORT = 120
 
 
 def save(
-    home: Home,
-    who: Who,
+    services: Services,
+    owner: Owner,
     session: str,
     messages: Sequence[NewMessage | Mapping[str, Any]],
     usage: Usage | Mapping[str, Any] | None,
@@ -39,13 +39,13 @@ def save(
     canonical.key(session, "session")
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         raise Invalid(field="messages", problem="must be a list of messages that is not empty")
-    call = None if usage is None else checked(who, home.settings, _usage(usage), session)
+    call = None if usage is None else checked(owner, services.settings, _usage(usage), session)
     given = [fields(message, place) for place, message in enumerate(messages)]
-    once = None if key is None else (canonical.key(key, "key"), _digest(home, given))
+    once = None if key is None else (canonical.key(key, "key"), _digest(services, given))
     refs, turns, kept = (
-        Refs(home, replace(who, source="tool")),
-        Turns(home, who),
-        Messages(home, who),
+        Refs(services, replace(owner, source="tool")),
+        Turns(services, owner),
+        Messages(services, owner),
     )
     written = (
         None
@@ -58,7 +58,7 @@ def save(
         added = kept.add_rows(tx, session, rows, None, once)
         for reference in prepared:
             refs.add_row(tx, reference)
-        interaction = None if call is None else Interactions(home, who).add_row(tx, call).id
+        interaction = None if call is None else Interactions(services, owner).add_row(tx, call).id
         return turns.add_row(tx, session, added[0].seq, added[-1].seq, interaction, written)
 
     def again(tx: Transaction) -> Turn:
@@ -67,16 +67,18 @@ def save(
 
     settled = True
     try:
-        rows = new_rows(who, home.settings, _captured(home, refs, session, given, prepared))
-        return home.database.write(who.tenant, work, safe=once is not None)
+        rows = new_rows(
+            owner, services.settings, _captured(services, refs, session, given, prepared)
+        )
+        return services.database.write(owner.tenant, work, safe=once is not None)
     except Seen:
-        return home.database.read(who.tenant, again)
+        return services.database.read(owner.tenant, again)
     except InDoubt:
         settled = False  # nobody knows whether the references are there: the next purge will
         raise
     finally:
         for reference in prepared if settled else ():
-            home.blobs.settle(who.tenant, reference.stored)
+            services.blobs.settle(owner.tenant, reference.stored)
 
 
 def _usage(given: Usage | Mapping[str, Any]) -> Usage:
@@ -93,7 +95,7 @@ def _usage(given: Usage | Mapping[str, Any]) -> Usage:
     return Usage(**given)
 
 
-def _digest(home: Home, messages: Sequence[Mapping[str, Any]]) -> str:
+def _digest(services: Services, messages: Sequence[Mapping[str, Any]]) -> str:
     """What a retry must repeat: the messages as they were sent, before their outputs became references."""
     sent = []
     for message in messages:
@@ -102,7 +104,7 @@ def _digest(home: Home, messages: Sequence[Mapping[str, Any]]) -> str:
         raw = (
             {"text": said}
             if is_text
-            else canonical.dump(said, "content", home.settings.max_ref_bytes)
+            else canonical.dump(said, "content", services.settings.max_ref_bytes)
         )
         rest = {
             name: str(value)
@@ -114,7 +116,7 @@ def _digest(home: Home, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _captured(
-    home: Home,
+    services: Services,
     refs: Refs,
     session: str,
     messages: Sequence[Mapping[str, Any]],
@@ -130,7 +132,7 @@ def _captured(
             if isinstance(output, str)
             else json.dumps(output, ensure_ascii=False, default=str)
         )
-        if tokens.estimate(text) <= home.settings.ref_tokens:
+        if tokens.estimate(text) <= services.settings.ref_tokens:
             return output
         prepared.append(
             refs.prepare(output, source=names.get(id, ""), session=session, type="command_output")

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from retain import placeholder, tokens
+from retain.base import tokens
 from retain.context.render import Said
-from retain.talk.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, words
-from retain.talk.message import Message
-from retain.talk.pairing import Call, Result, answered, calls, cuts, plain, results
+from retain.messages import placeholder
+from retain.messages.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, words
+from retain.messages.message import Message
+from retain.messages.pairing import Call, Result, answered, calls, cuts, plain, results
 
 NO_RESULT = "(No result was stored for this call.)"
 _SMALLEST = 24

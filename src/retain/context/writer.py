@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retain import placeholder, tokens
+from retain.base import tokens
 from retain.context import recall, render
 from retain.context.budget import LAYERS, share
 from retain.context.explain import Item, Report
 from retain.context.recall import Recalled
 from retain.context.render import Said
 from retain.context.window import Line, Voices, size, window
-from retain.kinds.kind import Who
-from retain.kinds.refs import FRAGMENT, MOST_LISTED
-from retain.section import Ask, Piece, Section
-from retain.talk.content import TOKENS_PER_MESSAGE
-from retain.talk.message import Message
+from retain.kinds.kind import Owner
+from retain.kinds.refs.refs import FRAGMENT, MOST_LISTED
+from retain.kinds.section import Ask, Piece, Section
+from retain.messages import placeholder
+from retain.messages.content import TOKENS_PER_MESSAGE
+from retain.messages.message import Message
 
 NOTES_HERE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
@@ -43,7 +44,7 @@ class Found:
     `reserved` tokens are kept for what was `recalled`.
     """
 
-    who: Who
+    owner: Owner
     prompt: str
     model: str
     covered: int
@@ -57,7 +58,7 @@ class Found:
     @property
     def whole_prompt(self) -> str:
         """The agent's prompt, or the least that can be said of it."""
-        return self.prompt if self.prompt.strip() else f"You are {self.who.agent}."
+        return self.prompt if self.prompt.strip() else f"You are {self.owner.agent}."
 
 
 def wanted(sections: Mapping[str, Section], name: str, reserved: int) -> int:
@@ -89,7 +90,7 @@ class Writer:
         self.left_out: dict[str, list[Item]] = {}
         self.texts = {
             "new": new.text if new else "",
-            f"agents {found.who.agent}": found.whole_prompt,
+            f"agents {found.owner.agent}": found.whole_prompt,
             "fragment": FRAGMENT,
         }
 
@@ -182,7 +183,7 @@ class Writer:
     def _window(self, room: int) -> list[Line]:
         """The recent turns, and which messages are not among them."""
         found = self.found
-        voices = Voices(found.who.agent or "", found.who.user or "", bool(self.ask.others))
+        voices = Voices(found.owner.agent or "", found.owner.user or "", bool(self.ask.others))
         recent = window(found.messages, room, found.known, voices)
         whole = {message.seq: message for message in found.messages}
         said = {line.seq for line in recent}
@@ -311,7 +312,7 @@ class Writer:
             tokens.estimate(self.found.whole_prompt.replace(NOTES_HERE, "")) + TOKENS_PER_MESSAGE
         )
         items = [
-            Item("system", f"agents {self.found.who.agent}", alone, "the agent's system prompt")
+            Item("system", f"agents {self.found.owner.agent}", alone, "the agent's system prompt")
         ]
         for name in (
             "private",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock
-from retain.errors import AlreadyExists, Invalid, NotFound, WrongVersion
-from retain.kinds.kind import Kind, Page, Table, cut, unpack
+from retain.base import canonical, clock
+from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
+from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
 from retain.storage.database import Transaction
 
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
@@ -95,7 +95,7 @@ class Agents(Kind):
     def list(self, *, limit: int = 100, after: str | None = None) -> Page[Agent]:
         """The tenant's agents, by name."""
         size = self._limit(limit)
-        (start,) = unpack(after, [str]) if after else ("",)
+        (start,) = decode_cursor(after, [str]) if after else ("",)
         rows = self._read(
             lambda tx: tx.all(
                 """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
@@ -104,7 +104,7 @@ class Agents(Kind):
                 size=size + 1,
             )
         )
-        return cut([_agent(row) for row in rows], size, lambda agent: [agent.name])
+        return make_page([_agent(row) for row in rows], size, lambda agent: [agent.name])
 
     def edit(
         self,

@@ -10,15 +10,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retain import canonical
+from retain.base import canonical
+from retain.messages import content
 from retain.search import chunk
 from retain.search.engine import Item
 from retain.search.index import parts
 from retain.search.legs import AFTER_A_NAME
 from retain.search.rebuild import Findable, Place
 from retain.storage.database import Row, Transaction
-from retain.talk import content
-from retain.texts import fields
+from retain.text import fields
 
 BEGINNING = 2_000
 """Characters of a stored content that can be found."""

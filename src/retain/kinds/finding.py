@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retain import canonical, clock
-from retain.errors import Invalid
-from retain.kinds.kind import Home, Who, own_session
+from retain.base import canonical, clock
+from retain.base.errors import Invalid
+from retain.kinds.kind import Owner, Services, own_session
 from retain.search import find
 from retain.search.engine import Asked
-from retain.search.find import Begun, Hit, Sought
+from retain.search.find import Hit, Query, WordMatches
 from retain.search.legs import AFTER_A_NAME
 from retain.search.rerank import LOOKED_AT, reranked
 from retain.storage.database import Transaction
@@ -35,7 +35,7 @@ _LONGEST = 8_000
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResults:
     """What a search found, best first; `legs` says for words and vectors whether they ran, and if not, why."""
 
     hits: list[Hit]
@@ -52,8 +52,8 @@ class Found:
 
 
 def search(
-    home: Home,
-    who: Who,
+    services: Services,
+    owner: Owner,
     query: str,
     kinds: Sequence[str] | None,
     session: str | None,
@@ -62,67 +62,77 @@ def search(
     at: datetime | None,
     limit: int,
     least: float = 0.0,
-) -> Found:
+) -> SearchResults:
     """What the scope remembers that answers a question."""
     canonical.whole(limit, "limit", 1, MOST_HITS)
     canonical.amount(least, "least")
-    text = question(home, query)
+    text = question(services, query)
     now = None if at is None else clock.from_datetime(at, "at")
     asked = Asked(
-        who.user,
-        who.agent,
+        owner.user,
+        owner.agent,
         None,
         _kinds(kinds),
         None if session is None else canonical.key(session, "session"),
         None if since is None else clock.from_datetime(since, "since"),
         None if until is None else clock.from_datetime(until, "until"),
     )
-    sought = seek(home, who, text, asked, now)
-    wanted = limit if home.reranker is None else max(limit, LOOKED_AT)
+    sought = seek(services, owner, text, asked, now)
+    wanted = limit if services.reranker is None else max(limit, LOOKED_AT)
     hits, legs = (
-        home.database.read(who.tenant, lambda tx: finish(tx, home, who, sought, wanted)),
+        services.database.read(
+            owner.tenant, lambda tx: finish(tx, services, owner, sought, wanted)
+        ),
         sought.legs,
     )
-    if home.reranker is not None:
-        hits, said = reranked(home.reranker, sought.question.for_embedding, hits)
+    if services.reranker is not None:
+        hits, said = reranked(services.reranker, sought.question.for_embedding, hits)
         legs = {**legs, "reranker": said}
-    return Found([hit for hit in hits if hit.score >= least][:limit], legs)
+    return SearchResults([hit for hit in hits if hit.score >= least][:limit], legs)
 
 
-def question(home: Home, query: str) -> str:
+def question(services: Services, query: str) -> str:
     """A question, as much of it as is looked at."""
-    return canonical.text(query, "query", home.settings.max_message_bytes)[:_LONGEST]
+    return canonical.text(query, "query", services.settings.max_message_bytes)[:_LONGEST]
 
 
 def seek(
-    home: Home, who: Who, text: str, asked: Asked, now: int | None, depth: int = find.DEPTH
-) -> Sought:
+    services: Services,
+    owner: Owner,
+    text: str,
+    asked: Asked,
+    now: int | None,
+    depth: int = find.DEPTH,
+) -> Query:
     """The first half of a search: a read by words, and then the question embedded, outside of any transaction."""
 
-    def work(tx: Transaction) -> tuple[Asked, int, Begun]:
+    def work(tx: Transaction) -> tuple[Asked, int, WordMatches]:
         if asked.session is not None:
-            own_session(tx, who, asked.session)
-        mine = asked_by(tx, who, asked)
-        return mine, tx.now, find.begin(tx, home.index, text, mine, depth)
+            own_session(tx, owner, asked.session)
+        mine = asked_by(tx, owner, asked)
+        return mine, tx.now, find.begin(tx, services.index, text, mine, depth)
 
-    mine, moment, begun = home.database.read(who.tenant, work)
-    embedder = home.embedding(who, home.settings.embedding_seconds)
+    mine, moment, begun = services.database.read(owner.tenant, work)
+    embedder = services.embedding(owner, services.settings.embedding_seconds)
     return find.understand(text, moment if now is None else now, mine, begun, embedder)
 
 
-def finish(tx: Transaction, home: Home, who: Who, sought: Sought, limit: int) -> list[Hit]:
+def finish(
+    tx: Transaction, services: Services, owner: Owner, sought: Query, limit: int
+) -> list[Hit]:
     """The second half: what may be seen is asked again, because an embedder may have taken its time."""
     return find.finish(
-        tx, home.index, replace(sought, asked=asked_by(tx, who, sought.asked)), limit
+        tx, services.index, replace(sought, asked=asked_by(tx, owner, sought.asked)), limit
     )
 
 
-def asked_by(tx: Transaction, who: Who, asked: Asked) -> Asked:
+def asked_by(tx: Transaction, owner: Owner, asked: Asked) -> Asked:
     """The same, with the boards that the scope's agent shares; without an agent, every board."""
-    if who.agent is None:
+    if owner.agent is None:
         return asked
     rows = tx.all(
-        "select board from board_members where tenant = :tenant and agent = :agent", agent=who.agent
+        "select board from board_members where tenant = :tenant and agent = :agent",
+        agent=owner.agent,
     )
     return replace(asked, boards=tuple(board for (board,) in rows))
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from retain import canonical, ids, masking
-from retain.errors import Invalid, NotFound, TooLarge
+from retain.base import canonical, ids, masking
+from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.kind import Check, Kind, Table
 from retain.search import engine
 from retain.search.index import parts
@@ -190,10 +190,10 @@ class Graphs(Kind):
                     "id": id,
                     "user": self._whose,
                     "number": number,
-                    "source": self._who.source,
+                    "source": self._owner.source,
                 }
                 tx.run(_ADD, **values, name=one.name, type=one.type)
-                self._home.index.add(tx, _items(id, 0, self._whose, one.name, one.type, tx.now))
+                self._services.index.add(tx, _items(id, 0, self._whose, one.name, one.type, tx.now))
                 self._keep(tx, id, one.name, 1, one.observations)
             return new
 
@@ -302,7 +302,7 @@ class Graphs(Kind):
             }
             tx.many(_UNTIE, [{"user": self._whose, "name": name} for name in wanted])
             tx.many(_REMOVE, [{"id": id} for id in sorted(gone)])
-            self._home.index.remove_all(tx, self.name, sorted(gone))
+            self._services.index.remove_all(tx, self.name, sorted(gone))
             return len(gone)
 
         return self._write(work)
@@ -361,14 +361,14 @@ class Graphs(Kind):
             raise NotFound(what="entity", id=one.name)
         new = [text for text in one.texts if not tx.one(_OBSERVED, id=id, text=text)]
         self._keep(tx, id, one.name, _last(tx, "texts", id=id) + 1, new)
-        tx.run(_TOUCH, id=id, source=self._who.source)
+        tx.run(_TOUCH, id=id, source=self._owner.source)
         return new
 
     def _keep(self, tx: Transaction, id: str, name: str, first: int, texts: Sequence[str]) -> None:
         numbered = list(enumerate(texts, first))
         tx.many(_OBSERVE, [{"id": id, "number": number, "text": text} for number, text in numbered])
         rows = [_items(id, number, self._whose, name, text, tx.now) for number, text in numbered]
-        self._home.index.add(tx, [item for row in rows for item in row])
+        self._services.index.add(tx, [item for row in rows for item in row])
 
     def _take_from(self, tx: Transaction, name: str, texts: Sequence[str]) -> int:
         id = self._first(tx, name)
@@ -377,8 +377,8 @@ class Graphs(Kind):
         gone = [row[0] for row in tx.all(_TEXTS_OF, id=id) if row[1] in texts]
         tx.many(_FORGET, [{"id": id, "number": number} for number in gone])
         for number in gone:
-            self._home.index.remove_seq(tx, self.name, id, number)
-        tx.run(_TOUCH, id=id, source=self._who.source)
+            self._services.index.remove_seq(tx, self.name, id, number)
+        tx.run(_TOUCH, id=id, source=self._owner.source)
         return len(gone)
 
     def _first(self, tx: Transaction, name: str) -> str | None:
@@ -390,7 +390,7 @@ class Graphs(Kind):
 
     @property
     def _whose(self) -> str:
-        return self._who.user or ""
+        return self._owner.user or ""
 
     def _entity(self, one: Entity, field: str) -> Entity:
         texts = self._texts(one.observations, f"{field}.observations")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from retain import canonical, clock, ids
-from retain.errors import Invalid
-from retain.kinds.kind import Kind, Page, Table, Who, cut, own_session, unpack
-from retain.masking import derived
-from retain.settings import Settings
+from retain.base import canonical, clock, ids
+from retain.base.errors import Invalid
+from retain.base.masking import derived
+from retain.base.settings import Settings
+from retain.kinds.kind import Kind, Owner, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
 
 By = Literal["hour", "day", "model", "route", "agent"]
@@ -107,7 +107,7 @@ class Usage:
     error: str = ""
 
 
-def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
+def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
     """The values of the row for one model call, or an error that says which is wrong."""
     parameters = {} if usage.parameters is None else usage.parameters
     secrets = derived(settings.secrets)
@@ -127,8 +127,8 @@ def checked(who: Who, settings: Settings, usage: Usage, session: str | None) -> 
         "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
         "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
         "error": canonical.text(usage.error, "error", 10_000, secrets),
-        "user": who.user,
-        "agent": who.agent,
+        "user": owner.user,
+        "agent": owner.agent,
         "session": None if session is None else canonical.key(session, "session"),
     }
     if not values["parameters"].lstrip().startswith("{"):
@@ -163,13 +163,13 @@ class Interactions(Kind):
     ) -> Interaction:
         """Record one model call."""
         usage = Usage(model, route, latency_ms, tokens_in, tokens_out, cost, parameters, error)
-        values = checked(self._who, self._settings, usage, session)
+        values = checked(self._owner, self._settings, usage, session)
         return self._write(lambda tx: self.add_row(tx, values))
 
     def add_row(self, tx: Transaction, values: Mapping[str, Any]) -> Interaction:
         """Record one model call, whose values were `checked`, in a transaction with what else belongs to it."""
         if values["session"] is not None:
-            own_session(tx, self._who, values["session"])
+            own_session(tx, self._owner, values["session"])
         row = tx.one(
             """insert into interactions (tenant, id, user_id, agent, session_id, route, model, parameters, latency_ms,
                                          tokens_in, tokens_out, cost, error, created_at)
@@ -227,8 +227,8 @@ class Interactions(Kind):
             "until": 2**62 if until is None else clock.from_datetime(until, "until"),
             "model": None if model is None else canonical.key(model, "model"),
             "route": None if route is None else canonical.key(route, "route"),
-            "user": self._who.user,
-            "agent": self._who.agent,
+            "user": self._owner.user,
+            "agent": self._owner.agent,
         }
 
     def list(
@@ -243,7 +243,7 @@ class Interactions(Kind):
     ) -> Page[Interaction]:
         """Model calls, the newest first."""
         size = self._limit(limit)
-        at, id = unpack(after, [int, str]) if after else (2**62, "")
+        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         rows = self._read(
             lambda tx: tx.all(
                 """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
@@ -259,7 +259,7 @@ class Interactions(Kind):
                 size=size + 1,
             )
         )
-        return cut(
+        return make_page(
             [_interaction(row) for row in rows],
             size,
             lambda call: [clock.from_datetime(call.created_at, "after"), call.id],

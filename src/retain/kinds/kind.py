@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from retain import canonical
-from retain.errors import Invalid, NotFound
+from retain.base import canonical
+from retain.base.errors import Invalid, NotFound
+from retain.base.settings import Settings
+from retain.kinds.section import Ask, Section
+from retain.kinds.tool import Tool
 from retain.models import Model, Models
-from retain.models.watch import Call, Watched
+from retain.models.watch import Call, RecordedModel
 from retain.search.embed import Embedder
 from retain.search.index import Index
 from retain.search.rebuild import Findable
 from retain.search.rerank import Reranker
 from retain.search.service import Noted, ServiceEmbedder
-from retain.section import Ask, Section
-from retain.settings import Settings
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Check, Table
-from retain.tool import Tool
 
 Record = TypeVar("Record")
 Source = Literal["user", "agent", "tool", "import", "admin"]
@@ -31,21 +31,21 @@ Source = Literal["user", "agent", "tool", "import", "admin"]
 
 __all__ = [
     "Check",
-    "Home",
     "Kind",
+    "Owner",
     "Page",
+    "Services",
     "Source",
     "Table",
-    "Who",
-    "cut",
+    "decode_cursor",
+    "encode_cursor",
+    "make_page",
     "own_session",
-    "pack",
-    "unpack",
 ]
 
 
 @dataclass(frozen=True)
-class Who:
+class Owner:
     """Whose memory: a tenant, and within it a user and an agent, or all of them where None; and who writes it."""
 
     tenant: str
@@ -55,7 +55,7 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Home:
+class Services:
     """What every kind stands on; `record` keeps what a call of a model took, `observe` sees each scope that is made."""
 
     database: Database
@@ -65,19 +65,19 @@ class Home:
     index: Index
     embedder: Embedder | None
     reranker: Reranker | None
-    record: Callable[[Home, Who, str, Call, str | None], None] = lambda *_: None
+    record: Callable[[Services, Owner, str, Call, str | None], None] = lambda *_: None
     observe: Callable[[Any], None] | None = None
 
-    def watched(self, model: Model, who: Who, route: str, session: str | None = None) -> Model:
+    def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
-        return Watched(model, lambda call: self.record(self, who, route, call, session))
+        return RecordedModel(model, lambda call: self.record(self, owner, route, call, session))
 
-    def embedding(self, who: Who, seconds: float | None = None) -> Embedder | None:
+    def embedding(self, owner: Owner, seconds: float | None = None) -> Embedder | None:
         """The embedder, as somebody uses it: what a service takes is on record (T1), and bounded. Never in a transaction."""
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
         return Noted(
-            self.embedder, lambda call: self.record(self, who, "embed", call, None), seconds
+            self.embedder, lambda call: self.record(self, owner, "embed", call, None), seconds
         )
 
 
@@ -107,11 +107,11 @@ class Kind:
     findable: ClassVar[Findable | None] = None
     """What of this kind can be searched for; its checks belong to the kind's."""
 
-    def __init__(self, home: Home, who: Who) -> None:
-        self._home = home
-        self._database = home.database
-        self._who = who
-        self._settings = home.settings
+    def __init__(self, services: Services, owner: Owner) -> None:
+        self._services = services
+        self._database = services.database
+        self._owner = owner
+        self._settings = services.settings
 
     def tools(self) -> list[Tool]:
         """What a model can do with this kind."""
@@ -122,55 +122,57 @@ class Kind:
         return None
 
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
-        return self._database.read(self._who.tenant, work)
+        return self._database.read(self._owner.tenant, work)
 
     def _write(self, work: Callable[[Transaction], Record], *, safe: bool = False) -> Record:
-        return self._database.write(self._who.tenant, work, safe=safe)
+        return self._database.write(self._owner.tenant, work, safe=safe)
 
     def _user(self) -> str:
         """The scope's user, which this verb cannot do without."""
-        if self._who.user is None:
+        if self._owner.user is None:
             raise Invalid(
                 field="user",
                 problem="is needed here: memory.scope(user=…), --user, or the header X-Retain-User",
             )
-        return self._who.user
+        return self._owner.user
 
     def _agent(self) -> str:
         """The scope's agent, which this verb cannot do without."""
-        if self._who.agent is None:
+        if self._owner.agent is None:
             raise Invalid(
                 field="agent",
                 problem="is needed here: memory.scope(agent=…), --agent, or the header X-Retain-Agent",
             )
-        return self._who.agent
+        return self._owner.agent
 
     def _limit(self, limit: int) -> int:
         return canonical.whole(limit, "limit", 1, self._settings.max_page)
 
 
-def own_session(tx: Transaction, who: Who, session: str) -> int:
+def own_session(tx: Transaction, owner: Owner, session: str) -> int:
     """The first_seq of a session that the scope may see; any other does not exist."""
     row = tx.one(
         """select first_seq from sessions
            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
         session=session,
-        user=who.user,
+        user=owner.user,
     )
     if row is None:
         raise NotFound(what="session", id=session)
     return int(row[0])
 
 
-def cut(records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]) -> Page[Record]:
+def make_page(
+    records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]
+) -> Page[Record]:
     """A page out of `limit + 1` records: the one too many only tells that there is more."""
     if len(records) <= limit:
         return Page(records)
     kept = records[:limit]
-    return Page(kept, pack(cursor(kept[-1])))
+    return Page(kept, encode_cursor(cursor(kept[-1])))
 
 
-def pack(values: list[Any]) -> str:
+def encode_cursor(values: list[Any]) -> str:
     """A cursor: opaque to callers, and theirs to hand back."""
     return (
         base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode())
@@ -179,7 +181,7 @@ def pack(values: list[Any]) -> str:
     )
 
 
-def unpack(cursor: str, types: list[Any]) -> list[Any]:
+def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
     """The values of a cursor that `pack` made, or an error for one that it did not; `[str, ...]` are any number of texts."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))

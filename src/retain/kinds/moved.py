@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from retain import clock
+from retain.base import clock
 from retain.kinds import findable
-from retain.kinds import item as one
+from retain.kinds.items import item as one
 from retain.kinds.kind import Kind
 from retain.storage.database import Transaction
 
@@ -28,14 +28,14 @@ def session(sessions: Kind, id: str, created: datetime, updated: datetime) -> No
     """Let a session have begun and have been used when it was."""
     began, used = _moments(created, updated)
     sessions._write(
-        lambda tx: tx.run(_SESSION, id=id, user=sessions._who.user, created=began, updated=used)
+        lambda tx: tx.run(_SESSION, id=id, user=sessions._owner.user, created=began, updated=used)
     )
 
 
 def rest(sessions: Kind, id: str) -> None:
     """Let a session be there without being the active one."""
     sessions._write(
-        lambda tx: tx.run(_REST, user=sessions._who.user, agent=sessions._who.agent, id=id)
+        lambda tx: tx.run(_REST, user=sessions._owner.user, agent=sessions._owner.agent, id=id)
     )
 
 
@@ -49,7 +49,7 @@ def item(
     expires: datetime | None = None,
 ) -> None:
     """Let an item that nobody put since have been put when it was, be found as of then, and go when it would have."""
-    area, where = one.area(items._who.user), one.text(place)
+    area, where = one.area(items._owner.user), one.text(place)
     began, put = _moments(created, updated)
     ends = None if expires is None else clock.from_datetime(expires, "expires_at")
 
@@ -61,7 +61,7 @@ def item(
             fields, value, until = row
             said = findable.document(json.loads(value), fields and json.loads(fields))
             rows = findable.items(area, where, key, said, put, until)
-            items._home.index.replace(tx, items.name, findable.item_id(area, where, key), rows)
+            items._services.index.replace(tx, items.name, findable.item_id(area, where, key), rows)
 
     items._write(work)
 

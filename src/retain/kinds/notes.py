@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from retain import canonical, clock, tokens
-from retain.errors import Invalid, NotFound, WrongVersion
+from retain.base import canonical, clock, tokens
+from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
-from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
+from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.section import Ask, Piece, Section
+from retain.kinds.tool import Answer, Effect, Tool, schema
 from retain.search.chunk import Chunk, split
-from retain.section import Ask, Piece, Section
 from retain.storage.database import Row, Transaction
-from retain.texts import markdown
-from retain.texts.markdown import Edited
-from retain.texts.parts import parts
-from retain.tool import Answer, Effect, Tool, schema
+from retain.text import markdown
+from retain.text.markdown import Edited
+from retain.text.parts import parts
 
 MOST_WAIT = 300.0
 """The most seconds that one call waits for a change."""
@@ -129,7 +129,7 @@ class Notes(Kind):
     def history(self, *, limit: int = 20, after: str | None = None) -> Page[NoteVersion]:
         """The versions of the document, newest first."""
         whose, size = self._whose(), self._limit(limit)
-        (start,) = unpack(after, [int]) if after else (2**62,)
+        (start,) = decode_cursor(after, [int]) if after else (2**62,)
         rows = self._read(
             lambda tx: tx.all(
                 """select version, operation, source, text, created_at from note_versions
@@ -140,7 +140,7 @@ class Notes(Kind):
                 size=size + 1,
             )
         )
-        return cut([_version(row) for row in rows], size, lambda version: [version.version])
+        return make_page([_version(row) for row in rows], size, lambda version: [version.version])
 
     def diff(self, version: int, *, against: int | None = None) -> str:
         """What a version changed, against the version before it or any other, as a unified diff; empty if nothing."""
@@ -223,9 +223,9 @@ class Notes(Kind):
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The document in its parts, of which the first are worth the most."""
-        if self._who.user is None or self._who.agent is None:
+        if self._owner.user is None or self._owner.agent is None:
             return None
-        row = tx.one(_READ, user=self._who.user, agent=self._who.agent)
+        row = tx.one(_READ, user=self._owner.user, agent=self._owner.agent)
         if row is None or not row[0].strip():
             return None
         made = parts(row[0])
@@ -343,7 +343,7 @@ class Notes(Kind):
                 changed = tx.one(_BEGIN if row is None else _CHANGE, **values)
                 if changed is None:
                     continue  # another writer began the notes a moment ago
-                source = self._who.source
+                source = self._owner.source
                 tx.run(
                     _KEEP,
                     **whose,
@@ -357,7 +357,7 @@ class Notes(Kind):
                     sections=split(text, "markdown") if sections is None else sections,
                     at=tx.now,
                 )
-                self._home.index.change(tx, self.name, index.pair(**whose), found)
+                self._services.index.change(tx, self.name, index.pair(**whose), found)
                 return _note(changed), edited.same
 
         for _ in range(TRIES if slow else 1):
@@ -375,7 +375,7 @@ class Notes(Kind):
 
     def _expect(self, note: Note, if_version: int | None) -> None:
         if if_version not in (None, note.version):
-            id = f"{self._who.user} {self._who.agent}"
+            id = f"{self._owner.user} {self._owner.agent}"
             raise WrongVersion(what="notes", id=id, actual=note.version, expected=if_version)
 
     def _at(self, tx: Transaction, version: int) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock, ids
-from retain.errors import AlreadyExists, Invalid, NotFound
-from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.base import canonical, clock, ids
+from retain.base.errors import AlreadyExists, Invalid, NotFound
+from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
 
 _IN_ONE_READ = 500
@@ -190,22 +190,26 @@ class Sessions(Kind):
         With `spoken`, only those that have messages.
         """
         size = self._limit(limit)
-        at, id = unpack(after, [int, str]) if after else (2**62, "")
+        at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         words = canonical.words(search, self._settings.max_attributes_bytes)
-        floor, page = (_FLOOR, _PAGE) if self._who.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
-        who = {
-            "agent": self._who.agent,
-            **({} if self._who.user is None else {"user": self._who.user}),
+        floor, page = (
+            (_FLOOR, _PAGE) if self._owner.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
+        )
+        owner = {
+            "agent": self._owner.agent,
+            **({} if self._owner.user is None else {"user": self._owner.user}),
         }
         least = 1 if spoken else 0
 
         def work(tx: Transaction) -> Sequence[Session]:
             if words:
-                return self._searched(tx, who, words, least, at, id, size + 1)
-            enough = tx.one(floor, **who, least=least, at=at - clock.MINUTE - 1, size=size) or (0,)
+                return self._searched(tx, owner, words, least, at, id, size + 1)
+            enough = tx.one(floor, **owner, least=least, at=at - clock.MINUTE - 1, size=size) or (
+                0,
+            )
             rows = tx.all(
                 page,
-                **who,
+                **owner,
                 least=least,
                 floor=enough[0] - clock.MINUTE,
                 at=at,
@@ -214,12 +218,12 @@ class Sessions(Kind):
             )
             return [_session(row) for row in rows]
 
-        return cut([*self._read(work)], size, _place)
+        return make_page([*self._read(work)], size, _place)
 
     def _searched(
         self,
         tx: Transaction,
-        who: Mapping[str, Any],
+        owner: Mapping[str, Any],
         words: Sequence[str],
         least: int,
         at: int,
@@ -231,8 +235,8 @@ class Sessions(Kind):
         place, floor = (at, id), 0
         while True:
             rows = tx.all(
-                _NAMES if "user" not in who else _NAMES_OF_USER,
-                **who,
+                _NAMES if "user" not in owner else _NAMES_OF_USER,
+                **owner,
                 at=place[0],
                 id=place[1],
                 size=_IN_ONE_READ,
@@ -273,7 +277,7 @@ class Sessions(Kind):
         values = self._values(label, attributes)
 
         def work(tx: Transaction) -> Session:
-            own_session(tx, self._who, id)
+            own_session(tx, self._owner, id)
             tx.run(
                 """update sessions set label = coalesce(:label, label), attributes = coalesce(:attributes, attributes),
                        touched_at = :now
@@ -290,22 +294,22 @@ class Sessions(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> list[str]:
-            own_session(tx, self._who, id)
+            own_session(tx, self._owner, id)
             contents = tx.all(
                 "select distinct user_id, digest from refs where tenant = :tenant and session_id = :id",
                 id=id,
             )
             tx.run("delete from sessions where tenant = :tenant and id = :id", id=id)
-            self._home.index.remove_session(tx, id)
-            return self._home.blobs.release(tx, [(user, digest) for user, digest in contents])
+            self._services.index.remove_session(tx, id)
+            return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])
 
-        self._home.blobs.discard(self._database.write(self._who.tenant, work, slow=True))
+        self._services.blobs.discard(self._database.write(self._owner.tenant, work, slow=True))
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(
             _ONE,
             id=id,
-            user=self._who.user,
+            user=self._owner.user,
         )
         if row is None:
             raise NotFound(what="session", id=id)

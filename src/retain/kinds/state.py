@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock, tokens
-from retain.canonical import Json
-from retain.errors import Invalid, NotFound, WrongVersion
+from retain.base import canonical, clock, tokens
+from retain.base.canonical import Json
+from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
-from retain.kinds.kind import Check, Kind, Page, Table, cut, unpack
-from retain.section import Ask, Piece, Section
+from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.section import Ask, Piece, Section
+from retain.kinds.tool import Answer, Tool, schema
 from retain.storage.database import Row, Transaction
-from retain.tool import Answer, Tool, schema
 
 MOST_IN_A_PROMPT = 50
 MOST_IN_AN_ANSWER = 50
@@ -142,7 +142,7 @@ class State(Kind):
                 actual = 0 if found is None else found.version
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
             whose = (place["area"], key, place["owner"], place["session"])
-            self._home.index.replace(
+            self._services.index.replace(
                 tx, self.name, index.pair(*whose[:2]), index.state(*whose, said, tx.now, row[4])
             )
             return _item(row)
@@ -168,7 +168,7 @@ class State(Kind):
         if prefix:
             canonical.key(prefix, "prefix")
         size = self._limit(limit)
-        (start,) = unpack(after, [str]) if after else ("",)
+        (start,) = decode_cursor(after, [str]) if after else ("",)
 
         def work(tx: Transaction) -> Sequence[Row]:
             return tx.all(
@@ -182,7 +182,7 @@ class State(Kind):
                 size=size + 1,
             )
 
-        return cut([_item(row) for row in self._read(work)], size, lambda item: [item.key])
+        return make_page([_item(row) for row in self._read(work)], size, lambda item: [item.key])
 
     def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
         """Remove a key; with `if_version`, only that version of it."""
@@ -204,7 +204,7 @@ class State(Kind):
                 if found is None:
                     raise NotFound(what="state", id=key)
                 raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
-            self._home.index.remove(tx, self.name, index.pair(place, key))
+            self._services.index.remove(tx, self.name, index.pair(place, key))
 
         self._write(work)
 
@@ -239,9 +239,9 @@ class State(Kind):
                    select 'session:' || id from sessions
                    where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)))
                order by updated_at desc, area, key limit :size""",
-            mine="" if self._who.user is None else f"user:{self._who.user}",
+            mine="" if self._owner.user is None else f"user:{self._owner.user}",
             session=ask.session,
-            user=self._who.user,
+            user=self._owner.user,
             size=MOST_IN_A_PROMPT,
         )
         pieces = [_piece(age, *row) for age, row in enumerate(rows)]
@@ -267,7 +267,7 @@ class State(Kind):
             return {"area": f"user:{user}", "user": user, "session": None, "owner": user}
         if area.startswith("session:"):
             session = canonical.key(area.removeprefix("session:"), "area")
-            row = tx.one(_OWNER, session=session, user=self._who.user)
+            row = tx.one(_OWNER, session=session, user=self._owner.user)
             if row is None:
                 raise NotFound(what="session", id=session)
             return {"area": area, "user": None, "session": session, "owner": row[0]}

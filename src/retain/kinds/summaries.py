@@ -15,16 +15,16 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from retain import canonical, clock, masking
-from retain import tokens as counting
-from retain.errors import Conflict, NotFound, StorageError
-from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.base import canonical, clock, masking
+from retain.base import tokens as counting
+from retain.base.errors import Conflict, NotFound, StorageError
+from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
+from retain.kinds.section import Ask, Piece, Section
+from retain.messages import cutting, pairing
+from retain.messages.message import Message, records
 from retain.models import summarizer
-from retain.section import Ask, Piece, Section
 from retain.storage import leases
 from retain.storage.database import Row, Transaction
-from retain.talk import cutting, pairing
-from retain.talk.message import Message, records
 
 ROUTE = "summary"
 """What a call of a model is for, in the record of it."""
@@ -142,7 +142,7 @@ class Summaries(Kind):
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> Summary:
-            own_session(tx, self._who, session)
+            own_session(tx, self._owner, session)
             return _summary(session, tx.one(_NEWEST, session=session))
 
         return self._read(work)
@@ -155,10 +155,10 @@ class Summaries(Kind):
         if number is not None:
             canonical.whole(number, "number", 1)
         size = self._limit(limit)
-        (start,) = unpack(after, [int]) if after else (0,)
+        (start,) = decode_cursor(after, [int]) if after else (0,)
 
         def work(tx: Transaction) -> list[Message]:
-            first = own_session(tx, self._who, session)
+            first = own_session(tx, self._owner, session)
             last = _summary(session, tx.one(_NEWEST, session=session)).covers_to
             if number is not None:
                 range_ = tx.one(
@@ -172,7 +172,7 @@ class Summaries(Kind):
                 first, last = max(first, range_[0]), range_[1]
             return _messages(tx, session, max(first, start + 1), last, size + 1)
 
-        return cut(self._read(work), size, lambda message: [message.seq])
+        return make_page(self._read(work), size, lambda message: [message.seq])
 
     def fold(self, session: str, *, force: bool = False) -> Summary:
         """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold.
@@ -185,7 +185,7 @@ class Summaries(Kind):
             return self.get(session)
         self._writer("")  # is there one at all?
         what = "fold " + hashlib.sha256(session.encode()).hexdigest()
-        lease = leases.claim(self._database, self._who.tenant, what, self._lease_seconds)
+        lease = leases.claim(self._database, self._owner.tenant, what, self._lease_seconds)
         if lease is None:
             return self.get(session)
         try:
@@ -201,7 +201,7 @@ class Summaries(Kind):
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
         """The summary, where summaries are switched on and there is one."""
         row = (
-            tx.one(_VOICE, session=ask.session, user=self._who.user)
+            tx.one(_VOICE, session=ask.session, user=self._owner.user)
             if self._settings.summary_enabled
             else None
         )
@@ -221,8 +221,10 @@ class Summaries(Kind):
 
     def _writer(self, previous: str, session: str | None = None) -> summarizer.Writer:
         """Who writes the next summary of a session."""
-        model = self._home.models.summary
-        watched = None if model is None else self._home.watched(model, self._who, ROUTE, session)
+        model = self._services.models.summary
+        watched = (
+            None if model is None else self._services.watched(model, self._owner, ROUTE, session)
+        )
         return summarizer.chosen(self._settings, watched, previous)
 
     def _until_done(self, session: str, force: bool, lease: leases.Lease) -> None:
@@ -244,8 +246,9 @@ class Summaries(Kind):
                     )
                     written = replace(written, text=said)
                 if not self._write(
-                    lambda tx, s=step, w=written: _commit(tx, s, w, lease), safe=True
-                ):  # type: ignore[misc]
+                    lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
+                    safe=True,
+                ):
                     tries += 1
                     break
             else:
@@ -257,7 +260,7 @@ class Summaries(Kind):
 
     def _waiting(self, tx: Transaction, session: str, force: bool) -> int:
         """The first message to fold, 0 where nothing is due."""
-        begin = _begin(tx, session, own_session(tx, self._who, session))
+        begin = _begin(tx, session, own_session(tx, self._owner, session))
         last = tx.one(_LAST, session=session) or (0,)
         least = 0 if force else self._settings.summary_threshold
         least = max(least, self._settings.summary_keep_last)
@@ -283,7 +286,7 @@ class Summaries(Kind):
         """The messages for the next call: as many as it takes, but at least up to the first place for a cut."""
 
         def work(tx: Transaction) -> _Step | None:
-            begin = _begin(tx, session, own_session(tx, self._who, session))
+            begin = _begin(tx, session, own_session(tx, self._owner, session))
             before = _summary(session, tx.one(_NEWEST, session=session))
             room = self._writer(before.text).room
             upto, spent = 0, 0
@@ -301,10 +304,10 @@ class Summaries(Kind):
         """Every summary that a session had, the newest first."""
         canonical.key(session, "session")
         size = self._limit(limit)
-        (before,) = unpack(after, [int]) if after else (_FAR,)
+        (before,) = decode_cursor(after, [int]) if after else (_FAR,)
 
         def work(tx: Transaction) -> Sequence[Row]:
-            own_session(tx, self._who, session)
+            own_session(tx, self._owner, session)
             return tx.all(
                 """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at
                    from summaries where tenant = :tenant and session_id = :session and number < :before
@@ -314,7 +317,7 @@ class Summaries(Kind):
                 size=size + 1,
             )
 
-        return cut(
+        return make_page(
             [_summary(session, row) for row in self._read(work)],
             size,
             lambda summary: [summary.number],

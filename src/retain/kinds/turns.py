@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain import canonical, clock, ids
-from retain.errors import NotFound
-from retain.kinds.kind import Check, Kind, Page, Table, cut, own_session, unpack
+from retain.base import canonical, clock, ids
+from retain.base.errors import NotFound
+from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
 
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
@@ -79,7 +79,7 @@ class Turns(Kind):
                    from turns join sessions on sessions.tenant = turns.tenant and sessions.id = turns.session_id
                    where turns.tenant = :tenant and turns.id = :id and user_id = coalesce(:user, user_id)""",
                 id=id,
-                user=self._who.user,
+                user=self._owner.user,
             )
             if row is None:
                 raise NotFound(what="turn", id=id)
@@ -99,10 +99,10 @@ class Turns(Kind):
         if seq is not None:
             canonical.whole(seq, "seq", 1)
         size = self._limit(limit)
-        (before,) = unpack(after, [int]) if after else (2**53,)
+        (before,) = decode_cursor(after, [int]) if after else (2**53,)
 
         def work(tx: Transaction) -> Sequence[Row]:
-            own_session(tx, self._who, session)
+            own_session(tx, self._owner, session)
             asked = {"session": session, "before": before, "size": size + 1}
             if seq is None:
                 return tx.all(_LIST, **asked)
@@ -111,7 +111,9 @@ class Turns(Kind):
                 return [own] if own[3] < before else []
             return tx.all(_ANSWERING, **asked, seq=seq)
 
-        return cut([_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq])
+        return make_page(
+            [_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq]
+        )
 
     def add_row(
         self,
@@ -151,7 +153,7 @@ class Turns(Kind):
 
     def of_key(self, tx: Transaction, session: str, key: str) -> Turn | None:
         """The turn that was saved with an idempotency key, whatever was said in it; None where there is none."""
-        own_session(tx, self._who, session)
+        own_session(tx, self._owner, session)
         row = tx.one(
             """select turns.id, turns.session_id, turns.first_seq, turns.last_seq, interaction_id, report, turns.created_at
                from message_keys join turns on turns.tenant = message_keys.tenant

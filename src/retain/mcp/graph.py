@@ -24,12 +24,12 @@ from mcp_types import (
 )
 from mcp_types import Tool as Offered
 
-from retain.access.attended import Act
-from retain.access.principal import Permission
-from retain.errors import NotFound, RetainError
-from retain.gate import problem
+from retain.api import problem
+from retain.auth.audited import Action
+from retain.auth.principal import Permission
+from retain.base.errors import NotFound, RetainError
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
-from retain.mcp.guest import Guest
+from retain.mcp.guest import Caller
 from retain.mcp.tools import UNEXPECTED
 
 INSTRUCTIONS = """This is your memory: a graph that outlives the conversation. Look there (search_nodes) before you answer \
@@ -217,7 +217,7 @@ class Nodes:
             lambda allowed: [node.offered() for node in NODES if node.needs in allowed]
         )
 
-    def offered(self, guest: Guest) -> list[Offered]:
+    def offered(self, guest: Caller) -> list[Offered]:
         """The tools that somebody may use."""
         return self._for(guest.principal.permissions)
 
@@ -225,7 +225,7 @@ class Nodes:
         """What a tool takes, None where there is no such tool."""
         return self._all[name].takes if name in self._all else None
 
-    def result(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """What a call gives, or why it gives nothing."""
         node = self._all.get(name)
         if node is None:
@@ -248,12 +248,12 @@ class Nodes:
         )
 
 
-def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None]:
+def listed(guest: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
     """What can be read: the graph."""
     return [_RESOURCE], None
 
 
-def read(guest: Guest, uri: str) -> TextResourceContents:
+def read(guest: Caller, uri: str) -> TextResourceContents:
     """The graph as JSON."""
     if uri != ADDRESS:
         raise NotFound(what="resource", id=uri[:200])
@@ -261,20 +261,22 @@ def read(guest: Guest, uri: str) -> TextResourceContents:
     return TextResourceContents(uri=uri, text=text, mime_type="application/json")
 
 
-def completed(guest: Guest, argument: str, begun: str) -> list[str]:
+def completed(guest: Caller, argument: str, begun: str) -> list[str]:
     """Nothing: the one address has no arguments."""
     return []
 
 
-def _graph(guest: Guest, node: Node, arguments: Mapping[str, Any]) -> Graphs:
+def _graph(guest: Caller, node: Node, arguments: Mapping[str, Any]) -> Graphs:
     """The graph that is meant, for one deed of somebody who may do it."""
     scope = guest.scope()
-    guest.principal.require_for(node.needs, "graph", {}, scope.who.user)
+    guest.principal.require_for(node.needs, "graph", {}, scope.owner.user)
     if node.needs == "read":
         return scope.graph
     (first,) = node.takes["properties"]
     subject = f"graph {', '.join(_name(one) for one in arguments[first])}"
-    return guest.acting(scope, Act(node.deed, request_id=guest.request_id, subject=subject)).graph
+    return guest.acting(
+        scope, Action(node.deed, request_id=guest.request_id, subject=subject)
+    ).graph
 
 
 def _name(one: Any) -> str:

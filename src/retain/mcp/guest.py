@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retain.access.attended import Act, attended
-from retain.access.principal import Principal
+from retain.auth.audited import Action, attended
+from retain.auth.principal import Principal
 from retain.memory import Memory, Scope
 
 
 @dataclass(frozen=True)
-class Guest:
+class Caller:
     """Somebody who was let in; user and agent are those that are meant where a call names no others."""
 
     memory: Memory
@@ -24,6 +24,6 @@ class Guest:
         whose = self.principal.whose(user or self.user, agent or self.agent)
         return self.memory.scope(*whose, source="agent")
 
-    def acting(self, scope: Scope, act: Act) -> Scope:
+    def acting(self, scope: Scope, act: Action) -> Scope:
         """The same memory for one act that is on record."""
-        return Scope(attended(self.memory.home, scope.who, self.principal, act), scope.who)
+        return Scope(attended(self.memory.services, scope.owner, self.principal, act), scope.owner)

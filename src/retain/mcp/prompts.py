@@ -7,12 +7,12 @@ from typing import Any
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
-from retain import placeholder
+from retain.base.errors import Invalid, NotFound
 from retain.context.render import fence
-from retain.errors import Invalid, NotFound
-from retain.kinds.entry import line
-from retain.kinds.refs import FRAGMENT
-from retain.mcp.guest import Guest
+from retain.kinds.entries.entry import line
+from retain.kinds.refs.refs import FRAGMENT
+from retain.mcp.guest import Caller
+from retain.messages import placeholder
 
 PROMPTS = (
     Prompt(
@@ -32,7 +32,7 @@ PROMPTS = (
 _MOST = 2_000
 
 
-def given(guest: Guest, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+def given(guest: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
     """A prompt, filled in."""
     match name:
         case "memory_references":
@@ -46,7 +46,7 @@ def given(guest: Guest, name: str, arguments: Mapping[str, str]) -> GetPromptRes
     raise NotFound(what="prompt", id=name[:200])
 
 
-def _remembered(guest: Guest, question: str) -> str:
+def _remembered(guest: Caller, question: str) -> str:
     (search,) = guest.scope().tools(["search_memory"])
     found = search.call({"query": question[:_MOST]})
     if "error" in found:

@@ -9,13 +9,13 @@ from urllib.parse import quote, unquote
 
 from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
-from retain import placeholder
+from retain.base.errors import NotFound
 from retain.chat.images import MOST_BYTES, media_of
-from retain.errors import NotFound
-from retain.kinds.entry import indented
-from retain.kinds.kind import pack, unpack
-from retain.mcp.guest import Guest
+from retain.kinds.entries.entry import indented
+from retain.kinds.kind import decode_cursor, encode_cursor
+from retain.mcp.guest import Caller
 from retain.memory import Scope
+from retain.messages import placeholder
 
 SCHEME = "retain://"
 NOTES, SESSIONS, REFS = "notes", "sessions", "refs"
@@ -53,10 +53,10 @@ def address(*parts: str) -> str:
     return SCHEME + "/".join(quote(part, safe="") for part in parts)
 
 
-def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None]:
+def listed(guest: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
     """A page of what can be read: the notes, then the conversations and the stored texts, newest first; and what follows."""
     scope = guest.scope()
-    kind, after = unpack(cursor, [str, str]) if cursor else (SESSIONS, "")
+    kind, after = decode_cursor(cursor, [str, str]) if cursor else (SESSIONS, "")
     found: list[Resource] = [] if cursor else _first(scope)
     if kind == SESSIONS:
         sessions = scope.sessions.list(limit=_PAGE, after=after or None)
@@ -70,7 +70,7 @@ def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None
             for one in sessions
         ]
         if sessions.next:
-            return found, pack([SESSIONS, sessions.next])
+            return found, encode_cursor([SESSIONS, sessions.next])
         after = ""
     refs = scope.refs.list(active=True, limit=_PAGE, after=after or None)
     found += [
@@ -82,11 +82,11 @@ def listed(guest: Guest, cursor: str | None) -> tuple[list[Resource], str | None
         )
         for one in refs
     ]
-    return found, pack([REFS, refs.next]) if refs.next else None
+    return found, encode_cursor([REFS, refs.next]) if refs.next else None
 
 
 def _first(scope: Scope) -> list[Resource]:
-    user, agent = scope.who.user, scope.who.agent
+    user, agent = scope.owner.user, scope.owner.agent
     found = [
         Resource(uri=address(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON)
     ]
@@ -102,7 +102,7 @@ def _first(scope: Scope) -> list[Resource]:
     return found
 
 
-def read(guest: Guest, uri: str) -> TextResourceContents | BlobResourceContents:
+def read(guest: Caller, uri: str) -> TextResourceContents | BlobResourceContents:
     """What is under an address; NotFound where nothing is."""
     if not uri.startswith(SCHEME):
         raise NotFound(what="resource", id=uri[:200])
@@ -124,7 +124,7 @@ def read(guest: Guest, uri: str) -> TextResourceContents | BlobResourceContents:
     return TextResourceContents(uri=uri, text=text, mime_type=media)
 
 
-def completed(guest: Guest, argument: str, begun: str) -> list[str]:
+def completed(guest: Caller, argument: str, begun: str) -> list[str]:
     """What an argument of an address can be, as far as it is written."""
     scope = guest.scope()
     found: Sequence[str]
@@ -135,12 +135,12 @@ def completed(guest: Guest, argument: str, begun: str) -> list[str]:
             found = [one.key for one in scope.refs.list(active=True, limit=_LISTED)]
         case "agent":
             found = (
-                [scope.who.agent]
-                if scope.who.agent
+                [scope.owner.agent]
+                if scope.owner.agent
                 else [one.name for one in scope.agents.list(limit=_LISTED)]
             )
         case "user":
-            found = [scope.who.user] if scope.who.user else []
+            found = [scope.owner.user] if scope.owner.user else []
         case _:
             found = []
     return [name for name in found if name.startswith(begun)][:_MOST_COMPLETED]
@@ -173,9 +173,9 @@ def _session(scope: Scope, id: str) -> str:
             f"Summary of the first {session.summarized_count}: {indented(session.summary)}"
         )
     for message in shown:
-        who = f"{message.role} ({_line(message.author)})" if message.author else message.role
+        owner = f"{message.role} ({_line(message.author)})" if message.author else message.role
         lines.append(
-            f"#{message.seq} {who}: {indented(message.text) if message.text else '(no text)'}"
+            f"#{message.seq} {owner}: {indented(message.text) if message.text else '(no text)'}"
         )
     return "\n\n".join(lines)
 

@@ -35,18 +35,18 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp import MCPError
-from retain.errors import Forbidden, Invalid, NotFound, RetainError
-from retain.faces.command import version
-from retain.gate import problem
+from retain.api import problem
+from retain.base.errors import Forbidden, Invalid, NotFound, RetainError
+from retain.base.version import version
 from retain.mcp import graph, prompts, resources
 from retain.mcp import stdio as mcp_stdio
+from retain.mcp.endpoint_tools import Verbs
 from retain.mcp.graph import Nodes
-from retain.mcp.guest import Guest
+from retain.mcp.guest import Caller
 from retain.mcp.tools import Tools
-from retain.mcp.ways import Verbs
 from retain.memory import Memory
 
-__all__ = ["Context", "Guest", "Profile", "make", "over_stdio"]
+__all__ = ["Caller", "Context", "Profile", "make", "over_stdio"]
 Profile = Literal["agent", "all", "graph"]
 INSTRUCTIONS = """This is your memory: it outlives the conversation. Before you answer something that may have come up \
 earlier, call search_memory. What is worth keeping about the person goes into the notes (manage_long_term_memory), what you \
@@ -63,7 +63,7 @@ Context = ServerRequestContext[Any, Any]
 class Answers:
     """What the server answers, each request for the guest that the transport says."""
 
-    def __init__(self, tools: Tools | Verbs | Nodes, guest: Callable[[Context], Guest]) -> None:
+    def __init__(self, tools: Tools | Verbs | Nodes, guest: Callable[[Context], Caller]) -> None:
         self._tools, self._guest = tools, guest
         self._rooms = graph if isinstance(tools, Nodes) else resources
 
@@ -130,7 +130,7 @@ class Answers:
 
 
 def make(
-    memory: Memory, profile: Profile, guest: Callable[[Context], Guest], note: str = ""
+    memory: Memory, profile: Profile, guest: Callable[[Context], Caller], note: str = ""
 ) -> Server[Any]:
     """A server over a memory that is open; a note is said with its instructions."""
     tools = Tools(memory) if profile == "agent" else Verbs() if profile == "all" else Nodes()
@@ -155,7 +155,7 @@ def make(
     )
 
 
-async def over_stdio(guest: Guest, profile: Profile, note: str = "") -> None:
+async def over_stdio(guest: Caller, profile: Profile, note: str = "") -> None:
     """Serve one guest over standard input and output, until the input ends."""
     await mcp_stdio.serve(make(guest.memory, profile, lambda _: guest, note))
 

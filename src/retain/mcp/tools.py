@@ -16,12 +16,12 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotatio
 from mcp_types import Tool as Offered
 
 from mcp import MCPError
-from retain.access.attended import Act
-from retain.errors import RetainError
-from retain.gate import problem
-from retain.mcp.guest import Guest
+from retain.api import problem
+from retain.auth.audited import Action
+from retain.base.errors import RetainError
+from retain.kinds.tool import Answer, Tool
+from retain.mcp.guest import Caller
 from retain.memory import Memory
-from retain.tool import Answer, Tool
 
 UNEXPECTED = "Something failed that should not have: the log of the server has more. It may work when it is tried again."
 _log = logging.getLogger("retain.mcp")
@@ -34,7 +34,7 @@ class Tools:
         self._all = {tool.name: tool for tool in memory.scope().tools()}
         self._for = cache(self._offer)
 
-    def offered(self, guest: Guest) -> list[Offered]:
+    def offered(self, guest: Caller) -> list[Offered]:
         """The tools that somebody may use."""
         return self._for(guest.principal.permissions)
 
@@ -42,17 +42,17 @@ class Tools:
         """What a tool takes, None where there is no such tool."""
         return self._all[name].parameters if name in self._all else None
 
-    def call(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool for somebody."""
         effect, deed = self._all[name].does(arguments), self._all[name].deed(arguments)
         scope = guest.scope()
-        guest.principal.require_for(effect, deed.partition("_")[0], arguments, scope.who.user)
+        guest.principal.require_for(effect, deed.partition("_")[0], arguments, scope.owner.user)
         if effect != "read":
-            scope = guest.acting(scope, Act(deed, arguments, request_id=guest.request_id))
+            scope = guest.acting(scope, Action(deed, arguments, request_id=guest.request_id))
         (tool,) = scope.tools([name])
         return tool.call(arguments)
 
-    def result(self, guest: Guest, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """What a call gives, or why it gives nothing."""
         return result(lambda: self.call(guest, name, arguments), name, self._all)
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from retain import canonical
-from retain.errors import Invalid
-from retain.talk.pairing import Call
+from retain.base import canonical
+from retain.base.errors import Invalid
+from retain.messages.pairing import Call
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage

@@ -16,12 +16,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from retain import canonical
-from retain.errors import BadAnswer, ModelUnavailable
+from retain.base import canonical
+from retain.base.errors import BadAnswer, ModelUnavailable
+from retain.base.settings import Settings
 from retain.models import conversation, provider
 from retain.models.breaker import FAILURES, Breaker
 from retain.models.conversation import OnText, Reply
-from retain.settings import Settings
 
 EXTRACTIVE = "extractive"
 """The name, as a summary model, of the built-in writer that needs no model."""

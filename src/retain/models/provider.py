@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retain import canonical
-from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.base import canonical
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models.conversation import OnText, history
 
 MOST_BYTES = 4 << 20

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from retain import canonical, placeholder
-from retain import tokens as counting
-from retain.errors import BadAnswer, ModelError, NoModel, RetainError
+from retain.base import canonical
+from retain.base import tokens as counting
+from retain.base.errors import BadAnswer, ModelError, NoModel, RetainError
+from retain.base.settings import Settings
+from retain.messages import pairing, placeholder, transcript
+from retain.messages.message import Message
 from retain.models import EXTRACTIVE, Completion, Model
-from retain.settings import Settings
-from retain.talk import pairing, transcript
-from retain.talk.message import Message
-from retain.texts import extract
+from retain.text import extract
 
 PROMPT_VERSION = 1
 _OVERHEAD = 350  # tokens: the instructions and the frame of a prompt

@@ -23,7 +23,7 @@ class NotAsked(Exception):
     """Raised in place of a model that was not asked: there is nothing to note."""
 
 
-class Watched:
+class RecordedModel:
     """A model whose calls are noted."""
 
     def __init__(self, model: Model, note: Callable[[Call], None]) -> None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from retain.texts import blocks
-from retain.texts.blocks import Block
-from retain.tokens import cut, estimate
+from retain.base.tokens import cut, estimate
+from retain.text import blocks
+from retain.text.blocks import Block
 
 Markup = Literal["text", "markdown"]
 

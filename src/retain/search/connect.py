@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from retain.base.settings import Settings
 from retain.search.index import Index
 from retain.search.postgres import PostgresEngine
 from retain.search.sqlite import SqliteEngine
-from retain.settings import Settings
 from retain.storage.database import Database
 from retain.storage.sqlite import SqliteDatabase
 

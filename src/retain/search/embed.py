@@ -11,11 +11,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from retain.errors import BadAnswer, ModelError, RetainError, SettingsError
+from retain.base.errors import BadAnswer, ModelError, RetainError, SettingsError
+from retain.base.settings import Settings
 from retain.search.onnx import OnnxEmbedder
 from retain.search.service import OPENAI, ServiceEmbedder
 from retain.search.static import StaticEmbedder
-from retain.settings import Settings
 from retain.storage.tables import Check
 
 if TYPE_CHECKING:

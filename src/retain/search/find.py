@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from retain import clock
-from retain.errors import ModelError, SettingsError
+from retain.base import clock
+from retain.base.errors import ModelError, SettingsError
 from retain.search import fuse, question, words
 from retain.search.digests import Digests
 from retain.search.embed import Embedder, Family, checked
@@ -59,7 +59,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Begun:
+class WordMatches:
     """What the first read found: rows that have words of the question, who speaks in them, and how many have each word."""
 
     words: Sequence[str]
@@ -70,11 +70,11 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Sought:
+class Query:
     """A question that was read and embedded; `legs` says what ran and what did not."""
 
     asked: Asked
-    begun: Begun
+    begun: WordMatches
     question: Question
     vector: Vector | None
     model: str
@@ -82,26 +82,26 @@ class Sought:
     legs: Mapping[str, str]
 
 
-def begin(tx: Transaction, index: Index, text: str, asked: Asked, depth: int = DEPTH) -> Begun:
+def begin(
+    tx: Transaction, index: Index, text: str, asked: Asked, depth: int = DEPTH
+) -> WordMatches:
     """The first read: what the words of the question find."""
     terms = words.of_question(text)
     found = index.engine.matching(tx, terms, asked, depth)
     corpus = Corpus(max(index.engine.extent(tx, asked), len(found.numbers)), found.having)
-    return Begun(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
+    return WordMatches(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
 
 
 def understand(
-    text: str, now: int, asked: Asked, begun: Begun, embedder: Embedder | None
-) -> Sought:
+    text: str, now: int, asked: Asked, begun: WordMatches, embedder: Embedder | None
+) -> Query:
     """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
     asks = question.read(text, now=now, authors=begun.authors)
     if not begun.words:
         nothing = "there are no words in the question"
-        return Sought(
-            asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing}
-        )
+        return Query(asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing})
     if embedder is None:
-        return Sought(
+        return Query(
             asked,
             begun,
             asks,
@@ -113,11 +113,11 @@ def understand(
     try:
         vector = checked(embedder, [asks.for_embedding])[0]
     except (ModelError, SettingsError) as error:
-        return Sought(
+        return Query(
             asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"}
         )
     model = embedder.identity
-    return Sought(
+    return Query(
         asked,
         begun,
         asks,
@@ -128,7 +128,7 @@ def understand(
     )
 
 
-def finish(tx: Transaction, index: Index, sought: Sought, limit: int) -> list[Hit]:
+def finish(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit]:
     """The second read: what is near in meaning, the neighbours of the best, and the order of them all."""
     engine, by_words = index.engine, sought.begun.numbers
     near: dict[int, float] = {}

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from retain.errors import SettingsError
+from retain.base.errors import SettingsError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -318,13 +318,13 @@ class PostgresEngine(Legs):
             }
             after = -1
             while rows := tx.all(
-                _PAGES[whose.who], since=mark, after=after, size=_AT_ONCE, **named
+                _PAGES[whose.owner], since=mark, after=after, size=_AT_ONCE, **named
             ):
                 yield page([row[:3] for row in rows])
                 mark, after = rows[-1][3], rows[-1][0]
 
         def count() -> int:
-            return int((tx.one(_COUNTS[whose.who], model=model, user=whose.user) or (0,))[0])
+            return int((tx.one(_COUNTS[whose.owner], model=model, user=whose.user) or (0,))[0])
 
         return Source(since, int(low), count)
 

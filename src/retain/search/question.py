@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from retain import clock
+from retain.base import clock
 from retain.search import words
 from retain.search.english import MONTHS
 

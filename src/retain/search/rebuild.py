@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from retain.errors import Corrupt, Unreachable
+from retain.base.errors import Corrupt, Unreachable
 from retain.search import words as analysis
 from retain.search.engine import Item
 from retain.search.index import Index

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from retain.errors import BadAnswer, RetainError
+from retain.base.errors import BadAnswer, RetainError
+from retain.base.settings import Settings
 from retain.search.find import Hit
 from retain.search.onnx import OnnxEmbedder
-from retain.settings import Settings
 
 LOOKED_AT = 30
 """How many hits are looked at again."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from retain.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
 from retain.models.breaker import FAILURES, Breaker
 from retain.models.model import FIRST_WAIT, Completion
 from retain.models.watch import Call

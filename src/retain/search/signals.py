@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from retain import clock
+from retain.base import clock
 from retain.search.candidate import Candidate, Corpus
 from retain.search.question import Question
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from retain import tokens
+from retain.base import tokens
 from retain.search import words
 
 _TOKEN = re.compile(r"[^\s\x00-&(-/:-@\[-^`{-\x7f‘“”„«»…。，、！？；：（）「」『』—–]+")

@@ -260,7 +260,7 @@ class SqliteEngine(Legs):
 
     def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
         def since(mark: int) -> Iterator[Page]:
-            sql = _SINCE if whose.who == EVERYBODY else _SINCE_OF
+            sql = _SINCE if whose.owner == EVERYBODY else _SINCE_OF
             while rows := tx.all(
                 sql, model=model, user=whose.user, since=mark, dimension=dimension, size=_AT_ONCE
             ):
@@ -268,7 +268,7 @@ class SqliteEngine(Legs):
                 mark = rows[-1][3] + 1
 
         def count() -> int:
-            sql = _VECTORS if whose.who == EVERYBODY else _VECTORS_OF
+            sql = _VECTORS if whose.owner == EVERYBODY else _VECTORS_OF
             return int((tx.one(sql, model=model, user=whose.user) or (0,))[0])
 
         return Source(since, int((tx.one(_STAMP) or (0,))[0]), count)

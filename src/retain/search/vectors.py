@@ -40,7 +40,7 @@ NOBODY = "nobody"
 class Whose(NamedTuple):
     """Of which rows: those of one user, or nobody's, or everybody's."""
 
-    who: str
+    owner: str
     user: str | None = None
 
 

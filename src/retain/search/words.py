@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from retain import clock
+from retain.base import clock
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
 __all__ = ["STOP", "analyse", "bare", "of_item", "of_question", "ready"]

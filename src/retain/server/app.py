@@ -6,20 +6,37 @@ from importlib.util import find_spec
 
 from fastapi import FastAPI
 
-from retain import wires
-from retain.faces.command import version
-from retain.gate import guard, problem
-from retain.gate.door import Door
+from retain.api import problem
+from retain.base.version import version
 from retain.memory import Memory
-from retain.rest import admin, docs, index, keys, openapi, routes, turns, uploads
-from retain.server import background
+from retain.server import (
+    admin_routes,
+    background,
+    chat_routes,
+    conversation_routes,
+    docs_page,
+    health,
+    key_routes,
+    metrics,
+    middleware,
+    note_routes,
+    openapi,
+    operations,
+    request_log,
+    route_index,
+    routes,
+    sign_in,
+    status_routes,
+    turn_routes,
+    uploads,
+    vendors,
+    web_app,
+)
+from retain.server.authenticator import Authenticator
 from retain.server.life import life
-from retain.streams import chat, conversations, notes
-from retain.watch import health, metrics, operations, requests, status
-from retain.web import signin, site
 
 if find_spec("mcp"):  # an extra of its own: other libraries want an older one
-    from retain.mcp import mount
+    from retain.server import mcp_mount as mount
 else:
     mount = None  # type: ignore[assignment]
 
@@ -45,30 +62,30 @@ def create_app(memory: Memory) -> FastAPI:
         },  # ours say more, and no addresses with content in them
     )
     app.state.memory = memory
-    app.state.door = door = Door(memory)
+    app.state.authenticator = authenticator = Authenticator(memory)
     app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
     openapi.install(app)
-    routes.add(app, door)
-    turns.add(app, door)
-    uploads.add(app, door)
-    notes.add(app, door)
-    docs.add(app, door)
-    keys.add(app, door)
-    admin.add(app, door)
-    chat.add(app, door)
-    conversations.add(app, door)
-    wires.add(app, door)
+    routes.add(app, authenticator)
+    turn_routes.add(app, authenticator)
+    uploads.add(app, authenticator)
+    note_routes.add(app, authenticator)
+    docs_page.add(app, authenticator)
+    key_routes.add(app, authenticator)
+    admin_routes.add(app, authenticator)
+    chat_routes.add(app, authenticator)
+    conversation_routes.add(app, authenticator)
+    vendors.add(app, authenticator)
     if mount:
-        mount.add(app, door)
-    signin.add(app, door)
-    site.add(app)
+        mount.add(app, authenticator)
+    sign_in.add(app, authenticator)
+    web_app.add(app)
     health.add(app)
-    metrics.add(app, door)
-    status.add(app, door)
-    index.install(app)
+    metrics.add(app, authenticator)
+    status_routes.add(app, authenticator)
+    route_index.install(app)
     background.install(app)
     operations.install(app)
-    guard.install(app)  # what is installed after the routes stands around all of them
-    requests.install(app)  # the last, so that nothing is unseen
+    middleware.install(app)  # what is installed after the routes stands around all of them
+    request_log.install(app)  # the last, so that nothing is unseen
     return app

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 
-from retain.errors import NotFound
+from retain.base.errors import NotFound
+from retain.jobs.runner import Worked, Worker
 from retain.memory import Memory
 from retain.server import life
-from retain.work.loop import Worked, Worker
 
 GATHER_SECONDS = 0.5
 """So long a write waits for others to be worked on with it."""
@@ -44,7 +44,7 @@ class Background:
     ) -> None:
         self._memory = memory
         self._told = told
-        self._worker = Worker(memory.home)
+        self._worker = Worker(memory.services)
         self._touched: set[str] = set()
         self._woken = threading.Event()
         self._stopping = threading.Event()

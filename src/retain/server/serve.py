@@ -21,19 +21,19 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from retain.access.keyless import may_be_open
-from retain.access.keys import Keys
-from retain.errors import SettingsError
-from retain.gate.connection import Connection
-from retain.gate.door import refuse_keyless, refuse_open
-from retain.gate.guard import Guard
+from retain.auth.api_keys import Keys
+from retain.auth.local import may_be_open
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
 from retain.memory import Memory
+from retain.server import logs, metrics
 from retain.server.app import create_app
+from retain.server.authenticator import refuse_keyless, refuse_open
+from retain.server.connection import Connection
+from retain.server.middleware import Guard
 from retain.server.warm import warming
 from retain.server.workers import Workers
-from retain.settings import Settings
 from retain.storage.connect import absent, in_memory
-from retain.watch import logs, metrics
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than the proxies' own, or they would send a request into a connection that is just being closed."""

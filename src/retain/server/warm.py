@@ -51,10 +51,10 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
 
 def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     """What there is to load: nothing is sent to a service."""
-    home = memory.home
-    embedder = home.embedder
+    services = memory.services
+    embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):
         yield "the embedder", lambda: checked(embedder, ["hello"])
-    for model in {home.models.main, home.models.summary}:
+    for model in {services.models.main, services.models.summary}:
         if isinstance(model, RemoteModel):
             yield f"what {model.name} needs", model.prepare

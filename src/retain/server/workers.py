@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-from retain.errors import RetainError
+from retain.base.errors import RetainError
 
 Work = Callable[[Callable[[], None], int], int]
 """What a worker does, given how to say that it is ready and the pipe that ends with its parent; its exit status."""

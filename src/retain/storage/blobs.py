@@ -17,9 +17,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from retain import clock
-from retain.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
-from retain.settings import Settings
+from retain.base import clock
+from retain.base.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
+from retain.base.settings import Settings
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.files import check_target
 from retain.storage.folder import Folder, Held, See, older_than, pour
@@ -163,8 +163,9 @@ class Blobs:
             parts = ({**which, **vars(part)} for part in cut(chunks(file)))
             while batch := list(islice(parts, _PARTS_IN_ONE_WRITE)):
                 self._database.write(
-                    tenant, lambda tx, batch=batch: self._stage_parts(tx, which, batch)
-                )  # type: ignore[misc]
+                    tenant,
+                    lambda tx, batch=batch: self._stage_parts(tx, which, batch),  # type: ignore[misc]
+                )
             self._database.write(tenant, lambda tx: self._staging(tx, which, whole=1))
         return Stored(user, digest, size)
 
@@ -375,8 +376,9 @@ class Blobs:
                         length += len(piece)
             except (Corrupt, Unreachable, OSError) as error:
                 if self._database.read(
-                    tenant, lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d)
-                ):  # type: ignore[misc]
+                    tenant,
+                    lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d),  # type: ignore[misc]
+                ):
                     yield f"{digest}: {error}"
                 continue
             if (seen.hexdigest(), length) != (digest, size):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retain.clock import Clock
-from retain.errors import SettingsError
-from retain.settings import Settings
+from retain.base.clock import Clock
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
 from retain.storage.database import Database
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped

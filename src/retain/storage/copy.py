@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import IO, Any
 
-from retain import canonical
-from retain.errors import Conflict, Invalid
+from retain.base import canonical
+from retain.base.errors import Conflict, Invalid
 from retain.storage.blobs import Blobs
 from retain.storage.database import EVERY_TENANT, Database, Transaction
 from retain.storage.tables import Table
@@ -157,8 +157,8 @@ def _batches(
     while batch := list(islice(rows, _IN_ONE_WRITE)):
         yield (
             len(batch),
-            database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch)),
-        )  # type: ignore[misc]
+            database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch)),  # type: ignore[misc]
+        )
 
 
 def _contents(

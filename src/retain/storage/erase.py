@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retain import clock
-from retain.errors import StorageError
+from retain.base import clock
+from retain.base.errors import StorageError
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table

@@ -11,7 +11,7 @@ from io import TextIOBase
 from pathlib import Path
 from typing import IO, Any
 
-from retain.errors import Invalid
+from retain.base.errors import Invalid
 
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # how the mount table writes spaces and backslashes
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2",

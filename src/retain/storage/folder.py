@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from retain.errors import Full, ReadOnly, StorageError, Unreachable
+from retain.base.errors import Full, ReadOnly, StorageError, Unreachable
 
 _NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}/[0-9a-f]{64}\.[0-9a-f]{16}")
 _UNFINISHED = "new."

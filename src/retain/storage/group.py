@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from retain.errors import InDoubt, RetainError
+from retain.base.errors import InDoubt, RetainError
 from retain.storage.database import Work
 
 MOST_TOGETHER = 256

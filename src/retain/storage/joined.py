@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from retain.errors import Invalid
+from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction, UnscopedSql, Work
 

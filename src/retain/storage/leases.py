@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retain import clock
+from retain.base import clock
 from retain.storage.database import Database, Transaction
 
 _CLAIM = """insert into leases (tenant, what, fence, expires_at) values (:tenant, :what, :now, :expires)

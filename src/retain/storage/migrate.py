@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from retain.errors import Invalid, SchemaTooNew
+from retain.base.errors import Invalid, SchemaTooNew
 from retain.storage.database import Database, Step
 
 _NAME = re.compile(r"(?P<number>\d{4})_(?P<name>\w+)(?:\.(?P<engine>\w+))?\.sql")

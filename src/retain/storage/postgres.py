@@ -22,9 +22,9 @@ from psycopg import conninfo, errors
 from psycopg.rows import dict_row
 from psycopg.sql import SQL
 
-from retain.clock import Clock
-from retain.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
-from retain.settings import Settings
+from retain.base.clock import Clock
+from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
+from retain.base.settings import Settings
 from retain.storage import postgres_near
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant

@@ -17,7 +17,7 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from retain.errors import (
+from retain.base.errors import (
     Busy,
     Full,
     ReadOnly,

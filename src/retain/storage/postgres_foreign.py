@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from retain.errors import Invalid, SettingsError, Unreachable
+from retain.base.errors import Invalid, SettingsError, Unreachable
 
 if TYPE_CHECKING:
     from psycopg import sql

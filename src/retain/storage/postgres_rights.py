@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
-from retain.errors import SettingsError
-from retain.settings import Settings
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
 from retain.storage import postgres_near
 from retain.storage.database import Finding, Step
 

@@ -16,16 +16,10 @@ from typing import Any
 
 import apsw
 
-from retain import clock
-from retain.clock import Clock
-from retain.errors import (
-    Full,
-    InDoubt,
-    NetworkDrive,
-    RetainError,
-    Unreachable,
-)
-from retain.settings import Settings
+from retain.base import clock
+from retain.base.clock import Clock
+from retain.base.errors import Full, InDoubt, NetworkDrive, RetainError, Unreachable
+from retain.base.settings import Settings
 from retain.storage import sqlite_care as care
 from retain.storage.database import (
     EVERY_TENANT,

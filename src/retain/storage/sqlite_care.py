@@ -9,8 +9,8 @@ from pathlib import Path
 
 import apsw
 
-from retain.errors import Corrupt
-from retain.settings import Settings
+from retain.base.errors import Corrupt
+from retain.base.settings import Settings
 from retain.storage.database import Finding, Step
 from retain.storage.files import make_private
 from retain.storage.sqlite_connection import APPLICATION_ID, restart_log

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from retain.errors import (
+from retain.base.errors import (
     Busy,
     Corrupt,
     Full,
@@ -20,7 +20,7 @@ from retain.errors import (
     StorageError,
     Unreachable,
 )
-from retain.settings import Settings
+from retain.base.settings import Settings
 from retain.storage.files import has_room, make_private, take_from_ballast
 
 APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours

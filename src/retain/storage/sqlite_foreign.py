@@ -8,7 +8,7 @@ from typing import Any
 
 import apsw
 
-from retain.errors import Invalid
+from retain.base.errors import Invalid
 
 HEAD = b"SQLite format 3\x00"
 _MOST_BYTES = 256 << 20

@@ -41,8 +41,10 @@ def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: in
         wrong: list[str] = []
         for tenant in tenants:
             found_wrong = database.read(
-                tenant, lambda tx, check=check: _wrong(tx, check), slow=True
-            )  # type: ignore[misc]
+                tenant,
+                lambda tx, check=check: _wrong(tx, check),  # type: ignore[misc]
+                slow=True,
+            )
             wrong += [f"{tenant}: {what}" for what in found_wrong]
         more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
         findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retain.talk.pairing import Call
+from retain.messages.pairing import Call
 from retain.testing.models import Asked, pieces
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from retain.errors import ModelUnavailable
+from retain.base.errors import ModelUnavailable
 
 
 def vector(text: str, dimension: int) -> list[float]:

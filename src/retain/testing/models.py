@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retain.errors import ModelUnavailable, RetainError
+from retain.base.errors import ModelUnavailable, RetainError
+from retain.messages.pairing import Call
 from retain.models import Completion, Reply
-from retain.talk.pairing import Call
 
 Said = str | Reply
 """What a model says: a text, or a text with tools that it asks for, as `calling` makes it."""

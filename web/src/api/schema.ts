@@ -2443,8 +2443,8 @@ export interface components {
              * Format: date-time
              */
             at: string;
-            /** Who */
-            who: string;
+            /** Owner */
+            owner: string;
             /** What */
             what: string;
             /** Subject */
@@ -2683,18 +2683,6 @@ export interface components {
              * @description What to send as `after` for the page that follows; null at the end.
              */
             next: string | null;
-        };
-        /**
-         * Found
-         * @description What a search found, best first; `legs` says for words and vectors whether they ran, and if not, why.
-         */
-        Found: {
-            /** Hits */
-            hits: components["schemas"]["Hit"][];
-            /** Legs */
-            legs: {
-                [key: string]: string;
-            };
         };
         /**
          * Hit
@@ -3816,6 +3804,18 @@ export interface components {
              * @default 0
              */
             least: number;
+        };
+        /**
+         * SearchResults
+         * @description What a search found, best first; `legs` says for words and vectors whether they ran, and if not, why.
+         */
+        SearchResults: {
+            /** Hits */
+            hits: components["schemas"]["Hit"][];
+            /** Legs */
+            legs: {
+                [key: string]: string;
+            };
         };
         /**
          * Session
@@ -6635,7 +6635,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Found"];
+                    "application/json": components["schemas"]["SearchResults"];
                 };
             };
             400: components["responses"]["400"];
@@ -8051,7 +8051,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Found"];
+                    "application/json": components["schemas"]["SearchResults"];
                 };
             };
             400: components["responses"]["400"];
@@ -9935,7 +9935,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only what this one did. */
-                who?: string | null;
+                owner?: string | null;
                 /** @description Only this, by its name. */
                 what?: string | null;
                 /** @description From this moment on, with a time zone. */

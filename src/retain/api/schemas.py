@@ -1,0 +1,264 @@
+"""The shapes of what goes over the wire, made from the verbs' own signatures: what a request may say, what an answer has.
+
+A record is the same on the wire as in the library, but for what only Python needs: its JSON text appears as JSON. What a
+shape lets through, the library checks by its own rules, so that every way in refuses the same things.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from retain.api.endpoints import Endpoint, parameter_help
+from retain.api.examples import EXAMPLES
+from retain.base import canonical
+from retain.base.canonical import Json, JsonText
+from retain.base.clock import parse_time
+from retain.base.errors import Invalid
+from retain.kinds.interactions import Usage
+from retain.kinds.items.items import Match, PlacedItem
+from retain.kinds.kind import Page
+from retain.kinds.refs.reference import Output
+from retain.kinds.state import Item
+from retain.memory import Scope
+from retain.messages.content import Content
+from retain.messages.message import FOLDED, Message, NewMessage
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""For a body: JSON says what is a number and what is text."""
+LENIENT = ConfigDict(extra="forbid")
+"""For a query, where all is text."""
+
+
+def _text(given: Any) -> str:
+    """Text of any letters, also of halves of some: what becomes of those is the library's to say."""
+    if not isinstance(given, str):
+        raise PydanticCustomError("string_type", "must be text")
+    return given
+
+
+def _moment(given: Any, info: ValidationInfo) -> datetime:
+    found = parse_time(_text(given), info.field_name or "")
+    assert found is not None
+    return found
+
+
+def _split(given: Any) -> Any:
+    """Several words of a query: the parameter again and again, or once with commas or as JSON."""
+    words = [given] if isinstance(given, str) else given
+    return (
+        [part for text in words for part in canonical.listed(text)] if words is not None else None
+    )
+
+
+Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
+Moment = Annotated[datetime, PlainValidator(_moment, json_schema_input_type=datetime)]
+_TEXTS = {"type": "string"}
+_COUNT = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]}
+_SAID = {
+    "type": "object",
+    "description": "A message; what a provider has beside role and content becomes part of the content.",
+    "required": ["role"],
+    "additionalProperties": False,
+    "properties": {
+        "role": {**_TEXTS, "description": "Who speaks: system, user, assistant or tool."},
+        "content": {
+            "description": "Text, an object with text, parts and attachments, or a list of parts."
+        },
+        "author": {"anyOf": [_TEXTS, {"type": "null"}]},
+        "tokens_in": _COUNT,
+        "tokens_out": _COUNT,
+        "cost": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]},
+        "created_at": {"anyOf": [{**_TEXTS, "format": "date-time"}, {"type": "null"}]},
+        **{name: {} for name in FOLDED},
+    },
+}
+_USED: dict[str, Any] = {name: {} for name in Usage.__dataclass_fields__}
+Messages = Annotated[list[Any], WithJsonSchema({"type": "array", "minItems": 1, "items": _SAID})]
+Used = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "required": ["model"],
+            "properties": _USED,
+            "additionalProperties": False,
+        }
+    ),
+]
+_SAYS = Annotated[Any, WithJsonSchema({"anyOf": [_TEXTS, {"type": "object"}, {"type": "array"}]})]
+_WIRE: tuple[tuple[Any, Any], ...] = (
+    (str, Text),
+    (datetime, Moment),
+    (Content, _SAYS),
+    (Output, Any),
+    (Json, Any),
+    (tuple[int, int], Annotated[str, Field(pattern=r"^\d{1,9}-\d{1,9}$", examples=["1-40"])]),
+    (Mapping[str, Any], dict[str, Any]),
+    (Sequence[str], list[Text]),
+    (Sequence[NewMessage | Mapping[str, Any]], Messages),
+    (Sequence[Mapping[str, Any]], list[dict[str, Any]]),
+)
+
+
+_IN_QUERY: dict[Any, Any] = {
+    str: str,
+    Sequence[str]: Annotated[list[str], BeforeValidator(_split)],
+    Mapping[str, Any]: Annotated[
+        str, AfterValidator(JsonText), Field(description="A JSON object, as text.")
+    ],
+}
+"""What a query can say only otherwise."""
+
+
+def wire(hint: Any, *, in_query: bool) -> Any:
+    """A parameter's type, as a request can give it."""
+    if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
+        kept = [part for part in get_args(hint) if part is not NoneType]
+        inner = functools.reduce(lambda one, other: one | other, kept)
+        return wire(inner, in_query=in_query) | None
+    if in_query and hint in _IN_QUERY:
+        return _IN_QUERY[hint]
+    return next((there for here, there in _WIRE if here == hint), hint)
+
+
+def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., Any]:
+    """The verb behind a way."""
+    found: Callable[..., Any] = getattr(
+        kinds[endpoint.kind] if endpoint.kind else Scope, endpoint.verb
+    )
+    return found
+
+
+@functools.cache
+def asked(
+    endpoint: Endpoint,
+    method: Callable[..., Any],
+    leave: tuple[str, ...],
+    *,
+    in_query: bool,
+    name: str = "Request",
+) -> type[BaseModel]:
+    """What a request may say besides what it is to `leave`: in its query, or in its body."""
+    hints = get_type_hints(method)
+    made: dict[str, Any] = {}
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        if parameter.name in leave:
+            continue
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        default = list(default) if isinstance(default, tuple) else default
+        shown: dict[str, Any] = {"description": parameter_help(endpoint.kind, parameter.name)}
+        if default is ...:
+            shown["examples"] = [
+                EXAMPLES.get(f"{endpoint.kind}.{parameter.name}", EXAMPLES.get(parameter.name))
+            ]
+        made[parameter.name] = (
+            wire(hints[parameter.name], in_query=in_query),
+            Field(default, **shown),
+        )
+    if in_query:
+        made |= whose()
+    title = endpoint.name.title().replace("_", "")
+    return create_model(f"{title}{name}", __config__=LENIENT if in_query else STRICT, **made)
+
+
+def whose() -> dict[str, Any]:
+    """The parameters that say whose memory is meant, where the headers do not."""
+    return {
+        "user": (
+            str | None,
+            Field(None, description="Whose memory; also as the header X-Retain-User."),
+        ),
+        "agent": (
+            str | None,
+            Field(None, description="Which agent's; also as the header X-Retain-Agent."),
+        ),
+    }
+
+
+Whose = create_model("Whose", __config__=LENIENT, **whose())
+
+
+def messages(given: Sequence[Any]) -> list[Any]:
+    """Messages out of a body: what JSON has no type for is read."""
+    made = []
+    for place, one in enumerate(given):
+        if isinstance(one, dict) and one.get("created_at") is not None:
+            where = f"messages[{place}].created_at"
+            if not isinstance(one["created_at"], str):
+                raise Invalid(field=where, problem="must be a moment like 2026-01-31T12:00:00Z")
+            one = {**one, "created_at": parse_time(one["created_at"], where)}  # noqa: PLW2901
+        made.append(one)
+    return made
+
+
+@functools.cache
+def shape(hint: Any) -> Any:
+    """A result's type, as an answer shows it."""
+    if get_origin(hint) is Page:
+        record = shape(get_args(hint)[0])
+        name = "PlacePage" if get_origin(record) is tuple else f"{record.__name__}Page"
+        return create_model(
+            name,
+            data=(list[record], ...),  # type: ignore[valid-type]
+            next=(
+                str | None,
+                Field(
+                    ...,
+                    description="What to send as `after` for the page that follows; null at the end.",
+                ),
+            ),
+        )
+    if get_origin(hint) in (Union, UnionType):
+        return functools.reduce(
+            lambda one, other: one | other, [shape(part) for part in get_args(hint)]
+        )
+    if get_origin(hint) in (list, Sequence) or hint in (list, Sequence):
+        return list[shape(get_args(hint)[0])] if get_args(hint) else list[Any]  # type: ignore[misc]
+    if get_origin(hint) in (dict, Mapping):
+        key, value = get_args(hint)
+        return dict[key, shape(value)]  # type: ignore[misc, valid-type]
+    if get_origin(hint) is Literal:
+        return hint
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _record(hint)
+    if hint is Match:
+        return create_model(
+            "Match",
+            __doc__=inspect.getdoc(Match),
+            item=(shape(PlacedItem), ...),
+            score=(float, ...),
+        )
+    if isinstance(hint, type) and issubclass(hint, tuple) and hint is not tuple:
+        return list[Any]
+    return hint
+
+
+def _record(kind: type) -> type[BaseModel]:
+    hints = get_type_hints(kind)
+    made: dict[str, Any] = {
+        one.name: (shape(hints[one.name]), ...) for one in fields(kind) if one.name != "raw"
+    }
+    if kind is Message:
+        made["content"] = (dict[str, Any], ...)
+    if kind in (Item, PlacedItem):
+        made["value"] = (Any if kind is Item else dict[str, Any], ...)
+    return create_model(kind.__name__, __doc__=inspect.getdoc(kind), **made)

@@ -1,0 +1,204 @@
+"""The one rule, at the edge, for text, ids and JSON: what is accepted here means the same on every engine.
+
+- **Text** is kept as it is, but for two things no database keeps alike: NUL becomes `␀` (U+2400) and a lone
+  surrogate becomes `�` (U+FFFD). The six characters backslash-u-0000 are ordinary text and stay.
+- **Ids and keys** (sessions, users, agents, state keys …) name things, so nothing in them is changed: blank ones, ones
+  over 512 bytes, and ones with control characters or surrogates are refused; so are new ones that are `.` or `..`.
+- **JSON** is kept as the text it came as, if it came as text (`JsonText`) and the text rule changes nothing in it.
+  Nesting is at most 64 deep, numbers are finite as a double, NaN and Infinity are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from retain.base import masking
+from retain.base.errors import Invalid, TooLarge
+from retain.base.masking import Mode
+
+MAX_KEY_BYTES = 512
+MAX_DEPTH = 64
+MAX_AMOUNT = 1e15
+
+T = TypeVar("T")
+Json = Any
+"""A JSON value: None, bool, int, float, str, list or dict of these, or JsonText."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class JsonText(str):
+    """Text that already is JSON, to be kept byte for byte."""
+
+
+def key(value: str, field: str, secrets: Mode = "off") -> str:
+    """An id or key, unchanged, or an error that says what is wrong with it; a secret in a new one is refused, not masked."""
+    if not isinstance(value, str):
+        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
+    if not value or value.isspace():
+        raise Invalid(field=field, problem="must not be blank")
+    if len(value) > MAX_KEY_BYTES:  # first, so that nobody makes us search through megabytes
+        raise TooLarge(
+            field=field,
+            size=len(value.encode("utf-8", "surrogatepass")),
+            unit="bytes",
+            limit=MAX_KEY_BYTES,
+        )
+    if found := _CONTROL.search(value):
+        raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
+    if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
+        raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
+    return (
+        value
+        if secrets == "off"
+        else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
+    )
+
+
+def name(value: str, field: str, secrets: Mode = "off") -> str:
+    """The key of something new. It will be a part of addresses, and browsers and proxies take `.` and `..` out of those."""
+    if value in (".", ".."):
+        raise Invalid(field=field, problem=f"must not be {value!r}, which no address can name")
+    return key(value, field, secrets)
+
+
+def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
+    """Text with NUL and lone surrogates replaced, and secrets as the setting says, at most `limit` bytes of UTF-8."""
+    if not isinstance(value, str):
+        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
+    cleaned = within(_clean(value), field, limit)
+    return (
+        cleaned
+        if secrets == "off"
+        else within(masking.guard(cleaned, field, secrets), field, limit)
+    )
+
+
+def within(value: str, field: str, limit: int) -> str:
+    """Text of at most `limit` bytes of UTF-8."""
+    if len(value) * 4 > limit and (size := len(value.encode())) > limit:
+        raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
+    return value
+
+
+def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
+    """A whole number within its bounds."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(field=field, problem=f"must be a whole number, not {type(value).__name__}")
+    if not least <= value <= most:
+        raise Invalid(field=field, problem=f"must be from {least} to {most}, not {value}")
+    return value
+
+
+def amount(value: float, field: str) -> float:
+    """A number that is not negative, as a float, and small enough that a million of them can be added up."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MAX_AMOUNT
+    ):
+        raise Invalid(field=field, problem=f"must be a number from 0 to {MAX_AMOUNT:.0e}")
+    return float(value) + 0.0  # SQLite does not keep the sign of -0.0
+
+
+def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
+    """A list that is neither empty nor longer than it may be."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
+        raise Invalid(field=field, problem=f"must be a list of {field} that is not empty")
+    if len(values) > most:
+        raise TooLarge(field=field, size=len(values), unit=field, limit=most)
+    return values
+
+
+def words(search: str | None, limit: int) -> list[str]:
+    """The words that a search is for, without regard to capital letters; none where nothing is searched for."""
+    return [] if search is None else text(search, "search", limit).casefold().split()
+
+
+def listed(written: str) -> list[str]:
+    """Words with commas between them; names that have commas themselves are written as a JSON list."""
+    if written.lstrip().startswith('["'):
+        found = parse(written, "list")
+        if isinstance(found, list) and all(isinstance(one, str) for one in found):
+            return found
+    return [part.strip() for part in written.split(",") if part.strip()]
+
+
+def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
+    """JSON text of a value, at most `limit` bytes; a JsonText is parsed, checked and kept as it is."""
+    if isinstance(value, JsonText):
+        parsed = parse(value, field)
+        cleaned = _guarded(_check(parsed, field, 0), field, secrets)
+        kept = cleaned == parsed and not _SURROGATE.search(
+            value
+        )  # one may hide under a key that comes twice
+        kept = kept and (
+            secrets not in ("mask", "reject") or not masking.find(value)
+        )  # and so may a secret
+        written = str(value) if kept else _write(cleaned)
+    else:
+        written = _write(_guarded(_check(value, field, 0), field, secrets))
+    return within(written, field, limit)
+
+
+def _guarded(value: Any, field: str, secrets: Mode) -> Any:
+    return value if secrets == "off" else masking.guard_json(value, field, secrets)
+
+
+def parse(written: str, field: str) -> Any:
+    """The value of JSON text, or an error that says where the text stops being JSON."""
+    try:
+        return json.loads(written, parse_constant=_not_a_number)
+    except json.JSONDecodeError as error:
+        where = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        raise Invalid(
+            field=field,
+            problem=f"is not valid JSON ({where}); text has quotes of its own: '\"like this\"'",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(field=field, problem=f"is not JSON that can be kept ({error})") from None
+
+
+def _not_a_number(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+quote = json.encoder.encode_basestring
+"""Text as a JSON string."""
+_write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+def _clean(value: str) -> str:
+    if value.isascii():
+        return value.replace("\x00", "␀") if "\x00" in value else value
+    return _SURROGATE.sub("�", value.replace("\x00", "␀"))
+
+
+def _check(value: Any, field: str, depth: int) -> Any:
+    """The value with clean strings, or an error for what JSON or the rule does not allow."""
+    if isinstance(value, str):
+        return _clean(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        try:
+            finite = -float("inf") < float(value) < float("inf")
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise Invalid(field=field, problem="has a number outside the range of a double")
+        return value
+    if depth >= MAX_DEPTH:
+        raise Invalid(field=field, problem=f"is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise Invalid(field=field, problem=f"has a key that is not text: {name!r}")
+        return {_clean(name): _check(item, field, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_check(item, field, depth + 1) for item in value]
+    raise Invalid(field=field, problem=f"has a {type(value).__name__}, which JSON does not know")

@@ -1,0 +1,257 @@
+"""Secrets in what is written: keys, tokens and passwords that look like what they are, found by their shape.
+
+The setting `secrets` says what becomes of them: `off` (nothing is looked for), `flag` (counted), `mask` (a mark such as
+`[secret: github-token …a1B2]` stands for it) or `reject`. Every pattern is bounded, so a text costs time in proportion to
+its length, whatever it is made of. What has no shape of its own, such as a password in a sentence, is not found.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from retain.base.errors import Invalid
+
+Mode = Literal["off", "flag", "mask", "reject"]
+_WORD = r"(?<![A-Za-z0-9])"
+_AFTER = r"(?![A-Za-z0-9])"
+_SHAPES = {
+    "private-key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:[^-]|-(?!----)){16,20000}-----END [A-Z ]{0,60}-----|(?:[\s\\rn]{0,4}[A-Za-z0-9+/=]{40,100}){1,400})",
+    "aws-key": _WORD + r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ABIA|ACCA)[A-Z2-7]{16}" + _AFTER,
+    "aws-secret": r"(?i:aws[_ .-]?(?:secret|sk)[\w .-]{0,20})[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+    r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
+    "google-key": _WORD + r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
+    "google-token": _WORD
+    + r"(?:ya29\.[0-9A-Za-z_-]{20,400}|GOCSPX-[0-9A-Za-z_-]{28}|1//0[0-9A-Za-z_-]{30,200})",
+    "github-token": _WORD + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255})",
+    "gitlab-token": _WORD + r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|soat|agent|imt)-[0-9A-Za-z_-]{20,300}",
+    "slack-token": _WORD
+    + r"(?:xox[abeoprs]-[0-9A-Za-z-]{10,250}|xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80})",
+    "slack-hook": r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{20,200})",
+    "stripe-key": _WORD
+    + r"(?:[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}|whsec_[A-Za-z0-9+/=]{32,100})",
+    "anthropic-key": _WORD + r"sk-ant-[A-Za-z0-9_.-]{20,250}",
+    "openai-key": r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z_.-]{0,60}\d)[A-Za-z0-9][A-Za-z0-9_.-]{18,250}",
+    "model-key": _WORD
+    + r"(?:gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,60})",
+    "hugging-face-token": _WORD + r"(?:hf_|api_org_)[A-Za-z0-9]{30,60}",
+    "jwt": r"(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,2000}",
+    "npm-token": _WORD + r"npm_[A-Za-z0-9]{36}" + _AFTER,
+    "pypi-token": _WORD + r"pypi-AgE[A-Za-z0-9_-]{50,300}",
+    "sendgrid-key": _WORD + r"SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{32,64}",
+    "twilio-key": _WORD + r"SK[0-9a-f]{32}" + _AFTER,
+    "mailgun-key": _WORD + r"key-[0-9a-f]{32}" + _AFTER,
+    "telegram-token": _WORD + r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
+    "discord-token": r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z\d_-]{23,27}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27,38}(?![A-Za-z\d_-])",
+    "discord-hook": r"discord(?:app)?\.com/api/webhooks/\d{10,25}/([A-Za-z0-9_-]{60,100})",
+    "azure-key": r"(?i:(?:account|access)key=)([A-Za-z0-9+/]{43,88}={0,2})",
+    "digitalocean-token": _WORD + r"do[opr]_v1_[a-f0-9]{64}",
+    "shopify-token": _WORD + r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
+    "databricks-token": _WORD + r"dapi[0-9a-f]{32}(?:-\d)?" + _AFTER,
+    "vault-token": _WORD + r"hv[sbr]\.[A-Za-z0-9_-]{24,200}",
+    "service-key": _WORD
+    + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|NRAK-[A-Z0-9]{27}|ATATT3x[A-Za-z0-9_=-]{100,250}|"
+    r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,43}|dp\.pt\.[A-Za-z0-9]{40,44}|"
+    r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}|figd_[A-Za-z0-9_-]{40,60}|dckr_pat_[A-Za-z0-9_-]{27,40})",
+    "age-key": _WORD + r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+    "retain-key": _WORD + r"rtn_[a-z2-7]{2,820}_[a-z2-7]{16}_[a-z2-7]{52}",
+    "password": r"://[^\s/:@\"'<>]{0,100}:(?![$<{*%[]|(?:pass(?:word|wd)?|pw|pwd|secret|xxx+)@)([^\s/@\"'<>]{3,200})@",
+    "bearer-token": r"(?i:\b(?:bearer|basic)\s{1,3})(?=[A-Za-z._~+/=-]{0,60}\d)([A-Za-z0-9._~+/-]{20,2000}={0,2})",
+    "credential": r"(?i:(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|private[_-]?key|credentials?)[\w-]{0,20})"
+    r"[\"']?\s{0,3}(?::|=|:=|=>)\s{0,3}[\"']?(?=[^\s\d]{0,60}\d)(?=[^\sA-Za-z]{0,60}[A-Za-z])"
+    r"([A-Za-z0-9_+/!@#$%^&*~.-]{10,200}={0,2})(?![A-Za-z0-9_(\[{.])",
+}
+_NEEDS = {  # what a text must have, in lower case, to be worth a closer look
+    "private-key": "-----begin",
+    "aws-key": "akia asia agpa aida aroa abia acca",
+    "aws-secret": "aws",
+    "google-key": "aiza",
+    "google-token": "ya29. gocspx- 1//0",
+    "github-token": "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
+    "gitlab-token": "glpat- gloas- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- glimt-",
+    "slack-token": "xox xapp-",
+    "slack-hook": "hooks.slack.com",
+    "stripe-key": "k_live_ k_test_ whsec_",
+    "anthropic-key": "sk-ant-",
+    "openai-key": "sk-",
+    "model-key": "gsk_ xai- r8_ pplx-",
+    "hugging-face-token": "hf_ api_org_",
+    "jwt": "eyj",
+    "npm-token": "npm_",
+    "pypi-token": "pypi-age",
+    "sendgrid-key": "sg.",
+    "twilio-key": "sk",
+    "mailgun-key": "key-",
+    "telegram-token": ":aa",
+    "discord-token": ".",
+    "discord-hook": "/api/webhooks/",
+    "azure-key": "key=",
+    "digitalocean-token": "_v1_",
+    "shopify-token": "shpat_ shpca_ shppa_ shpss_",
+    "databricks-token": "dapi",
+    "vault-token": "hvs. hvb. hvr.",
+    "service-key": "pmak- nrak- atatt3x lin_api_ ntn_ sq0 dp.pt. glsa_ figd_ dckr_pat_",
+    "age-key": "age-secret-key-1",
+    "retain-key": "rtn_",
+    "password": "://",
+    "bearer-token": "bearer basic",
+    "credential": "token secret passw key credential",
+}
+_LOOKS = tuple(
+    (name, tuple(_NEEDS[name].split()), re.compile(shape)) for name, shape in _SHAPES.items()
+)
+_NAMED = re.compile(
+    r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"
+)
+_CODE = re.compile(
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
+)  # a name, not a value
+_SHOWN, _LEAST_SHOWN = 4, 16
+_CARRIED = 64 << 10
+_here = threading.local()
+_lock = threading.Lock()
+_counts: Counter[str] = Counter()
+
+
+def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
+    """The text with a mark in the place of each secret; `found` is called with the kind of each."""
+    low = text.lower()
+    for kind, needs, pattern in _LOOKS:
+        for word in needs:
+            if word in low:
+                break
+        else:
+            continue
+
+        def mark(match: re.Match[str], kind: str = kind) -> str:
+            group = match.re.groups
+            secret, whole = match[group], match[0]
+            if kind == "credential" and _CODE.fullmatch(secret):
+                return whole
+            found(kind)
+            start = match.start(group) - match.start()
+            return whole[:start] + _mark(kind, secret) + whole[start + len(secret) :]
+
+        text = pattern.sub(mark, text)
+    return text
+
+
+def find(text: str) -> list[str]:
+    """The kinds of secrets in a text."""
+    kinds: list[str] = []
+    mask(text, kinds.append)
+    return kinds
+
+
+def guard(text: str, field: str, mode: Mode) -> str:
+    """A text as it may be written: as it is, masked, or an error that names the field and not the secret."""
+    kinds: list[str] = []
+    masked = mask(text, kinds.append)
+    return str(_decide(text, masked, kinds, field, mode))
+
+
+def guard_json(value: Any, field: str, mode: Mode) -> Any:
+    """A JSON value as it may be written; a text under a name such as `api_key` is a secret whatever it looks like."""
+    kinds: list[str] = []
+    masked = _mask_json(value, kinds.append, 0)
+    return _decide(value, masked, kinds, field, mode)
+
+
+def guard_pieces(pieces: Iterator[bytes], field: str, mode: Mode) -> Iterator[bytes]:
+    """The bytes of a text as they may be written, piece by piece, cut at line ends; what is no text passes as it is."""
+    left, text = b"", None
+    for piece in pieces:
+        text = b"\0" not in piece if text is None else text
+        if not text:
+            yield piece
+            continue
+        left += piece
+        cut = left.rfind(b"\n") + 1
+        begun = left.rfind(b"-----BEGIN ", 0, cut)
+        if begun >= 0 and b"-----END " not in left[begun:cut]:
+            cut = begun
+        if not cut and len(left) > _CARRIED:  # a line that never ends, or a key
+            cut = len(left)
+        if cut:
+            yield _guard_bytes(left[:cut], field, mode)
+            left = left[cut:]
+    if left:
+        yield _guard_bytes(left, field, mode)
+
+
+def derived(mode: Mode) -> Mode:
+    """The mode for what a model wrote: nobody is there to be refused."""
+    return "mask" if mode == "reject" else mode
+
+
+def seen() -> int:
+    """How many secrets were found in this thread so far."""
+    return int(getattr(_here, "seen", 0))
+
+
+def counts() -> dict[str, int]:
+    """How many secrets of each kind this process has found."""
+    with _lock:
+        return dict(_counts)
+
+
+def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -> Any:
+    if not kinds:
+        return value
+    _here.seen = seen() + len(kinds)
+    with _lock:
+        _counts.update(kinds)
+    if mode == "reject":
+        said = ", ".join(sorted(set(kinds)))
+        raise Invalid(
+            field=field,
+            problem=f"has what looks like a secret ({said}): take it out, or name where it is kept",
+        )
+    return masked if mode == "mask" else value
+
+
+def _mask_json(value: Any, found: Callable[[str], None], depth: int) -> Any:
+    if isinstance(value, str):
+        return mask(value, found)
+    if isinstance(value, Mapping):
+        return {mask(name, found): _under(name, item, found, depth) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mask_json(item, found, depth + 1) for item in value]
+    return value
+
+
+def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> Any:
+    kinds: list[str] = []
+    masked = _mask_json(item, kinds.append, depth + 1)
+    if (
+        not kinds
+        and isinstance(item, str)
+        and len(item) >= 8
+        and _NAMED.search(name)
+        and _is_value(item)
+    ):
+        kinds, masked = ["credential"], _mark("credential", item)
+    for kind in kinds:
+        found(kind)
+    return masked
+
+
+def _is_value(text: str) -> bool:
+    return (
+        not any(c.isspace() for c in text) and text[0] not in "$<{[*%" and not _CODE.fullmatch(text)
+    )
+
+
+def _mark(kind: str, secret: str) -> str:
+    end = secret[-_SHOWN:] if len(secret) >= _LEAST_SHOWN and secret[-_SHOWN:].isalnum() else ""
+    return f"[secret: {kind} …{end}]"
+
+
+def _guard_bytes(data: bytes, field: str, mode: Mode) -> bytes:
+    text = data.decode("utf-8", "surrogateescape")
+    guarded = guard(text, field, mode)
+    return data if guarded == text else guarded.encode("utf-8", "surrogateescape")

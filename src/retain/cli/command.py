@@ -1,0 +1,90 @@
+"""A command that is not one verb of one kind, and what such commands share."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from retain.auth import audit_log
+from retain.auth.audited import Action, attended, recorded
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base.errors import Full, Invalid, ReadOnly
+from retain.base.settings import Settings
+from retain.kinds.kind import Owner
+from retain.memory import Memory
+
+Arguments = argparse.Namespace
+
+
+def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
+    """The database that flags, environment and settings file name; only commands that add something make a new one."""
+    settings = Settings.load(arguments.config, database=arguments.database)
+    return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
+
+
+def whose(arguments: Arguments, settings: Settings) -> tuple[str | None, str | None, str | None]:
+    """The tenant, user and agent that flags and settings name."""
+    return (
+        arguments.tenant,
+        arguments.user if arguments.user is not None else settings.user or None,
+        arguments.agent if arguments.agent is not None else settings.agent or None,
+    )
+
+
+def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
+    """Which tenants a command is about: one, unless all were asked for."""
+    if arguments.all_tenants:
+        if arguments.tenant is not None or getattr(arguments, "user", None) is not None:
+            raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
+        return None
+    return [arguments.tenant or memory.settings.tenant]
+
+
+def operator(tenant: str) -> Principal:
+    """Whoever works at the command line, as the audit log calls them; who can open the database may do anything."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # nobody that this machine knows
+        name = str(os.getuid())
+    return Principal(tenant, PERMISSIONS, f"cli:{name}")
+
+
+def on_record(memory: Memory, tenant: str, what: str, **named: Any) -> Memory:
+    """The memory, with what is done to it next on record."""
+    owner = Owner(tenant, source="admin")
+    return Memory(
+        attended(memory.services, owner, operator(tenant), Action(what, named)), memory.migrations
+    )
+
+
+def put_on_record(memory: Memory, tenants: Iterable[str], what: str, subject: str = "") -> None:
+    """Put on record what changes nothing or was already done; not where nothing can be written, and in no new tenant."""
+    owner, known = operator("").name, memory.tenants() if recorded(memory.settings, what) else []
+    for tenant in {*tenants} & {*known}:
+        with suppress(ReadOnly, Full):
+            memory.database.write(tenant, lambda tx: audit_log.add(tx, owner, what, subject))
+
+
+EVERY = {
+    "--all-tenants": {
+        "action": "store_true",
+        "help": "of every tenant, not only the one of --tenant or the settings",
+    }
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: what it does, an example, which part of the scope it heeds, and its own arguments."""
+
+    name: str
+    run: Callable[[Arguments], int]
+    about: str
+    example: str
+    heeds: tuple[str, ...] = ()
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)

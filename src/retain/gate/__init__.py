@@ -1,1 +1,0 @@
-"""Who gets in, and what they are told who do not: the guard, the door, limits, problems."""

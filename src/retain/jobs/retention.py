@@ -1,0 +1,216 @@
+"""Retention: old messages, what has expired, and unused contents go, in small batches that no writer has to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import sleep
+
+from retain.auth import browser_sessions, idempotency
+from retain.base import clock
+from retain.base.errors import Full, Invalid, NotFound
+from retain.kinds import findable
+from retain.search.index import Index
+from retain.storage.blobs import Blobs
+from retain.storage.database import Database, Transaction
+
+MOST_IN_ONE_WRITE = 500
+_PAUSE = 0.002
+_WITH_THEM = (
+    "delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first",
+    "delete from mentions where tenant = :tenant and session_id = :id and seq < :first",
+    "delete from turns where tenant = :tenant and session_id = :id and last_seq < :first",
+)
+"""What is kept of messages elsewhere, and goes with them."""
+_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
+    + (select count(*) from items where tenant = :tenant and expires_at <= :now)"""
+_OLD = """select (select count(*) from messages where tenant = :tenant and created_at < :cutoff)
+    + (select count(*) from threads where tenant = :tenant and updated_at < :cutoff - 3600000000)"""
+Progress = Callable[[int, int], None]
+Batch = Callable[[Transaction, Index, int | None, int], int | None]
+
+
+@dataclass(frozen=True)
+class Purged:
+    """How much was removed; `contents` are those that no reference needs any more, and what crashes left of some.
+
+    `threads` are those of graphs, each namespace for itself, that no run has written to for so long. `compacted` is False
+    where a reader still kept deleted pages in the log.
+    """
+
+    messages: int
+    state: int
+    compacted: bool
+    contents: int = 0
+    items: int = 0
+    threads: int = 0
+
+
+def purge(
+    database: Database,
+    blobs: Blobs,
+    index: Index,
+    *,
+    days: float | None = None,
+    tenants: Sequence[str] | None = None,
+    emergency: bool = False,
+    progress: Progress | None = None,
+) -> Purged:
+    """Remove messages and threads older than so many days, and what has expired, of some tenants or of every one."""
+    if days is not None and (
+        isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000
+    ):
+        raise Invalid(field="days", problem="must be a number above 0")
+    known = database.tenants()
+    for tenant in tenants or []:
+        if tenant not in known:
+            raise NotFound(what="tenant", id=tenant)
+    if emergency:
+        with suppress(
+            Full
+        ):  # the log is longer than what the reserve gave back: what follows takes small steps
+            database.compact(emergency=True)
+    age = None if days is None else round(days * clock.DAY)
+    due = {
+        tenant: database.read(tenant, lambda tx: _due(tx, age), slow=True)
+        for tenant in (known if tenants is None else tenants)
+    }
+    total = sum(rows for _, rows in due.values())
+    done = {"state": 0, "items": 0, "messages": 0, "threads": 0}
+    for tenant, (cutoff, _) in due.items():
+        for what, batch in _BATCHES:
+            for removed in _in_batches(database, index, tenant, batch, cutoff, emergency):
+                done[what] += removed
+                if progress:
+                    progress(sum(done.values()), total)
+        idempotency.sweep_all(database, tenant)
+        browser_sessions.sweep_all(database, tenant)
+    contents = sum(blobs.collect(tenant) for tenant in due)
+    return Purged(
+        done["messages"],
+        done["state"],
+        database.compact(),
+        contents,
+        done["items"],
+        done["threads"],
+    )
+
+
+def _in_batches(
+    database: Database, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
+) -> Iterator[int]:
+    """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
+    size = MOST_IN_ONE_WRITE
+    while True:
+        try:
+            removed = database.write(
+                tenant, lambda tx, size=size: batch(tx, index, cutoff, size), frees=True  # type: ignore[misc]
+            )  # fmt: skip
+        except Full:
+            if not emergency or size == 1:
+                raise
+            size = max(1, size // 8)  # a removal is written down before it frees anything
+            continue
+        if removed is None:
+            return
+        if emergency:
+            database.compact()
+        yield removed
+        sleep(_PAUSE)
+
+
+def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
+    """The moment before which messages are old, the same for all of a purge, and about how many rows are to be removed."""
+    expired = int((tx.one(_EXPIRED) or (0,))[0])
+    if age is None:
+        return None, expired
+    cutoff = tx.now - age
+    return cutoff, expired + int((tx.one(_OLD, cutoff=cutoff) or (0,))[0])
+
+
+def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
+    removed = tx.all(
+        """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
+               select area, key from state where tenant = :tenant and expires_at <= :now limit :size)
+           returning area, key""",
+        size=size,
+    )
+    index.remove_all(tx, "state", [findable.pair(area, key) for area, key in removed])
+    return len(removed) or None
+
+
+def _expired_items(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """The same for items."""
+    removed = tx.all(
+        """delete from items where tenant = :tenant and expires_at <= :now and (area, place, key) in (
+               select area, place, key from items where tenant = :tenant and expires_at <= :now limit :size)
+           returning area, place, key""",
+        size=size,
+    )
+    index.remove_all(tx, "items", [findable.item_id(*row) for row in removed])
+    return len(removed) or None
+
+
+def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """A batch of the oldest messages of one session, None when no session has old ones."""
+    if cutoff is None:
+        return None
+    oldest = "select id from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1"
+    session = tx.one(oldest, cutoff=cutoff)
+    if session is None:
+        return None
+    (id,) = session
+    tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+    still = tx.one(
+        "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff",
+        id=id,
+        cutoff=cutoff,
+    )
+    if still is None:  # another purge was here first
+        return 0
+    (first_seq,) = still
+    rows = tx.all(
+        "select seq, created_at from messages where tenant = :tenant and session_id = :id order by seq limit :size",
+        id=id,
+        size=size + 1,
+    )
+    whole_batch = rows[-1] if len(rows) > size else None
+    keep = next((row for row in rows if row[1] >= cutoff), whole_batch)
+    first, first_at = keep or (
+        rows[-1][0] + 1 if rows else first_seq,
+        max(tx.now, cutoff),
+    )  # empty: due in no other batch
+    removed = tx.run(
+        "delete from messages where tenant = :tenant and session_id = :id and seq < :first",
+        id=id,
+        first=first,
+    )
+    index.remove_before(tx, "messages", id, first)
+    for statement in _WITH_THEM:
+        tx.run(statement, id=id, first=first)
+    tx.run(
+        "update sessions set first_seq = :first, first_at = :first_at where tenant = :tenant and id = :id",
+        id=id,
+        first=first,
+        first_at=first_at,
+    )
+    return removed
+
+
+def _idle(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
+    """A batch of threads that no run has written to since then, whole: a step is worth nothing without the others."""
+    if cutoff is None:
+        return None
+    removed = tx.run(
+        """delete from threads where tenant = :tenant and updated_at < :cutoff - 3600000000 and line in (
+               select line from threads where tenant = :tenant and updated_at < :cutoff - 3600000000
+               order by updated_at limit :size)""",
+        cutoff=cutoff,
+        size=max(1, size // 50),  # each has many rows
+    )
+    return removed or None
+
+
+_BATCHES = (("state", _expired), ("items", _expired_items), ("messages", _old), ("threads", _idle))

@@ -1,0 +1,86 @@
+"""Summaries that are due: sessions with more messages than the threshold that no summary covers.
+
+What is due is looked up by the last activity of sessions and the last number in each, never by reading messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from retain.base.errors import NoModel, NotFound, RetainError, StorageError
+from retain.jobs.job import Done, Progress
+from retain.kinds.kind import Owner, Services
+from retain.kinds.summaries import Summaries, there
+
+_IN_ONE_READ = 500
+_PAGE = """select id, user_id, agent, touched_at, summarized_count, first_seq,
+                  coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
+                            order by seq desc limit 1), 0)
+           from sessions where tenant = :tenant and touched_at >= :since and (touched_at, id) > (:at, :id)
+           order by touched_at, id limit :size"""
+
+
+@dataclass(frozen=True)
+class _Due:
+    session: str
+    user: str
+    agent: str
+
+
+def run(services: Services, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
+    """Fold every session of a tenant that is due; one that fails is reported, and does not keep the others from it."""
+    if not services.settings.summary_enabled:
+        return Done()
+    total = Done()
+    waiting = list(due(services, tenant, since))
+    for place, one in enumerate(waiting, 1):
+        try:
+            total += _fold(services, tenant, one)
+        except NoModel as error:  # the next session would say the same
+            return total + Done(
+                failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
+            )
+        except StorageError:  # the next session would meet it too
+            raise
+        except RetainError as error:
+            total += Done(failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",))
+        if progress:
+            progress(place, len(waiting))
+    return total
+
+
+def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:
+    """The sessions that were active since a moment and have more than the threshold that is not covered, oldest first."""
+    at, id = -1, ""
+    while True:
+        rows = services.database.read(
+            tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=_IN_ONE_READ)  # type: ignore[misc]
+        )  # fmt: skip
+        for session, user, agent, _, covered, first, last in rows:
+            if last - max(covered, first - 1) > services.settings.summary_threshold and _many(
+                services, tenant, session, max(covered + 1, first)
+            ):
+                yield _Due(session, user, agent)
+        if len(rows) < _IN_ONE_READ:
+            return
+        at, id = rows[-1][3], rows[-1][0]
+
+
+def _many(services: Services, tenant: str, session: str, begin: int) -> bool:
+    """Whether so many messages from a number on are still there."""
+    return (
+        services.database.read(tenant, lambda tx: there(tx, session, begin))
+        > services.settings.summary_threshold
+    )
+
+
+def _fold(services: Services, tenant: str, one: _Due) -> Done:
+    """Fold one session, for its user and agent."""
+    summaries = Summaries(services, Owner(tenant, one.user, one.agent))
+    try:
+        before = summaries.get(one.session).number
+        after = summaries.fold(one.session).number
+    except NotFound:  # removed since it was found to be due
+        return Done()
+    return Done(done=1) if after > before else Done(left=1)

@@ -1,0 +1,1 @@
+"""Checkpoints: the saved state of graph threads."""

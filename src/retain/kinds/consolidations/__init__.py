@@ -1,0 +1,1 @@
+"""Consolidations: proposals to turn fading journal entries into core ones."""

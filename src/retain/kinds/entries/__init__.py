@@ -1,0 +1,1 @@
+"""Entries: journal, core and whiteboard."""

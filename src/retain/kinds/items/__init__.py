@@ -1,0 +1,1 @@
+"""Items: JSON documents under a namespace and a key."""

@@ -1,0 +1,1 @@
+"""Knowledge: documents, split into passages."""

@@ -1,0 +1,111 @@
+"""New messages: checked, and as the values of their rows; what a retry must repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from retain.base import canonical, clock
+from retain.base.errors import Invalid
+from retain.base.settings import Settings
+from retain.kinds import findable as index
+from retain.kinds.kind import Owner
+from retain.messages import pairing, placeholder
+from retain.messages.content import Content
+from retain.messages.content import read as read_content
+from retain.messages.message import ROLES, NewMessage, fields
+from retain.search.engine import Item
+
+
+def row(
+    owner: Owner, settings: Settings, where: str, role: str, content: Content, author: str | None = None,
+    tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None,
+    created_at: datetime | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A new message, checked, as the values of its row."""
+    if role not in ROLES:
+        raise Invalid(
+            field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
+        )
+    raw, size, calls_tools, value = read_content(
+        content, where + "content", settings.max_message_bytes, settings.secrets
+    )
+    if author is None and role == "assistant":
+        author = owner.agent
+    return {
+        "role": role,
+        "content": raw,
+        "author": None
+        if author is None
+        else canonical.key(author, where + "author", settings.secrets),
+        "chatter": int(
+            role in ("system", "tool")
+            or (role == "assistant" and calls_tools)
+            or _unsaid(role, content)
+        ),
+        "tokens": size,
+        "said": index.said(role, value),
+        "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
+        "tokens_out": None
+        if tokens_out is None
+        else canonical.whole(tokens_out, where + "tokens_out"),
+        "cost": None if cost is None else canonical.amount(cost, where + "cost"),
+        "created_at": None
+        if created_at is None
+        else clock.from_datetime(created_at, where + "created_at"),
+    }
+
+
+def _unsaid(role: str, content: Content) -> bool:
+    """Whether a message says nothing itself: a user's of what tools answered, as one provider has it, or a mere thought."""
+    parts = (
+        content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
+    )
+    kind = {"user": pairing.is_result, "assistant": pairing.is_thought}.get(role)
+    return (
+        kind is not None
+        and isinstance(parts, list)
+        and bool(parts)
+        and all(kind(part) for part in parts)
+    )
+
+
+def new_rows(
+    owner: Owner, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """New messages, checked, as the values of their rows."""
+    given = enumerate(canonical.several(messages, "messages", settings.max_batch))
+    return [row(owner, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
+
+
+def digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
+    sent = [
+        {name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")}
+        for row in rows
+    ]
+    return hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+
+
+def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """What the index has of messages of a session."""
+    names = ("seq", "role", "author", "said", "created_at")
+    found = [[value[name] for name in names] for value in values]
+    return [
+        item
+        for seq, role, author, said, at in found
+        for item in index.message(session, seq, user, agent, role, author, said, at)
+    ]
+
+
+def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The references that messages of a session name."""
+    return [
+        {"session": session, "seq": value["seq"], "key": key}
+        for value in values
+        if placeholder.MARK in value["content"]
+        for key in placeholder.keys(value["content"])
+    ]

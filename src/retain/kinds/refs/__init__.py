@@ -1,0 +1,1 @@
+"""References: large contents kept out of the prompt."""

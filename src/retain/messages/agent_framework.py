@@ -1,0 +1,129 @@
+"""Microsoft Agent Framework's messages as ours, and back to the last field.
+
+It writes a message as `{"role": …, "contents": [{"type": …}]}`. What a prompt, a search or a page shows of it is where every
+message of ours has it: text, images, tool calls and their results. The rest is under `agent_framework`. Nothing here
+needs the framework.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from retain.messages import pairing
+from retain.messages.exact import exact
+from retain.messages.message import ROLES, Message, NewMessage
+
+MARK = "agent_framework"
+_SHOWN = {
+    "text": {"text": "text"},
+    "function_call": {"call_id": "call_id", "name": "name", "arguments": "arguments"},
+    "function_result": {"call_id": "call_id", "result": "result"},
+    "data": {"uri": "url"},
+    "uri": {"uri": "url"},
+}
+"""The contents that are shown: which of their fields, and what these are called here."""
+_TYPES = {"function_result": "tool_result", "data": "image", "uri": "image"}
+_MOST = 100
+
+
+def packed(message: Mapping[str, Any]) -> NewMessage:
+    """A message as the framework writes it, as one to be appended."""
+    role, shown = _role(message), list[dict[str, Any]]()
+    rest = {name: value for name, value in message.items() if name != "type" and value != {}}
+    if rest.get("role") == role:
+        del rest["role"]
+    rest["contents"] = [_rest(one, shown) for one in message.get("contents", ())]
+    only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
+    content = {"text": only["text"]} if only else {"parts": shown}
+    name = message.get("author_name")
+    fits = (
+        isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= len(name) <= _MOST
+    )
+    return NewMessage(role, {**content, MARK: {**rest, **exact(message)}}, name if fits else None)
+
+
+def unpacked(message: Message) -> dict[str, Any]:
+    """A message as the framework reads it; one that it did not write, as the nearest that it has."""
+    content = message.content
+    rest = content.get(MARK)
+    if not isinstance(rest, dict) or not isinstance(rest.get("contents"), list):
+        return foreign(message)
+    shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
+    try:
+        contents = [] if "exact" in rest else [_content(one, shown) for one in rest["contents"]]
+        made = (
+            json.loads(rest["exact"])
+            if "exact" in rest
+            else {"role": message.role, **rest, "contents": contents}
+        )
+        return {"type": "message", **made} if _role(made) == message.role else foreign(message)
+    except (
+        AttributeError,
+        KeyError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ):  # somebody else wrote it
+        return foreign(message)
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    """Who speaks; roles can have any name, and one that nobody knows is the user's."""
+    role = message.get("role")
+    return role if isinstance(role, str) and role in ROLES else "user"
+
+
+def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is not shown of a content; what is, is added to `shown`."""
+    kind = content["type"]
+    rest = {
+        name: value
+        for name, value in content.items()
+        if (name, value) != ("additional_properties", {})
+    }
+    if _is_shown(content):
+        taken = {ours: rest.pop(theirs) for theirs, ours in _SHOWN[kind].items() if theirs in rest}
+        shown.append({"type": _TYPES.get(kind, kind), **taken})
+    return rest
+
+
+def _is_shown(content: Mapping[str, Any]) -> bool:
+    """Whether a content, or what is left of it, has its place among what is shown."""
+    kind = content["type"]
+    if kind in ("data", "uri"):
+        return str(content.get("media_type", "")).startswith("image/")
+    return kind in _SHOWN and not content.get(
+        "informational_only"
+    )  # such a call was made and answered elsewhere
+
+
+def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
+    """A content as it was."""
+    if not _is_shown(rest):
+        return rest
+    found = next(shown)
+    return {
+        **rest,
+        **{theirs: found[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in found},
+    }
+
+
+def foreign(message: Message) -> dict[str, Any]:
+    """A message that the framework did not write: its words, its tool calls, their results."""
+    contents: list[dict[str, Any]] = []
+    if message.role != "tool" and message.text:
+        contents.append({"type": "text", "text": message.text})
+    for call in pairing.calls(message.content) if message.role == "assistant" else ():
+        contents.append(
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
+        )
+    for result in pairing.results(message.role, message.content):
+        contents.append({"type": "function_result", "call_id": result.id, "result": result.output})
+    return {"type": "message", "role": message.role, "contents": contents}

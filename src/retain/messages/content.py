@@ -1,0 +1,129 @@
+"""What a message says: text, or a JSON object with text, parts and attachments; its words, its images and its cost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from retain.base import canonical, tokens
+from retain.base.canonical import JsonText
+from retain.base.errors import Invalid
+from retain.base.masking import Mode
+from retain.messages import pairing
+
+Content = str | Mapping[str, Any] | JsonText
+"""Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
+
+TOKENS_PER_MESSAGE = 4
+TOKENS_PER_IMAGE = 800
+APART = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
+"""What an import or a framework keeps beside what is said, to give it back whole: no prompt has it, so it costs nothing."""
+_IMAGES = ("image", "image_url", "input_image")
+_CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
+_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no word
+_MOST_OF_A_CALL = 300
+
+
+def read(
+    content: Content, field: str, limit: int, secrets: Mode = "off"
+) -> tuple[str, int, bool, Mapping[str, Any]]:
+    """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
+    if isinstance(content, str) and not isinstance(content, JsonText):
+        written = canonical.text(content, field, limit, secrets)
+        raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
+        return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False, {"text": written}
+    raw = canonical.dump(content, field, limit, secrets)
+    value = json.loads(raw)
+    if not isinstance(value, dict):
+        raise Invalid(field=field, problem="must be text or a JSON object")
+    return raw, _cost(value, raw), bool(pairing.calls(value)), value
+
+
+def words(content: Mapping[str, Any]) -> str:
+    """What is said in words: the text, text parts that it does not repeat, and the names of attachments."""
+    text = content.get("text")
+    said = [text] if isinstance(text, str) and text else []
+    for part in _listed(content, "parts"):
+        found = (
+            part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
+        )
+        if isinstance(found, str) and found and not any(found in earlier for earlier in said):
+            said.append(found)
+    for part in _listed(content, "attachments"):
+        if part.get("type") not in _IMAGES:
+            said.append(f"(an attachment: {part.get('name') or part.get('type') or 'unnamed'})")
+    return "\n".join(said)
+
+
+def findable(role: str, content: Mapping[str, Any]) -> str:
+    """What a search can find of a message: its words, what is said of its images and attachments, the tools that it
+    calls, and what they answered; data that is no text is left out.
+    """
+    if content.keys() == {"text"} and isinstance(content["text"], str):
+        return content["text"] if content["text"].strip() else ""
+    said = [words(content)]
+    shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
+    said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
+    said += [
+        f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL] for call in pairing.calls(content)
+    ]
+    said += [_text(result.output) for result in pairing.results(role, content)]
+    kept: list[str] = []
+    for text in said:
+        if text.strip() and not any(text in earlier for earlier in kept):
+            kept.append(text)
+    return _DATA.sub("…", "\n".join(kept))
+
+
+def _text(value: Any) -> str:
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    )
+
+
+def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The images of a message's content: `{"url": …}`, or `{"data": base64, "media_type": …}`."""
+    parts = [part for name in ("parts", "attachments") for part in _listed(content, name)]
+    return [image for part in parts if part.get("type") in _IMAGES for image in _image(part)]
+
+
+def _cost(value: Mapping[str, Any], raw: str) -> int:
+    """What content costs: its text, the JSON of anything else, and so much for each image, however large its data."""
+    if any(name in value for name in APART):
+        value = {name: item for name, item in value.items() if name not in APART}
+        raw = json.dumps(value, ensure_ascii=False)
+    if value.keys() == {"text"} and isinstance(value["text"], str):
+        return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE
+    shown = images(value)
+    if shown:
+        kept = {
+            name: [
+                part
+                for part in item
+                if not (isinstance(part, dict) and part.get("type") in _IMAGES)
+            ]
+            if name in ("parts", "attachments") and isinstance(item, list)
+            else item
+            for name, item in value.items()
+        }
+        raw = json.dumps(kept, ensure_ascii=False)
+    return tokens.estimate(raw) + TOKENS_PER_MESSAGE + TOKENS_PER_IMAGE * len(shown)
+
+
+def _listed(content: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    listed = content.get(name)
+    yield from (
+        (part for part in listed if isinstance(part, dict)) if isinstance(listed, list) else ()
+    )
+
+
+def _image(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    inner = part.get("image_url", part.get("source", part))
+    inner = {"url": inner} if isinstance(inner, str) else inner
+    if isinstance(inner, dict) and isinstance(inner.get("url"), str):
+        return [{"url": inner["url"]}]
+    if isinstance(inner, dict) and isinstance(inner.get("data"), str):
+        return [{"data": inner["data"], "media_type": str(inner.get("media_type", "image/png"))}]
+    return []

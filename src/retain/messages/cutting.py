@@ -1,0 +1,72 @@
+"""Where a fold of a long conversation may end: as near to the newest turns that stay as calls and their results allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retain.messages import pairing
+
+_FRAME = 8  # tokens that a message takes in a transcript besides what it says
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What must be known of a message to find where a conversation may be cut."""
+
+    seq: int
+    role: str
+    tokens: int
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place for a cut: the last message before it, and the tokens since the place before."""
+
+    seq: int
+    tokens: int
+
+
+def cuts(turns: Sequence[Turn], keep: int, patience: int) -> list[Cut]:
+    """Where a fold may end, up to the place that leaves at least `keep` turns, or as near to it as pairs allow.
+
+    The last message is never folded: an agent may be in the middle of a turn.
+    """
+    free = pairing.cuts(turns)
+    for place in _open(turns):
+        if len(turns) - place <= patience:  # its result may yet come; later on, it never will
+            free[place + 1 :] = [False] * (len(free) - place - 1)
+    places = [place for place in range(1, len(turns)) if free[place]]
+    goal = len(turns) - keep
+    near = [place for place in places if place <= goal] or places[:1]
+    if near and near[-1] != goal:  # it has to move anyway: rather to where a user begins to speak
+        asking = [
+            place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"
+        ]
+        near = near[: near.index(asking[-1]) + 1] if asking else near
+    found, start = [], 0
+    for place in near:
+        found.append(
+            Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place]))
+        )
+        start = place
+    return found
+
+
+def _open(turns: Sequence[Turn]) -> list[int]:
+    """The places of calls that have no result yet; only its own id answers a call that has one."""
+    waiting: dict[str, int] = {}
+    nameless: list[str] = []
+    for place, turn in enumerate(turns):
+        for result in pairing.results(turn.role, turn.content):
+            waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
+        if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
+            nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
+            waiting.update(
+                dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place)
+            )
+        elif turn.role != "tool":
+            nameless = []
+    return sorted(set(waiting.values()))

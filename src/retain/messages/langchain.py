@@ -1,0 +1,162 @@
+"""LangChain's messages as ours, and back to the last field: for its chat history, and for tables that its own history wrote.
+
+LangChain writes a message as `{"type": "ai", "data": {…}}`. What a prompt, a search or a page shows of it is where every
+message of ours has it: `text`, `parts`, `tool_calls`, `tool_call_id`, `name`. The rest is under `langchain`, without what
+is as LangChain has it by itself; most messages are nothing but text. Nothing here needs LangChain.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from retain.base.errors import Invalid
+from retain.messages import pairing
+from retain.messages.exact import exact, whole
+from retain.messages.message import Message, NewMessage
+
+_CHUNK = "MessageChunk"
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "function": "tool",
+    "tool": "tool",
+}
+_TYPES = {"user": "human", "assistant": "ai", "system": "system", "tool": "tool"}
+_KNOWN = {
+    *_ROLES,
+    "chat",
+    *(f"{name}{_CHUNK}" for name in ("AI", "Human", "System", "Function", "Tool", "Chat")),
+}
+_DEFAULTS: dict[str, Mapping[str, Any]] = {
+    "": {"additional_kwargs": {}, "response_metadata": {}, "name": None, "id": None},
+    "ai": {"tool_calls": [], "invalid_tool_calls": [], "usage_metadata": None},
+    "tool": {"artifact": None, "status": "success"},
+}
+_PLAIN = ("human", "ai", "system")
+_SHOWN = ("tool_calls", "tool_call_id", "name")
+
+
+def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
+    """A message as LangChain writes it, as one to be appended."""
+    kind, data = message.get("type"), message.get("data")
+    if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
+        raise Invalid(
+            field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps"
+        )
+    role = _role(kind, data)
+    rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
+    said, same = rest.pop("content", ""), exact(data)
+    if not rest and not same and kind in _PLAIN and isinstance(said, str):
+        return NewMessage(role, said)
+    content = _content(role, said)
+    if isinstance(said, list) and content.get("parts") != said:
+        rest["content"] = said
+    content |= {name: rest.pop(name) for name in _SHOWN if rest.get(name)}
+    used = data.get("usage_metadata")
+    used = used if isinstance(used, Mapping) else {}
+    counts = [used.get(name) for name in ("input_tokens", "output_tokens")]
+    tokens_in, tokens_out = (
+        count if type(count) is int and 0 <= count < 2**53 else None for count in counts
+    )
+    content["langchain"] = {"type": kind, **(same or ({"data": rest} if rest else {}))}
+    return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def unpacked(message: Message) -> dict[str, Any]:
+    """A message as LangChain reads it; one that did not come from LangChain, as the nearest that it has.
+
+    What is stored says no other role than it was stored with.
+    """
+    content = message.content
+    original = content.get("langchain")
+    kind = original.get("type") if isinstance(original, dict) else None
+    same = whole(original)
+    rest = same or (original.get("data", {}) if isinstance(original, dict) else None)
+    if (
+        kind in _KNOWN
+        and isinstance(kind, str)
+        and isinstance(rest, dict)
+        and _role(kind, rest) == message.role
+    ):
+        if same:
+            return {"type": kind, "data": same}
+        said = {"content": content["parts"] if "parts" in content else content.get("text", "")}
+        return {
+            "type": kind,
+            "data": said | {name: content[name] for name in _SHOWN if name in content} | rest,
+        }
+    return foreign(message)
+
+
+def foreign(message: Message) -> dict[str, Any]:
+    """A message that LangChain did not write: its words, its parts, its tool calls."""
+    content = message.content
+    if content.keys() == {"text"} and message.role != "tool":
+        return {"type": _TYPES[message.role], "data": {"content": message.text}}
+    data: dict[str, Any] = {
+        "content": content["parts"] if isinstance(content.get("parts"), list) else message.text
+    }
+    if message.role == "assistant":
+        data["tool_calls"] = [
+            {
+                "name": call.name,
+                "args": _arguments(call.arguments),
+                "id": call.id,
+                "type": "tool_call",
+            }
+            for call in pairing.calls(content)
+        ]
+    if message.role == "tool":
+        answers = pairing.results("tool", content)
+        data |= {"content": _text(answers[0].output), "tool_call_id": answers[0].id}
+    return {"type": _TYPES[message.role], "data": data}
+
+
+def _content(role: str, said: Any) -> dict[str, Any]:
+    if not isinstance(said, list):
+        return {"text": said}
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]
+    if role != "tool":
+        return {"parts": parts}
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return {"text": "\n".join(text for text in texts if isinstance(text, str))}
+
+
+def _role(kind: str, data: Mapping[str, Any]) -> str:
+    """Who speaks; a chat message has a role of its own, and one that nobody knows is the user's."""
+    plain = _plain(kind)
+    if plain != "chat":
+        return _ROLES[plain]
+    named = str(data.get("role", "")).lower()
+    return named if named in _TYPES else _ROLES.get(named, "user")
+
+
+def _plain(kind: str) -> str:
+    return kind.removesuffix(_CHUNK).lower()
+
+
+def _is_default(kind: str, name: str, value: Any) -> bool:
+    """Whether a field is as LangChain makes it where nobody says anything."""
+    if name == "type":
+        return bool(value == kind)
+    for defaults in (_DEFAULTS[""], _DEFAULTS.get(_plain(kind), {})):
+        if name in defaults:
+            return type(value) is type(defaults[name]) and bool(value == defaults[name])
+    return False
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    try:
+        value = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        value = given
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _text(value: Any) -> str:
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""
+    )

@@ -1,0 +1,199 @@
+"""A message as it is read and as it is written, for every kind that works with messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from retain.base import canonical, clock
+from retain.base.canonical import JsonText
+from retain.base.errors import Invalid
+from retain.messages.content import Content, words
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES = get_args(Role)
+COLUMNS = (
+    "seq",
+    "role",
+    "content",
+    "author",
+    "tokens",
+    "tokens_in",
+    "tokens_out",
+    "cost",
+    "created_at",
+)
+"""What a statement selects, in this order, for `records`."""
+FOLDED = (
+    "tool_calls", "tool_call_id", "name", "function_call", "refusal", "annotations", "audio", "reasoning_content",
+)  # fmt: skip
+"""What providers have beside role and content; it becomes part of the content."""
+_ROLES = {"developer": "system", "function": "tool"}
+"""Roles that have another name with some providers."""
+_TEXT = '{"text":"'
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message; `raw` is its content as JSON text, exactly as it is stored."""
+
+    session: str
+    seq: int
+    role: str
+    raw: str
+    author: str | None
+    tokens: int
+    tokens_in: int | None
+    tokens_out: int | None
+    cost: float | None
+    created_at: datetime
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make `created_at` when it is first asked for: half of all that a record costs."""
+            if name != "created_at" or "_at" not in self.__dict__:
+                raise AttributeError(name)
+            found = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
+            return found
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The content as a JSON object."""
+        kept = self.__dict__
+        if "content" not in kept:
+            kept["content"] = json.loads(self.raw)
+        return kept["content"]  # type: ignore[no-any-return]
+
+    @property
+    def text(self) -> str:
+        """The content's text, or what its parts say; '' where it has neither."""
+        raw = self.raw
+        if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
+            return raw[
+                len(_TEXT) : -2
+            ]  # nothing but text, with nothing escaped in it: most messages are
+        found = self.content.get("text")
+        return (
+            found
+            if isinstance(found, str) and found
+            else words({"parts": self.content.get("parts")})
+        )
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """A message to be appended."""
+
+    role: str
+    content: Content
+    author: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost: float | None = None
+    created_at: datetime | None = None
+
+
+def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
+    """Records of rows, written into their dictionaries: a frozen dataclass's own way takes four times as long."""
+    make, fill = object.__new__, object.__setattr__
+    records = []
+    for seq, role, raw, author, size, tokens_in, tokens_out, cost, at in rows:
+        record = make(Message)
+        fill(record, "__dict__", {
+            "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size,
+            "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "_at": at,
+        })  # fmt: skip
+        records.append(record)
+    return records
+
+
+def fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
+    """A new message as the fields that it gives, whether it came as a record or in the shape of a provider."""
+    where = f"messages[{place}]"
+    given = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
+    unknown = sorted(given.keys() - NewMessage.__dataclass_fields__.keys() - set(FOLDED), key=str)
+    if unknown:
+        known = ", ".join([*NewMessage.__dataclass_fields__, *FOLDED])
+        raise Invalid(
+            field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}"
+        )
+    folded = {name: _unpacked_list(given.pop(name)) for name in FOLDED if name in given}
+    folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
+    if "role" not in given or not ("content" in given or folded):
+        raise Invalid(field=where, problem="needs a role and a content")
+    role, said = given["role"], given.get("content")
+    given["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
+    given["content"] = whole(
+        "" if said is None else said, f"{where}.content", given["role"], folded
+    )
+    return given
+
+
+def whole(content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None) -> Content:
+    """What a message says as it is kept: a list is its parts, and what stood beside it is in it."""
+    if isinstance(content, list | tuple):
+        if not content and not folded:
+            raise Invalid(
+                field=field,
+                problem="must be text, a JSON object or a list of parts that is not empty",
+            )
+        parts = [
+            {"type": "text", "text": part} if isinstance(part, str) else part
+            for part in _unpacked_list(content)
+        ]
+        if wrong := [part for part in parts if not isinstance(part, Mapping)]:
+            raise Invalid(
+                field=field,
+                problem=f"is a list of parts, and {str(wrong[0])[:50]!r} is neither text nor an object",
+            )
+        texts = [part.get("text") for part in parts if part.get("type") == "text"]
+        plain = (
+            role == "tool"
+            and len(texts) == len(parts)
+            and all(isinstance(text, str) for text in texts)
+        )
+        content = {"text": "\n".join(map(str, texts))} if plain else {"parts": parts}
+    known = canonical.parse(content, field) if isinstance(content, JsonText) else content
+    if isinstance(known, Mapping) and {"role", "content"} <= known.keys():
+        raise Invalid(
+            field=field,
+            problem="is a message of its own: give what it says, or the whole message to extend",
+        )
+    if not folded:
+        return content  # type: ignore[no-any-return]
+    if not isinstance(known, str | Mapping):
+        raise Invalid(field=field, problem="must be text, a list of parts or a JSON object")
+    said = {"text": known} if isinstance(known, str) else dict(known)
+    if twice := sorted(said.keys() & folded.keys()):
+        raise Invalid(field=field, problem=f"has {twice[0]!r}, which stands beside it too")
+    return {**said, **folded}
+
+
+def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
+    """A message that is an object, or a provider's own record of one."""
+    found = _unpacked_one(message)
+    if not isinstance(found, Mapping):
+        raise Invalid(field=where, problem="must be an object with a role and a content")
+    return found
+
+
+def _unpacked_list(value: Any) -> Any:
+    return (
+        [_unpacked_one(item) for item in value]
+        if isinstance(value, list | tuple)
+        else _unpacked_one(value)
+    )
+
+
+def _unpacked_one(value: Any) -> Any:
+    """The providers' libraries have records that can write themselves as JSON objects."""
+    write = getattr(value, "model_dump", None)
+    return (
+        write(mode="json", exclude_none=True)
+        if callable(write) and not isinstance(value, Mapping | type)
+        else value
+    )

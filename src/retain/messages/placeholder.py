@@ -1,0 +1,94 @@
+"""`[MemoryRef: key - description]`: what stands in a prompt for content that is kept elsewhere, and what cannot fake it.
+
+A key is made of lower-case letters, digits and hyphens, so that it can be told from everything else in any text.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Container, Mapping
+
+from retain.base import tokens
+
+MARK = "[MemoryRef: "
+MOST_DESCRIPTION = 200
+_WHOLE = re.compile(
+    r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]"
+)
+_UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
+"""What can stand between two letters without a reader, or a model, taking notice."""
+_WIDE = 0xFEE0  # from a letter to the same one as wide as an ideograph
+_LETTERS = "".join(
+    f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
+    for letter in "memoryref"
+)
+_LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
+_FAKE = "[quoted "
+_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_WORD = re.compile(r"[a-z0-9]+")
+_FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
+_LOOK = 200
+_MOST_WORDS = 4
+_MOST_READABLE = 40
+_BREAKS = re.compile(r"[\s\[\]]+")
+
+
+def new_key(words: str) -> str:
+    """A new key that reads like some words, and that nobody can guess; of a path, its last part."""
+    start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[
+        :_MOST_READABLE
+    ].strip("-")
+    return f"{start or 'ref'}-{secrets.token_hex(4)}"
+
+
+def is_key(text: str) -> bool:
+    """Whether something can be a key."""
+    return _KEY.fullmatch(text) is not None
+
+
+def write(key: str, description: str) -> str:
+    """The placeholder of a key; the description is one line without brackets."""
+    line = one_line(description)
+    return f"{MARK}{key} - {line}]" if line else f"{MARK}{key}]"
+
+
+def one_line(description: str) -> str:
+    """A description as it can stand in a placeholder."""
+    if description.isprintable() and not (
+        "[" in description or "]" in description or "  " in description
+    ):
+        line = description.strip()  # nearly always; it is asked for every reference of every prompt
+    else:
+        line = _BREAKS.sub(" ", description).strip()
+    if len(line) <= MOST_DESCRIPTION:
+        return line
+    return (
+        line[: tokens.boundary(line, MOST_DESCRIPTION - 1) or MOST_DESCRIPTION - 1].rstrip() + "…"
+    )
+
+
+def keys(text: str) -> list[str]:
+    """The keys of the placeholders in a text, each once, in order."""
+    return list(dict.fromkeys(found["key"] for found in _WHOLE.finditer(text)))
+
+
+def neutral(text: str, known: Container[str] = ()) -> str:
+    """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
+    if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
+        return text
+    kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
+    return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)
+
+
+def verified(text: str, known: Mapping[str, str]) -> str:
+    """Text in which a placeholder of a known key is as `known` has it, and nothing else passes for one."""
+    if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
+        return text
+    parts, done = [], 0
+    for found in _WHOLE.finditer(text):
+        true = known.get(found["key"])
+        if true is not None:
+            parts += [neutral(text[done : found.start()]), true]
+            done = found.end()
+    return "".join([*parts, neutral(text[done:])])

@@ -1,0 +1,158 @@
+"""Pydantic AI's messages as ours, and back to the last field.
+
+Pydantic AI writes a message as `{"kind": …, "parts": [{"part_kind": …}]}`. What a prompt, a search or a page shows of it is
+where every message of ours has it: text, images, tool calls and their results. The rest is under `pydantic_ai`, with
+the thoughts and system prompts, which are nobody's words. Nothing here needs Pydantic AI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from retain.messages.exact import exact
+from retain.messages.message import Message, NewMessage
+
+MARK = "pydantic_ai"
+ENTRY = "entry"
+"""What stands beside a message, of the conversation that it is in."""
+_SHOWN = {
+    "user-prompt": ("content",),
+    "text": ("content",),
+    "speech": ("transcript",),
+    "file": ("content",),
+    "tool-call": ("tool_name", "tool_call_id", "args"),
+    "tool-return": ("tool_name", "tool_call_id", "content"),
+}
+"""The parts that are shown, and which of their fields."""
+_SAID = ("user-prompt", "text", "speech")
+
+
+def packed(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -> NewMessage:
+    """A message as Pydantic AI writes it, as one to be appended, with what is noted of its entry."""
+    shown: list[dict[str, Any]] = []
+    rest = {name: value for name, value in message.items() if value is not None}
+    rest["parts"] = [_rest(part, shown) for part in message["parts"]]
+    usage = rest.get("usage") or {}
+    if usage:
+        rest["usage"] = {name: value for name, value in usage.items() if value}
+    tokens_in, tokens_out = (usage.get(name) or None for name in ("input_tokens", "output_tokens"))
+    only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
+    content = {"text": only["text"]} if only else {"parts": shown}
+    noted = {} if entry is None else {ENTRY: dict(entry)}
+    return NewMessage(
+        _role(message),
+        {**content, MARK: {**rest, **exact(message), **noted}},
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+    )
+
+
+def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """A message as Pydantic AI reads it; None for one that it did not write, or that says another role than it has.
+
+    `content` is what it says, for who reads JSON faster.
+    """
+    content = message.content if content is None else content
+    rest = content.get(MARK)
+    if not isinstance(rest, dict) or not isinstance(rest.get("parts"), list):
+        return None
+    shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
+    try:
+        if "exact" in rest:
+            made: dict[str, Any] = json.loads(rest["exact"])
+        else:
+            made = {name: value for name, value in rest.items() if name != ENTRY}
+            made["parts"] = [_part(part, shown) for part in rest["parts"]]
+        return made if _role(made) == message.role else None
+    except (
+        AttributeError,
+        KeyError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ):  # somebody else wrote it
+        return None
+
+
+def entry(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is noted of the entry that a message is, in its content."""
+    rest = content.get(MARK)
+    found = rest.get(ENTRY) if isinstance(rest, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    if message.get("kind") == "response":
+        return "assistant"
+    kinds = {part.get("part_kind") for part in message["parts"]}
+    if kinds.intersection(_SAID):
+        return "user"
+    return "tool" if kinds & {"tool-return", "retry-prompt"} else "system"
+
+
+def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is not shown of a part; what is, is added to `shown`."""
+    kind = part["part_kind"]
+    needed = ("content", *_SHOWN.get(kind, ()))
+    rest = {name: value for name, value in part.items() if value is not None or name in needed}
+    said = rest.get("transcript" if kind == "speech" else "content")
+    if kind == "user-prompt" and isinstance(said, list):
+        return {**rest, "content": [_inside(item, shown) for item in said]}
+    if kind not in _SHOWN or (kind in _SAID and not isinstance(said, str)):
+        return rest
+    taken = {name: rest.pop(name) for name in _SHOWN[kind] if name in rest}
+    if kind in _SAID:
+        shown.append({"type": "text", "text": said})
+    elif kind == "file":
+        shown.append({"type": _file(taken["content"]), "source": taken["content"]})
+    else:
+        shown.append({"type": kind, **taken})
+    return rest
+
+
+def _inside(item: Any, shown: list[dict[str, Any]]) -> Any:
+    """What is not shown of something in a user's prompt: nothing of a text or a file, all of a mark."""
+    if isinstance(item, str):
+        shown.append({"type": "text", "text": item})
+        return None
+    if isinstance(item.get("content"), str):
+        shown.append({"type": "text", "text": item["content"]})
+        return {name: value for name, value in item.items() if name != "content"}
+    if "media_type" not in item:
+        return item
+    shown.append({"type": _file(item), **item})
+    return None
+
+
+def _file(found: Mapping[str, Any]) -> str:
+    return (
+        "image"
+        if str(found.get("media_type", "")).startswith("image/")
+        else str(found.get("kind", "file"))
+    )
+
+
+def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
+    """A part as it was."""
+    kind = rest.get("part_kind", "")
+    if isinstance(rest.get("content"), list) and kind == "user-prompt":
+        return {**rest, "content": [_item(item, shown) for item in rest["content"]]}
+    if kind not in _SHOWN or any(name in rest for name in _SHOWN[kind]):
+        return dict(rest)
+    found = {name: value for name, value in next(shown).items() if name != "type"}
+    if kind in _SAID or kind == "file":
+        found = {_SHOWN[kind][0]: found["source" if kind == "file" else "text"]}
+    return {**rest, **found}
+
+
+def _item(rest: Any, shown: Iterator[Mapping[str, Any]]) -> Any:
+    if rest is None:
+        found = {name: value for name, value in next(shown).items() if name != "type"}
+        return found["text"] if found.keys() == {"text"} else found
+    return (
+        {**rest, "content": next(shown)["text"]}
+        if str(rest.get("kind")).endswith("-content")
+        else rest
+    )

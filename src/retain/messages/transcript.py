@@ -1,0 +1,137 @@
+"""A conversation as text that a summary is written from: who said what, tool calls and their results readable.
+
+What was said is data. Every line of it is indented, so that no message can pass for another one or for a heading.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from retain.base import tokens as counting
+from retain.messages import pairing
+from retain.messages.message import Message
+
+MOST_PIECES = 8
+_PART = 400  # characters of a part whose kind is not known
+_NAME = 80  # characters of an author, or of a kind of media
+_LEAST_OUTPUT = 40  # tokens of a tool's output, however many there are
+_MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
+
+
+def render(messages: Sequence[Message], most_output: int | None = None) -> str:
+    """The messages, numbered; with `most_output`, the middle of longer tool outputs is left out, and says so."""
+    names = {
+        call.id: call.name
+        for message in messages
+        for call in pairing.calls(message.content)
+        if call.id
+    }
+    return "\n".join(_message(message, names, most_output) for message in messages)
+
+
+def pieces(messages: Sequence[Message], room: int) -> list[str]:
+    """The messages as texts of at most `room` tokens: one where that is possible, else as few as it takes.
+
+    Long tool outputs are shortened before a text is split; of a text that would take more than `MOST_PIECES` the middle is
+    left out. So there is always something that a model can be given, whatever is in the messages.
+    """
+    whole = render(messages)
+    if counting.estimate(whole) <= room:
+        return [whole]
+    outputs = sum(len(pairing.results(message.role, message.content)) for message in messages)
+    if outputs:
+        whole = render(messages, max(_LEAST_OUTPUT, room // (2 * outputs)))
+    if counting.estimate(whole) > room * MOST_PIECES:
+        whole = shorten(whole, room * (MOST_PIECES - 1))
+    found: list[str] = []
+    while whole:
+        piece = counting.cut(whole, room, some=True)
+        line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(whole) else 0
+        if line and counting.estimate(whole[line:]) <= room * (MOST_PIECES - 1 - len(found)):
+            piece = piece[:line]
+        found.append(piece)
+        whole = whole[len(piece) :]
+    return found
+
+
+def shorten(text: str, tokens: int) -> str:
+    """The beginning and the end of a text that is longer than so many tokens."""
+    if counting.estimate(text) <= tokens:
+        return text
+    head, tail = counting.cut(text, tokens * 2 // 3), counting.cut(text, tokens // 3, end=True)
+    return f"{head} […{len(text) - len(head) - len(tail)} characters left out…] {tail}"
+
+
+def spoken(content: Mapping[str, Any]) -> str:
+    """What a message says in words: its text, and the text of its parts."""
+    parts = content.get("parts")
+    found = [content.get("text")]
+    found += (
+        [part.get("text") for part in parts if isinstance(part, dict)]
+        if isinstance(parts, list)
+        else []
+    )
+    return "\n".join(text for text in found if isinstance(text, str) and text)
+
+
+def output(found: pairing.Result) -> str:
+    """What a tool answered, as text."""
+    return found.output if isinstance(found.output, str) else _json(found.output)
+
+
+def _message(message: Message, names: Mapping[str, str], most_output: int | None) -> str:
+    owner = f"{message.role} ({_one_line(message.author)})" if message.author else message.role
+    said = "\n".join(_lines(message, names, most_output)) or "(nothing)"
+    return f"[{message.seq}] {owner}:\n" + "\n".join(f"    {line}" for line in said.splitlines())
+
+
+def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
+    """What a message says, asks of tools and got from them."""
+    results = pairing.results(message.role, message.content)
+    said = message.content.get("text")
+    if message.role != "tool" and isinstance(said, str) and said:
+        yield said
+    for call in pairing.calls(message.content):
+        given = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
+        yield f"calls the tool {call.name} with {given}"
+    for result in results:
+        text = output(result)
+        named = f" of {names[result.id]}" if result.id in names else ""
+        yield f"result{named}: {text if most_output is None else shorten(text, most_output)}"
+    parts = message.content.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        yield from _part(part)
+    attached = message.content.get("attachments")
+    if isinstance(attached, list) and attached:
+        yield f"({len(attached)} attachments)"
+
+
+def _part(part: Any) -> Iterator[str]:
+    """A part that is neither a call nor a result."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    alone = {"parts": [part]}
+    if pairing.calls(alone) or pairing.results("", alone):
+        return
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        yield part["text"]
+    elif isinstance(kind, str) and _MEDIA.search(kind):
+        yield f"({_one_line(kind)})"
+    else:
+        text = part if isinstance(part, str) else _json(part)
+        yield _begun(text, _PART)
+
+
+def _one_line(text: str) -> str:
+    return _begun(" ".join(text.split()), _NAME)
+
+
+def _begun(text: str, most: int) -> str:
+    """The beginning of a text that is longer than so many characters."""
+    return text if len(text) <= most else text[: counting.boundary(text, most) or most] + "…"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

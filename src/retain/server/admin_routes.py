@@ -1,0 +1,156 @@
+"""What an admin does over HTTP: read the audit log, export one user, and erase one user, with a receipt.
+
+The tenant is the key's own, always; a key that is for one user or one agent alone has no say here.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from retain.api import problem
+from retain.api.responses import answer
+from retain.api.schemas import LENIENT, Moment, Text, shape
+from retain.auth import audit_log as audit
+from retain.auth.audited import Action, attended, recorded
+from retain.auth.principal import Principal
+from retain.base import canonical
+from retain.base.errors import Full
+from retain.kinds.kind import Owner, Page
+from retain.memory import Memory
+from retain.server.authenticator import Authenticator
+from retain.server.routes import problems
+from retain.storage.erase import Receipt
+
+JSON_LINES = "application/jsonl"
+_IN_MEMORY, _PIECE = 1 << 20, 256 << 10
+_STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
+_USER = Path(description="The user.", examples=["ada"])
+
+
+class AuditRequest(BaseModel):
+    """What of the audit log to list."""
+
+    model_config = LENIENT
+    owner: Text | None = Field(None, description="Only what this one did.", examples=["cli:ada"])
+    what: Text | None = Field(None, description="Only this, by its name.", examples=["users_erase"])
+    since: Moment | None = Field(None, description="From this moment on, with a time zone.")
+    until: Moment | None = Field(None, description="Before this moment, with a time zone.")
+    limit: int = Field(100, description="The most records to return.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the routes."""
+    made = _Routes(authenticator)
+    lines: dict[str, Any] = {
+        "content": {JSON_LINES: {"schema": {"type": "string"}}},
+        "description": "JSON Lines",
+    }
+    for method, path, does, name, more in (
+        ("GET", "/api/audit", made.audit, "audit", {"response_model": shape(Page[audit.Deed])}),
+        (
+            "POST",
+            "/api/users/{user:path}/export",
+            made.export,
+            "users_export",
+            {"response_class": StreamingResponse},
+        ),
+        (
+            "POST",
+            "/api/users/{user:path}/erase",
+            made.erase,
+            "users_erase",
+            {"response_model": shape(Receipt)},
+        ),
+    ):
+        app.add_api_route(
+            path,
+            does,
+            methods=[method],
+            name=name,
+            operation_id=name,
+            tags=["access"],
+            responses={**problems(*_STATUSES), **({200: lines} if name == "users_export" else {})},
+            openapi_extra={"x-retain-permission": "admin"},
+            **more,
+        )
+
+
+class _Routes:
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+        self._memory: Memory = authenticator.memory
+
+    async def audit(self, request: Request, said: Annotated[AuditRequest, Query()]) -> Response:
+        """What was done in the tenant, by whom and when, the newest first; nothing of what was said."""
+        principal = await self._admin(request)
+        named, most = said.model_dump(), self._memory.settings.max_page
+        return answer(
+            await run_in_threadpool(
+                audit.listed, self._memory.database, principal.tenant, **named, most=most
+            )
+        )
+
+    async def export(self, request: Request, user: Annotated[str, _USER]) -> Response:
+        """Everything of one user, as JSON Lines that `retain import` reads; that it was asked for is on record."""
+        principal = await self._admin(request)
+        canonical.key(user, "user")
+        file = await run_in_threadpool(self._exported, principal, user, problem.request_id(request))
+        return StreamingResponse(_pieces(file), media_type=JSON_LINES)
+
+    async def erase(self, request: Request, user: Annotated[str, _USER]) -> Response:
+        """Remove everything of one user for good, and say what was removed from where; it needs `admin` and `delete`."""
+        principal = await self._admin(request)
+        principal.require("delete")
+        act = Action(
+            "users_erase",
+            {"user": canonical.key(user, "user")},
+            request_id=problem.request_id(request),
+        )
+        services = attended(
+            self._memory.services, Owner(principal.tenant, source="admin"), principal, act
+        )
+        memory = Memory(services, self._memory.migrations)
+        receipt = await run_in_threadpool(memory.erase, user, tenant=principal.tenant)
+        self._authenticator.forget()
+        request.app.state.runs.forget(principal.tenant, user)
+        return answer(receipt)
+
+    def _exported(self, principal: Principal, user: str, request_id: str) -> IO[bytes]:
+        """The export in a file that has no name: whatever goes wrong does so before the first byte is sent."""
+        if recorded(self._memory.settings, "export"):
+            owner, tenant, about = principal.name, principal.tenant, f"users {user}"
+            self._memory.database.write(
+                tenant, lambda tx: audit.add(tx, owner, "export", about, request_id=request_id)
+            )
+        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
+        try:
+            self._memory.export(file, tenants=[principal.tenant], user=user)
+        except BaseException as error:
+            file.close()
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise Full(
+                    problem="there is no room for the export among the temporary files"
+                ) from None
+            raise
+        file.seek(0)
+        return file
+
+    async def _admin(self, request: Request) -> Principal:
+        """Who asks, if they may see and manage what is the whole tenant's."""
+        return await self._authenticator.admin(request, "manage others")
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(lambda: file.read(_PIECE), b"")

@@ -1,0 +1,117 @@
+"""One connection, before there is a request on it: headers have a size, a number and a time in which they arrive.
+
+The library below keeps whatever headers come for as long as it takes, which an attacker can make forever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from retain.api import problem
+from retain.server.exchange import SECURITY
+
+MOST_HEADERS = 100
+MOST_HEADER_BYTES = 32 << 10
+_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+
+
+class TooManyHeaders(Exception):
+    """More headers, or longer ones, than anybody needs."""
+
+
+class Connection(HttpToolsProtocol):
+    """A connection with limits on what comes before a request is one."""
+
+    def __init__(self, *given: Any, seconds: float, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._reading = True
+        """Whether headers are awaited: of the first request, or of one whose beginning has come."""
+        self._came = self._size = 0
+        self._status = 400
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for headers from now on."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self._seconds, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is awaited any more."""
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def data_received(self, data: bytes) -> None:
+        """Something came; if it was not all of the headers, the rest has to come in time."""
+        super().data_received(data)
+        if self._reading and not self.transport.is_closing():
+            self._came += len(data)
+            if self._came > MOST_HEADER_BYTES:
+                self._refuse(431, _TOO_MANY)
+            elif self._timer is None:
+                self._timer = self.loop.call_later(self._seconds, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        """The first bytes of a request."""
+        super().on_message_begin()
+        self._reading = True
+        self._came = self._size = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One whole header."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The request begins; how long its body may take is another's rule."""
+        self._reading = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What could not be read as a request."""
+        if self._status == 431:
+            self._refuse(431, _TOO_MANY)
+        else:
+            self._refuse(400, "This is no HTTP request that can be read.")
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > MOST_HEADER_BYTES or len(self.headers) >= MOST_HEADERS:
+            self._status = 431
+            raise TooManyHeaders
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        self._refuse(
+            408, f"The headers did not arrive within {self._seconds:g} seconds (request_seconds)."
+        )
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer without a request, and close; while another answer is under way, only close."""
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            answer = problem.answer(status, detail, "")
+            headers = [*answer.raw_headers, *SECURITY, (b"connection", b"close")]
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+            head = b"HTTP/1.1 %d %s\r\n" % (status, _REASONS[status])
+            self.transport.write(head + lines + b"\r\n" + bytes(answer.body))
+        self.transport.close()
+
+
+_TOO_MANY = f"The headers are over {MOST_HEADERS} or over {MOST_HEADER_BYTES:,} bytes: send fewer."

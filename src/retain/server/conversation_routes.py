@@ -1,0 +1,145 @@
+"""The conversations that somebody has, as a chat shows them: a list, one of them, its messages, its name (A5, S6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from retain.api.problem import request_id
+from retain.api.responses import answer
+from retain.api.schemas import shape
+from retain.auth.principal import Permission
+from retain.base.errors import Invalid
+from retain.chat.asker import Caller
+from retain.chat.session import enter
+from retain.kinds.kind import Page
+from retain.kinds.sessions import Session
+from retain.memory import Scope
+from retain.messages.content import words
+from retain.messages.message import Message
+from retain.server.authenticator import Authenticator
+from retain.server.chat_routes import STATUSES, admitted, documented
+from retain.server.chat_schemas import (
+    ChatSession,
+    ChatSessionPage,
+    EnterRequest,
+    Label,
+    MessagesRequest,
+    SessionsRequest,
+    Whose,
+    shown,
+)
+from retain.server.routes import problems
+
+_ID = Annotated[str, Path(description="The session's id.")]
+_TITLE = 80
+_WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the routes of conversations."""
+    talks = Conversations(authenticator)
+    routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
+        ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
+        ("POST", "/api/chat/sessions", talks.enter, ChatSession, "write"),
+        (
+            "GET",
+            "/api/chat/sessions/{id:path}/messages",
+            talks.messages,
+            shape(Page[Message]),
+            "read",
+        ),
+        ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
+        ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
+    )
+    for method, path, does, model, needs in routes:
+        how = documented(f"chat_{does.__name__}", does, needs)
+        app.add_api_route(
+            path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how
+        )
+
+
+class Conversations:
+    """What the routes do."""
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def sessions(
+        self, request: Request, said: Annotated[SessionsRequest, Query()]
+    ) -> Response:
+        """The conversations of a user, the one that was used last first."""
+        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
+        given = said.model_dump(include={"search", "spoken", "limit", "after"})
+        found = await run_in_threadpool(scope.sessions.list, **given)
+        return answer(Page(await run_in_threadpool(_titled, scope, [*found]), found.next))
+
+    async def enter(self, request: Request, said: EnterRequest) -> Response:
+        """The session to go on with, made active: the one that is named, else the active one, else a new one."""
+        principal, scope = await admitted(
+            self._authenticator, request, "write", said.user, said.agent_id
+        )
+        by = Caller(principal, request_id(request))
+        scope, session = await run_in_threadpool(enter, scope, said.session_id, by=by)
+        return await _one(scope, session)
+
+    async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
+        """One conversation."""
+        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
+        return await _one(scope, await run_in_threadpool(scope.sessions.get, id))
+
+    async def label(
+        self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]
+    ) -> Response:
+        """Give a conversation another name."""
+        principal, scope = await admitted(
+            self._authenticator, request, "write", said.user, said.agent
+        )
+        asked = {"id": id, "label": named.label}
+        scope = Caller(principal, request_id(request)).doing(scope, "sessions_edit", asked)
+        return await _one(
+            scope, await run_in_threadpool(scope.sessions.edit, id, label=named.label)
+        )
+
+    async def messages(
+        self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]
+    ) -> Response:
+        """The messages of a conversation, oldest first: page by page, or its newest ones."""
+        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
+        given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
+        if not given.keys() & _WINDOW:
+            return answer(await run_in_threadpool(scope.messages.list, id, **given))
+        if given.keys() - _WINDOW:
+            raise Invalid(
+                field="limit",
+                problem="and `after` go with none of last, minutes, tokens, before and turns_only",
+            )
+        return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))
+
+
+async def _one(scope: Scope, session: Session) -> Response:
+    return answer((await run_in_threadpool(_titled, scope, [session]))[0])
+
+
+def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
+    """Sessions with what people call them: their label, else how what the user says first begins."""
+    unnamed = [session.id for session in sessions if not session.label]
+    begun = (
+        scope._services.database.read(
+            scope.owner.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)
+        )
+        if unnamed
+        else {}
+    )
+    return [
+        shown(session, session.label or _title(begun.get(session.id, "{}"))) for session in sessions
+    ]
+
+
+def _title(content: str) -> str:
+    said = " ".join(words(json.loads(content)).split())
+    return said if len(said) <= _TITLE else f"{said[: _TITLE - 1].rstrip()}…"

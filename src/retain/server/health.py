@@ -1,0 +1,102 @@
+"""Whether the server lives, and whether it can work: for those who start it anew or send it requests, and need no key.
+
+Neither says more than yes or no. What is wrong, and where, is in the log and in `/api/status`, which needs a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from fastapi import FastAPI, Request, Response
+
+from retain.api import problem
+from retain.base.errors import StorageError
+from retain.memory import Memory
+from retain.storage.database import EVERY_TENANT
+
+READY_SECONDS = 3.0
+"""So long the database may take to answer: a little longer than a server waits for it, so that there is a reason to tell."""
+KEEP_SECONDS = 1.0
+"""So long an answer is good: anybody may ask, and the database must not notice."""
+_ALIVE = Response(
+    '{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"}
+)
+_AWAY = "The database cannot be reached."
+_log = logging.getLogger("retain.health")
+
+
+class Health:
+    """Whether the database can be reached and has the schema that this version needs."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._asking: asyncio.Task[str] | None = None
+        self._found = ""
+        self._good_until = 0.0
+        self._told = self._reason = ""
+
+    async def trouble(self) -> str:
+        """What is in the way of working, '' if nothing is; whoever asks at the same time gets the same answer."""
+        if time.monotonic() < self._good_until:
+            return self._found
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(asyncio.to_thread(self._ask))
+        try:
+            self._found = await asyncio.wait_for(asyncio.shield(self._asking), READY_SECONDS)
+        except TimeoutError:
+            self._found = "The database does not answer in time."
+        self._good_until = time.monotonic() + KEEP_SECONDS
+        if self._found != self._told:
+            self._told = self._found
+            _log.warning("%s", self._found or "The database can be used again.")
+        return self._found
+
+    def _ask(self) -> str:
+        try:
+            self._memory.database.read(EVERY_TENANT, lambda tx: tx.now)
+            found, wanted = self._memory.database.version(), self._memory.migrations[-1].number
+        except StorageError as error:
+            self._why(f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}")
+            return _AWAY
+        except Exception as error:  # whatever it is, the answer is that nobody can work here
+            _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
+            return _AWAY
+        self._reason = ""
+        return (
+            ""
+            if found == wanted
+            else "The database does not have the schema of this version: migrate it."
+        )
+
+    def _why(self, reason: str) -> None:
+        """Say once why it is so: also after those who asked were told that it takes too long."""
+        if reason != self._reason:
+            self._reason = reason
+            _log.warning("the database cannot be used: %s", reason)
+
+
+def add(app: FastAPI) -> None:
+    """The two routes; they are no part of the API and ask for no key."""
+    health = Health(app.state.memory)
+
+    @app.api_route("/healthz", methods=["GET", "HEAD"], name="healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return _ALIVE
+
+    @app.api_route("/readyz", methods=["GET", "HEAD"], name="readyz", include_in_schema=False)
+    async def readyz(request: Request) -> Response:
+        stopping = getattr(app.state, "stopping", None)
+        trouble = (
+            "The server is stopping." if stopping and stopping.is_set() else await health.trouble()
+        )
+        if not trouble:
+            return _ALIVE
+        return problem.answer(
+            503,
+            trouble,
+            problem.request_id(request),
+            type="not-ready",
+            headers={"Retry-After": "1"},
+        )

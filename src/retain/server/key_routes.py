@@ -1,0 +1,189 @@
+"""Keys over HTTP: an admin makes, lists and revokes those of the own tenant; and who one is, `/api/me`.
+
+A key can allow no more than the one it is made with, and for no longer; one that is bound to a user or an agent has no say
+here. Its text is in one answer, which is kept nowhere: a retry makes another key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from retain.api import problem
+from retain.api.responses import answer
+from retain.api.schemas import LENIENT, STRICT, Moment, Text, shape
+from retain.auth.api_keys import Key, Keys, chosen
+from retain.auth.audited import Action, attended
+from retain.auth.principal import Permission, Principal
+from retain.base import clock
+from retain.base.errors import Forbidden
+from retain.kinds.kind import Owner, Page
+from retain.server.authenticator import Authenticator
+from retain.server.routes import problems
+
+_STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
+
+
+@dataclass(frozen=True)
+class Me:
+    """Who is asking: a key's or a token's tenant, what it allows, and whom it is bound to."""
+
+    tenant: str
+    permissions: list[Permission]
+    user: str | None
+    agent: str | None
+    name: str
+
+
+@dataclass(frozen=True)
+class NewKey(Key):
+    """A key that was just made; `key` is its text, which cannot be had again."""
+
+    key: str
+
+
+class KeyRequest(BaseModel):
+    """A key to be made."""
+
+    model_config = STRICT
+    name: Text = Field(description="What it is for, for people.", examples=["ci"])
+    permissions: list[Text] = Field(
+        description="Some of read, write, delete and admin.", examples=[["read", "write"]]
+    )
+    user: Text | None = Field(
+        None, description="The one user it is for; without, every user of the tenant."
+    )
+    agent: Text | None = Field(None, description="The one agent it is for; without, every agent.")
+    expires_at: Moment | None = Field(
+        None,
+        description="When it ends, with a time zone; without, when the key it is made with does.",
+    )
+
+
+class KeysRequest(BaseModel):
+    """Which keys to list."""
+
+    model_config = LENIENT
+    limit: int = Field(100, description="The most records to return.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the routes."""
+    made = _Routes(authenticator)
+    for method, path, does, result, status in (
+        ("GET", "/api/keys", made.list, Page[Key], 200),
+        ("POST", "/api/keys", made.create, NewKey, 201),
+        ("DELETE", "/api/keys/{id}", made.revoke, Key, 200),
+    ):
+        name = f"keys_{does.__name__}"
+        how: dict[str, Any] = {
+            "name": name,
+            "operation_id": name,
+            "openapi_extra": {"x-retain-permission": "admin"},
+        }
+        app.add_api_route(
+            path,
+            does,
+            methods=[method],
+            tags=["access"],
+            status_code=status,
+            response_model=shape(result),
+            responses=problems(*_STATUSES),
+            **how,
+        )
+    about: dict[str, Any] = {
+        "tags": ["access"],
+        "response_model": shape(Me),
+        "responses": problems(*_STATUSES),
+    }
+    app.add_api_route("/api/me", made.me, methods=["GET"], name="me", operation_id="me", **about)
+
+
+class _Routes:
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def me(self, request: Request) -> Response:
+        """Who is asking: the tenant, what is allowed, and whom the key is bound to."""
+        principal = await self._authenticator.authenticate(request)
+        permissions = chosen(principal.permissions) if principal.permissions else []
+        return answer(
+            Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
+        )
+
+    async def list(self, request: Request, said: Annotated[KeysRequest, Query()]) -> Response:
+        """The keys of the tenant, the oldest first, with those that let nobody in any more."""
+        principal = await self._admin(request)
+        return answer(
+            await run_in_threadpool(
+                self._authenticator.keys.list, principal.tenant, limit=said.limit, after=said.after
+            )
+        )
+
+    async def create(self, request: Request, said: KeyRequest) -> Response:
+        """Make a key for the own tenant, which allows no more than one's own; its text is in this answer alone."""
+        principal = await self._admin(request)
+        allowed = chosen(said.permissions)
+        for permission in allowed:
+            if permission not in principal.permissions:
+                raise Forbidden(
+                    problem=f"a key cannot be made by one that may not {permission} itself"
+                )
+        tenant, bound = principal.tenant, {"user": said.user, "agent": said.agent}
+        until = _end(principal, said.expires_at)
+
+        def make() -> tuple[Key, str]:
+            keys = self._attended(request, principal, "keys_create", {"name": said.name})
+            return keys.create(tenant, said.name, allowed, **bound, expires_at=until)
+
+        key, text = await run_in_threadpool(make)
+        self._authenticator.forget()
+        return answer(NewKey(**vars(key), key=text), 201)
+
+    async def revoke(
+        self, request: Request, id: Annotated[str, Path(description="The key's id.")]
+    ) -> Response:
+        """Let nobody in with a key any more: here at once, in other processes within seconds."""
+        principal = await self._admin(request)
+        keys = self._attended(request, principal, "keys_revoke", {"id": id})
+        key = await run_in_threadpool(keys.revoke, principal.tenant, id)
+        self._authenticator.forget()
+        return answer(key)
+
+    async def _admin(self, request: Request) -> Principal:
+        """Who asks, if they may manage the tenant's keys."""
+        return await self._authenticator.admin(request, "manage keys")
+
+    def _attended(
+        self, request: Request, principal: Principal, what: str, named: dict[str, Any]
+    ) -> Keys:
+        """The keys, with what is done to them on record."""
+        act = Action(what, named, request_id=problem.request_id(request))
+        return Keys(
+            attended(
+                self._authenticator.memory.services,
+                Owner(principal.tenant, source="admin"),
+                principal,
+                act,
+            ).database
+        )
+
+
+def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
+    """When a key ends: no later than the one it is made with, or whoever has that one for a day would have it for ever."""
+    if maker.until is None:
+        return wanted
+    last = clock.to_datetime(maker.until)
+    if wanted is not None and wanted > last:
+        raise Forbidden(
+            problem=f"a key cannot be made by one that ends before it, at {last.isoformat()}"
+        )
+    return wanted or last

@@ -1,0 +1,119 @@
+"""`/mcp`: the MCP server over HTTP. Every request says who asks, by its credential; nothing is kept between requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from retain.api import problem
+from retain.auth.principal import PERMISSIONS
+from retain.base.errors import NotFound, Unauthorized
+from retain.mcp.guest import Caller
+from retain.mcp.server import Context, Profile, make
+from retain.server.authenticator import Authenticator
+from retain.server.life import during
+
+PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
+METADATA = "/.well-known/oauth-protected-resource"
+_GUEST = "mcp_guest"
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app its MCP servers: an agent's tools, with `/all` every verb there is, with `/graph` the graph's."""
+    for path, profile in PATHS.items():
+        endpoint = Endpoint(authenticator, profile)
+        app.router.routes.append(Route(path, endpoint))
+        during(app, endpoint.running)
+
+    async def metadata(request: Request) -> Response:
+        return JSONResponse(_metadata(authenticator, request))
+
+    for path in (METADATA, *(METADATA + path for path in PATHS)):
+        app.add_api_route(path, metadata, include_in_schema=False)
+
+
+class Endpoint:
+    """One MCP server: whoever asks is let in, or told where a token is to be had."""
+
+    def __init__(self, authenticator: Authenticator, profile: Profile) -> None:
+        self._authenticator = authenticator
+        self._server = make(authenticator.memory, profile, _guest)
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """As long as this lasts, requests are answered."""
+        most = self._authenticator.memory.settings.max_body_bytes
+        manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=most
+        )
+        async with manager.run():
+            self._manager = manager
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        if scope["method"] != "POST":  # there is no stream to listen to, and no session to end
+            await problem.answer(
+                405, "Send a POST.", problem.request_id(request), headers={"Allow": "POST"}
+            )(scope, receive, send)
+            return
+        try:
+            principal = await self._authenticator.authenticate(request)
+        except Unauthorized as error:
+            response = problem.of_error(error, problem.request_id(request))
+            if error.status == 401 and self._authenticator.memory.settings.jwt_issuer:
+                response.headers["WWW-Authenticate"] = (
+                    f'Bearer resource_metadata="{_url(request, METADATA)}{scope["path"]}"'
+                )
+            await response(scope, receive, send)
+            return
+        owner = self._authenticator.scope(request, principal, None, None).owner
+        guest = Caller(
+            self._authenticator.memory,
+            principal,
+            owner.user,
+            owner.agent,
+            problem.request_id(request),
+        )
+        scope.setdefault("state", {})[_GUEST] = guest
+        scope["headers"] = [
+            (name, value.strip()) for name, value in scope["headers"]
+        ]  # not every parser does
+        assert self._manager is not None, "the app's lifespan was not entered"
+        await self._manager.handle_request(scope, receive, send)
+
+
+def _guest(ctx: Context) -> Caller:
+    guest = ctx.request.scope["state"][_GUEST] if ctx.request is not None else None
+    assert isinstance(guest, Caller)
+    return guest
+
+
+def _metadata(authenticator: Authenticator, request: Request) -> dict[str, Any]:
+    """Where a token for this server is to be had (RFC 9728), where it takes any."""
+    settings = authenticator.memory.settings
+    if not settings.jwt_issuer:
+        raise NotFound(what="address", id=request.url.path)
+    audience = settings.jwt_audience
+    return {
+        "resource": audience
+        if "://" in audience
+        else _url(request, request.url.path.removeprefix(METADATA) or "/mcp"),
+        "authorization_servers": [settings.jwt_issuer],
+        "scopes_supported": sorted(PERMISSIONS),
+        "bearer_methods_supported": ["header"],
+        "resource_name": "retain",
+    }
+
+
+def _url(request: Request, path: str) -> str:
+    return str(request.base_url).rstrip("/") + path

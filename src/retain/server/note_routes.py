@@ -1,0 +1,130 @@
+"""Notes as they change (N5): who waits for a change holds no thread, and a stream tells each change as an event."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import Field, create_model
+from starlette.responses import Response
+
+from retain.api.endpoints import Endpoint
+from retain.api.rendering import as_json
+from retain.api.responses import rendered, response
+from retain.api.schemas import LENIENT, whose
+from retain.base import canonical
+from retain.base.errors import Invalid, RetainError
+from retain.kinds.notes import MOST_WAIT, Notes, NoteVersion
+from retain.server.authenticator import Authenticator
+from retain.server.handler import Call, Operation
+from retain.server.routes import add_endpoint
+from retain.server.sse import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
+from retain.server.threads import in_thread
+
+STREAM = Endpoint(
+    "notes",
+    "stream",
+    "GET /notes/stream",
+    "curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'",
+)
+LAST_EVENT = "last-event-id"
+EVENT = "change"
+SOON, LATER = 0.1, 1.0
+"""The notes are looked at so often after a change, and ever less often while nothing happens."""
+_SLOWER = 1.5
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the ways to see notes change."""
+    operation: Operation = app.state.operations["notes_changes"]
+    operation.do = partial(_changes, app, authenticator, operation)
+    said = create_model(
+        "NotesStreamRequest",
+        __config__=LENIENT,
+        after=(
+            int,
+            Field(
+                0,
+                ge=0,
+                description="Changes after this version; the header Last-Event-ID says more.",
+            ),
+        ),
+        **whose(),
+    )
+    stream = add_endpoint(app, authenticator, STREAM, said, method=Notes.changes, events=MEDIA)
+    stream.do = partial(_stream, app, authenticator)
+
+
+async def _changes(
+    app: FastAPI, authenticator: Authenticator, operation: Operation, call: Call
+) -> Response:
+    """What changed after a version; where nothing did yet, what changes within `wait` seconds."""
+    wait = canonical.amount(call.named.get("wait", 0.0), "wait")
+    if not 0 < wait <= MOST_WAIT:
+        return await operation.run(call)
+    look = partial(call.scope.notes.changes, **{**call.named, "wait": 0.0})
+    deadline, pause = time.monotonic() + wait, SOON
+    while not (found := await in_thread(look)):
+        left = deadline - time.monotonic()
+        if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
+            break
+        await _rest(app, min(pause, left))
+        pause = min(pause * _SLOWER, LATER)
+    await authenticator.authorize(
+        call.request, STREAM.needs
+    )  # asked last: who was shut out meanwhile hears nothing more
+    return response(rendered(found))
+
+
+async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Response:
+    """Every change as an event whose id is the version, for as long as somebody listens."""
+    after = call.named.get("after", 0)
+    if (last := call.request.headers.get(LAST_EVENT)) is not None:
+        if not (last.isascii() and last.isdigit() and len(last) < 16):
+            raise Invalid(
+                field="Last-Event-ID", problem="must be the id of an event of this stream"
+            )
+        after = int(last)
+    look = call.scope.notes.changes
+    first = await in_thread(
+        look, after=after
+    )  # what is wrong with the request is said before anything is streamed
+    return EventStream(
+        _events(app, look, after, first), partial(authenticator.still, call.request, STREAM.needs)
+    )
+
+
+async def _events(
+    app: FastAPI, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
+) -> AsyncGenerator[bytes, None]:
+    beat, pause = time.monotonic(), SOON
+    yield b"retry: 1000\n\n"
+    while not app.state.stopping.is_set():
+        for one in found:
+            yield written(one.version, EVENT, as_json(one))
+            after = one.version
+        moment = time.monotonic()
+        if found:
+            beat, pause = moment, SOON
+        elif moment - beat >= BEAT_SECONDS:
+            beat = moment
+            yield BEAT
+        await _rest(app, pause)
+        pause = min(pause * _SLOWER, LATER)
+        try:
+            found = await in_thread(look, after=after)
+        except RetainError:
+            return  # who listens comes again, and hears what is wrong if it still is
+
+
+async def _rest(app: FastAPI, seconds: float) -> Any:
+    """Wait, but not longer than the server runs."""
+    try:
+        async with asyncio.timeout(seconds):
+            await app.state.stopping.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,128 @@
+"""What each request was and took: measured once, outside of everything else, for the metrics, the log and the trace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from retain.server import logs, traces
+from retain.server.metrics import Metrics
+
+QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Routes that a machine asks every few seconds: their lines are for who debugs."""
+UNKNOWN = "none"
+"""The route of a request that matches none, whatever its address is: an address is content."""
+CLOSED = 499
+"""The status of a request whose client went away before it was answered."""
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Watch:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, plain: frozenset[str] = frozenset()) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._plain = plain
+        """The addresses that are their own templates: some routes do not say that it was they who answered."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, and see what comes of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        trace = traces.Request(method, scope["headers"]) if traces.on else None
+        status, sent, error = 0, 0, None
+        counted = 0 if scope["path"] in QUIET else 1  # a scrape is no work that a scrape should see
+
+        async def told(message: Message) -> None:
+            nonlocal status, sent
+            if message["type"] == "http.response.body":
+                sent += len(message.get("body", b""))
+            elif message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        started = time.perf_counter()
+        self._metrics.in_flight += counted
+        try:
+            await self._app(scope, receive, told)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
+            status = status or (CLOSED if gone else 500)
+            plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
+            route = str(getattr(scope.get("route"), "path", plain))
+            self._metrics.in_flight -= counted
+            self._metrics.request(method, route, status, seconds)
+            if trace:
+                trace.end(method, route, status, str(state.get("request_id", "")), error)
+            failure = None if gone else error
+            self._tell(
+                method,
+                route,
+                status,
+                seconds,
+                sent,
+                state,
+                failure,
+                trace.trace_id if trace else None,
+            )
+
+    def _tell(
+        self,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        sent: int,
+        state: dict[str, Any],
+        error: BaseException | None,
+        trace_id: str | None,
+    ) -> None:
+        level = logging.INFO
+        if error is not None or status == 500:
+            level = logging.ERROR
+        elif status > 500:
+            level = logging.WARNING
+        elif route in QUIET:
+            level = logging.DEBUG
+        principal = state.get("principal")
+        fields = {
+            "request_id": state.get("request_id"),
+            "method": method,
+            "route": route,
+            "status": status,
+            "ms": round(seconds * 1000, 2),
+            "bytes": sent,
+            "tenant": getattr(principal, "tenant", None),
+            "principal": getattr(principal, "name", None),
+            "trace_id": trace_id,
+        }
+        logs.request(level, fields, error)
+
+
+def install(app: FastAPI) -> None:
+    """Watch every request of an app, also those that the guard refuses and what answers when everything else fails."""
+    traces.look()
+    build = app.build_middleware_stack
+    app.build_middleware_stack = lambda: Watch(build(), app.state.metrics, _plain(app))  # type: ignore[method-assign]
+
+
+def _plain(app: FastAPI) -> frozenset[str]:
+    return frozenset(
+        route.path
+        for route in app.routes
+        if isinstance(route, Route) and not route.param_convertors
+    )

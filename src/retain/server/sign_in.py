@@ -1,0 +1,215 @@
+"""What the page asks first, `/api/web`, and how a browser signs in: it shows a key once, and has a cookie from then on.
+
+No script can read the cookie, and no other site can use it (server/cookies.py). Where nobody needs a key nobody signs in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from retain.api import problem
+from retain.api.responses import answer
+from retain.api.schemas import STRICT, Text, shape
+from retain.auth.api_keys import PREFIX, UNKNOWN, chosen
+from retain.auth.audited import Action, attended
+from retain.auth.browser_sessions import Signin, Signins
+from retain.auth.principal import Principal
+from retain.base.errors import Forbidden, Unauthorized
+from retain.base.version import version
+from retain.chat.session import USER
+from retain.kinds.kind import Owner
+from retain.server.authenticator import Authenticator
+from retain.server.cookies import csrf_of, is_here, set_cookie, token_of
+from retain.server.key_routes import Me
+from retain.server.middleware import SIGN_IN
+from retain.server.routes import problems
+
+_STATUSES = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503, 507)
+_PLAIN = (
+    "over plain http a browser can sign in on the server's own machine alone, since anybody between could take its cookie: "
+    "put a proxy with https before the server, or come through a tunnel to 127.0.0.1"
+)
+
+
+@dataclass(frozen=True)
+class ToolName:
+    """A tool that an agent can be given."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What the page needs to know first. All but the first three is for somebody who was let in.
+
+    `csrf` is what it sends as `X-Retain-CSRF` with every change, where a cookie let it in; `user` is who one is where nobody
+    else is named; `model` is what answers in a chat, where there is one.
+    """
+
+    version: str
+    needs_key: bool
+    signed_in: bool
+    csrf: str | None = None
+    me: Me | None = None
+    user: str | None = None
+    model: str | None = None
+    tools: list[ToolName] | None = None
+
+
+class SignInRequest(BaseModel):
+    """A key that is shown once."""
+
+    model_config = STRICT
+    key: Text = Field(description="A key of the server, rtn_…", examples=["rtn_…"])
+    remember: bool = Field(
+        False, description="For 30 days, in place of 12 hours or until the browser is closed."
+    )
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the routes."""
+    made = _Routes(authenticator)
+    for method, path, does in (
+        ("GET", "/api/web", made.visit),
+        ("POST", SIGN_IN, made.sign_in),
+        ("POST", "/api/web/sign-out", made.sign_out),
+    ):
+        name = f"web_{does.__name__}"
+        how: dict[str, Any] = {
+            "name": name,
+            "operation_id": name,
+            "tags": ["web"],
+            "response_model": shape(Visit),
+        }
+        app.add_api_route(path, does, methods=[method], responses=problems(*_STATUSES), **how)
+
+
+class _Routes:
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def visit(self, request: Request) -> Response:
+        """What the page asks first: whether a key is needed here, and who one is; it needs no key itself."""
+        try:
+            principal = await self._authenticator.authenticate(request)
+        except Unauthorized as error:
+            if error.status != 401:
+                raise
+            return answer(Visit(_version(), needs_key=True, signed_in=False))
+        token = (
+            None
+            if "authorization" in request.headers or "x-api-key" in request.headers
+            else token_of(request.scope)
+        )
+        return answer(self._visit(principal, token))
+
+    async def sign_in(self, request: Request, said: SignInRequest) -> Response:
+        """Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`."""
+        secure, host = _is_https(request), request.headers["host"]
+        if request.headers.get("origin", f"//{host}").partition("//")[2] != host:
+            raise Forbidden(
+                problem="a page of another origin signs nobody in here: send the key as a header instead"
+            )
+        if not (secure or is_here(host)):
+            raise Forbidden(problem=_PLAIN)
+        key = said.key.strip()
+        if not key.startswith(PREFIX):
+            raise Unauthorized(problem=UNKNOWN)
+        admitted = await run_in_threadpool(self._authenticator.keys.check, key)
+        assert admitted.key is not None
+        request.scope["state"]["principal"] = principal = admitted.principal
+        await self._end(
+            request
+        )  # whatever was there before: a cookie that somebody else set leads nowhere
+        signins = self._attended(request, principal, "signin", admitted.key)
+        made: Signin = await run_in_threadpool(
+            signins.add, principal.tenant, admitted.key, remember=said.remember
+        )
+        response = answer(self._visit(principal, made.text))
+        seconds = made.seconds if said.remember else None
+        response.raw_headers.append(
+            _raw(set_cookie(host, made.text, secure=secure, seconds=seconds))
+        )
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """End the sign-in of this browser, and take its cookie away."""
+        found = Visit(_version(), needs_key=True, signed_in=False)
+        try:
+            principal = await self._authenticator.authenticate(request)
+        except Unauthorized as error:
+            if error.status != 401:
+                raise
+        else:
+            await self._end(request)
+            found = (
+                self._visit(principal, None) if self._authenticator.is_local(principal) else found
+            )
+        response = answer(found)
+        for secure in (True, False):
+            response.raw_headers.append(
+                _raw(set_cookie(request.headers["host"], "", secure=secure, seconds=0))
+            )
+        return response
+
+    async def _end(self, request: Request) -> None:
+        """End the sign-in of this browser, where it has one."""
+        token = token_of(request.scope)
+        if token is None:
+            return
+        try:
+            before = await run_in_threadpool(self._authenticator.signins.check, token)
+            signins = self._attended(request, before.principal, "signout", before.key or "")
+            await run_in_threadpool(signins.remove, token)
+        except Unauthorized:  # it had ended
+            return
+        self._authenticator.forget()
+
+    def _visit(self, principal: Principal, token: str | None) -> Visit:
+        memory = self._authenticator.memory
+        permissions = chosen(principal.permissions) if principal.permissions else []
+        tools = memory.scope(
+            principal.tenant, principal.user or USER, principal.agent or USER
+        ).tools()
+        return Visit(
+            _version(),
+            needs_key=not self._authenticator.is_local(principal),
+            signed_in=True,
+            csrf=None if token is None else csrf_of(token),
+            me=Me(principal.tenant, permissions, principal.user, principal.agent, principal.name),
+            user=principal.user or memory.settings.user or USER,
+            model=None if (model := memory.services.models.main) is None else model.name,
+            tools=[ToolName(tool.name, tool.description) for tool in tools],
+        )
+
+    def _attended(self, request: Request, principal: Principal, what: str, key: str) -> Signins:
+        """The sign-ins, with what is done to them on record."""
+        act = Action(what, request_id=problem.request_id(request), subject=f"keys {key}")
+        return Signins(
+            attended(
+                self._authenticator.memory.services,
+                Owner(principal.tenant, source="admin"),
+                principal,
+                act,
+            ).database
+        )
+
+
+def _is_https(request: Request) -> bool:
+    """Whether a browser came over https, also through a proxy: it says so itself, and the guard has compared the rest."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+
+
+def _raw(header: tuple[str, str]) -> tuple[bytes, bytes]:
+    return header[0].lower().encode(), header[1].encode()
+
+
+def _version() -> str:
+    """The number alone: the page has the name."""
+    return version().removeprefix("retain ")

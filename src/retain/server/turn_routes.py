@@ -1,0 +1,119 @@
+"""A turn from outside: the context of a model goes out, and what came of it comes in, with the context's report."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from starlette.responses import Response
+
+from retain.api.endpoints import SCOPE_ENDPOINTS
+from retain.api.responses import rendered, response
+from retain.api.schemas import STRICT, Used, asked, method_of
+from retain.context.assemble import Context
+from retain.context.explain import Item, Report
+from retain.kinds import KINDS
+from retain.kinds.turns import Turn
+from retain.memory import Scope
+from retain.server.authenticator import Authenticator
+from retain.server.handler import Call, Operation
+from retain.server.routes import add_endpoint
+from retain.server.threads import in_thread
+
+_Left = tuple[str, str, int, str]
+
+
+class ReportShape(BaseModel):
+    """What went into a context and what did not: each item is its layer, its source, its tokens and the reason."""
+
+    model_config = ConfigDict(extra="forbid", title="Report")
+    budget: Annotated[int, Field(ge=0)]
+    tokens: Annotated[int, Field(ge=0)]
+    items: list[_Left]
+    left_out: list[_Left]
+    shares: dict[str, int]
+
+
+class ContextAnswer(BaseModel):
+    """What a model is given, and why."""
+
+    messages: list[dict[str, Any]] = Field(
+        description="As an OpenAI-compatible service takes them."
+    )
+    report: ReportShape = Field(
+        description="Send it with the turn, and the turn can be explained later."
+    )
+    text: str | None = Field(
+        None, description="All of it as plain text, where `text` was asked for."
+    )
+    whole: dict[str, Any] | None = Field(
+        None, description="For our own client, where `whole` was asked for."
+    )
+
+
+def add(app: FastAPI, authenticator: Authenticator) -> None:
+    """Give an app the two halves of a turn."""
+    endpoints = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
+    kinds: dict[str, type] = {kind.name: kind for kind in KINDS}
+
+    context = endpoints["context"]
+    given = asked(context, method_of(context, kinds), (), in_query=False)
+    wanted = create_model(
+        "ContextRequest",
+        __base__=given,
+        text=(bool, Field(False, description="The context as plain text, too.")),
+        whole=(bool, Field(False, description="All that the library's Context has, too.")),
+    )
+    assembling = add_endpoint(app, authenticator, context, wanted, ContextAnswer)
+    assembling.do = partial(_context, assembling)
+
+    save = endpoints["save_turn"]
+    method = method_of(save, kinds)
+    given = asked(save, method, ("usage", "context"), in_query=False)
+    kept = create_model(
+        "TurnRequest",
+        __config__=STRICT,
+        **{name: (info.annotation, info) for name, info in given.model_fields.items()},  # type: ignore[call-overload]
+        usage=(
+            Used | None,
+            Field(None, description="The model call: its model, tokens, cost and latency."),
+        ),
+        report=(
+            Annotated[ReportShape, Field(strict=False)] | None,
+            Field(None, description="What `POST /api/context` answered as its report."),
+        ),
+    )
+    operation = add_endpoint(app, authenticator, save, kept, Turn)
+
+    async def keep(call: Call) -> Response:
+        report: ReportShape | None = call.named.pop("report", None)
+        context = None if report is None else Context([], _report(report), {})
+
+        def verb(scope: Scope) -> Turn:
+            return scope.save_turn(**call.named, context=context)
+
+        return response(await in_thread(operation.done, call, verb))
+
+    operation.do = keep
+
+
+def _report(given: ReportShape) -> Report:
+    items, left_out = ([Item(*one) for one in listed] for listed in (given.items, given.left_out))
+    return Report(given.budget, given.tokens, items, left_out, given.shares)
+
+
+async def _context(operation: Operation, call: Call) -> Response:
+    text, whole = call.named.pop("text", False), call.named.pop("whole", False)
+
+    def assembled() -> Any:
+        found = call.scope.context(**call.named)
+        answer: dict[str, Any] = {"messages": found.messages, "report": found.report.as_json()}
+        if text:
+            answer["text"] = found.text()
+        if whole:
+            answer["whole"] = found.as_json()
+        return rendered(answer)
+
+    return response(await operation.in_thread(assembled))

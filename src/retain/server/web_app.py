@@ -1,0 +1,169 @@
+"""The page at `/`, as it was built from `web/` into the folder beside this file; where it was not, a page that says how.
+
+Its files are few, and read once. A file whose name has a hash of its content is kept by browsers for good; the page itself
+is asked for each time, so that a new release is seen at once. Nothing here needs a key: what is remembered comes from
+the API.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from retain.api import problem
+from retain.base.errors import NotFound
+from retain.base.version import version
+from retain.server.exchange import styled
+
+FOLDER = Path(__file__).with_name("site")
+PAGES = ("chat", "why", "agents", "memory", "search", "operations", "sign-in")
+"""The addresses of the page, each with anything below it; what to show there the page decides."""
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Scripts and styles are files of ours, nothing comes from or goes to elsewhere, and no text can become HTML."""
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+_PACKED = frozenset({".png", ".woff2", ".ico"})
+_HASHED = re.compile(
+    r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$"
+)  # a word of eight letters is no hash
+_FOR_GOOD = "public, max-age=31536000, immutable"
+_GZIP = re.compile(
+    r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?:0?\.\d*[1-9]\d*|1(?:\.0*)?)\s*)?(?:,|$)",
+    re.IGNORECASE,
+)
+_STYLE = """
+body { font: 16px/1.6 system-ui, sans-serif; max-width: 40rem; margin: 4rem auto; padding: 0 1rem }
+body { color: #1a1a1a; background: #fff }
+h1 { font-size: 1.6rem; margin: 0 }
+small { color: #666 } code { background: #f1f1f1; padding: .1em .3em; border-radius: 3px }
+dt { margin-top: .8rem; font-weight: 600 } dd { margin: 0; color: #444 } a { color: #0b5cad }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #161616 } code { background: #2a2a2a } dd, small { color: #aaa } a { color: #7ab8f5 }
+}"""
+_UNBUILT = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>retain</title><style>{style}</style></head><body>
+<main><h1>retain</h1><small>{version}: memory for AI agents</small>
+<p>The server runs. Its web app was not built here: run <code>make site</code> in the project, which needs
+Node.js 20.19, or 22.12 or newer, and start the server again; or install the wheel, which has it.</p>
+<dl>
+<dt><a href="/docs">/docs</a></dt>
+<dd>Every call, with examples; as a document for programs: <a href="/openapi.json">/openapi.json</a></dd>
+<dt><code>/mcp</code></dt><dd>The same memory for agents that speak MCP (streamable HTTP)</dd>
+<dt><code>/api/chat</code></dt><dd>A chat agent with this memory</dd>
+<dt><a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a></dt>
+<dd>Whether the server is alive, and whether it can work</dd>
+</dl></main></body></html>"""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the site, as it goes over the wire."""
+
+    content: bytes
+    packed: bytes | None
+    """The same, compressed, where that is less."""
+    headers: dict[str, str]
+
+    def answer(self, request: Request) -> Response:
+        """The file, or that whoever asks has it."""
+        headers = self.headers
+        asked = request.headers.get("if-none-match", "")
+        if headers["ETag"].removeprefix("W/") in asked or asked.strip() == "*":
+            return Response(status_code=304, headers=headers)
+        if self.packed is not None and _GZIP.search(request.headers.get("accept-encoding", "")):
+            return Response(self.packed, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(self.content, headers=headers)
+
+
+@cache
+def files(folder: Path) -> dict[str, File]:
+    """Every file of a built site by its address, with the page itself as `index.html`; none where nothing was built."""
+    if not (folder / "index.html").is_file():
+        return {}
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _TYPES)
+    return {path.relative_to(folder).as_posix(): _read(path) for path in found}
+
+
+def _read(path: Path) -> File:
+    content = path.read_bytes()
+    packed = None if path.suffix in _PACKED else gzip.compress(content, mtime=0)
+    headers = {
+        "Content-Type": _TYPES[path.suffix],
+        "ETag": f'W/"{hashlib.sha256(content).hexdigest()[:32]}"',
+        "Cache-Control": _FOR_GOOD if _HASHED.search(path.name) else "no-cache",
+        "Vary": "Accept-Encoding",
+    }
+    if path.suffix == ".html":
+        headers["Content-Security-Policy"] = CSP
+    return File(content, packed if packed and len(packed) < len(content) else None, headers)
+
+
+def add(app: FastAPI) -> None:
+    """Give an app its page."""
+    there = files(FOLDER)
+
+    async def asset(request: Request) -> Response:
+        found = there.get(f"assets/{request.path_params['path']}")
+        if found is None:
+            return problem.of(NotFound(what="file", id=request.url.path), request)
+        return found.answer(request)
+
+    page = _built(there["index.html"]) if there else _unbuilt()
+    for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
+        app.router.routes.append(_Told(path, page, methods=["GET"], include_in_schema=False))
+    app.router.routes.append(
+        _Told("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
+    )
+
+
+class _Told(Route):
+    """A route that says that it is the one, so that it is counted by its name and not by what somebody put below it."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As every route does."""
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
+def _built(index: File) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        return index.answer(request)
+
+    return page
+
+
+def _unbuilt() -> Callable[[Request], Awaitable[Response]]:
+    written = _UNBUILT.format(style=_STYLE, version=escape(version()))
+    headers = {"Cache-Control": "no-cache"} | styled(_STYLE)
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(written, headers=headers)
+
+    return page

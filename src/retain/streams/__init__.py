@@ -1,1 +1,0 @@
-"""What goes on while somebody listens: turns of a chat, and notes as they change."""

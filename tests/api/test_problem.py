@@ -1,0 +1,86 @@
+"""Every failure in one form, that tells a caller what to do and nothing of where the database is."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from fastapi import FastAPI
+
+from retain import Memory
+from retain.api import problem
+from retain.base.errors import (
+    Busy,
+    Full,
+    InDoubt,
+    NetworkDrive,
+    NotOurs,
+    ReadTooLong,
+    StorageError,
+    Unreachable,
+)
+from retain.base.logging import FIELDS
+from tests.calling import Calling
+
+WHERE = 'connection to server at "db.internal" (10.0.0.7), port 5432 failed'
+
+
+@pytest.fixture
+def engine() -> str:
+    """One is enough: nothing of this knows what the engine is."""
+    return "sqlite"
+
+
+def test_nobody_is_told_where_the_database_is(
+    app: FastAPI,
+    calling: Calling,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """S6: not even the bearer of a key; the log has the reason, under the request's id."""
+    client = calling()
+
+    def away(*given: object, **named: object) -> None:
+        raise Unreachable(problem=f"{WHERE}\nDETAIL: more")
+
+    monkeypatch.setattr(memory.database, "read", away)
+    for key in (
+        client.headers["Authorization"],
+        "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,
+    ):
+        found = client.get("/api/sessions", headers={"Authorization": key})
+        assert found.status_code == 503
+        assert "db.internal" not in found.text
+        assert (
+            found.json()["detail"] == "The database cannot be reached. The server's log says why."
+        )
+        told = [getattr(one, FIELDS) for one in caplog.records if one.name == "retain.storage"][-1]
+        assert told == {
+            "error": "Unreachable",
+            "reason": WHERE,
+            "request_id": found.json()["request_id"],
+        }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StorageError(problem=WHERE),
+        Busy(problem=WHERE),
+        Full(problem=WHERE),
+        InDoubt(problem=WHERE),
+        NotOurs(path=WHERE, problem=WHERE),
+        NetworkDrive(path=WHERE, filesystem="nfs"),
+        ReadTooLong(limit_mib=7),
+    ],
+)
+def test_what_a_caller_is_told(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
+    """What to do stays; what an engine may quote of a row is not even in the log."""
+    caplog.set_level(logging.INFO)
+    told = problem.told(error, "r1")
+    assert WHERE not in told
+    assert "{" not in told
+    assert ("7 MiB" in told) == isinstance(error, ReadTooLong)
+    (line,) = caplog.records
+    assert (getattr(line, FIELDS)["reason"] == WHERE) == isinstance(error, Busy | Full)

@@ -1,0 +1,272 @@
+"""Keys let in whom they were made for, as long as they hold, and nobody learns anything from a wrong one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base import clock
+from retain.base.errors import Invalid, NotFound, TooLarge, Unauthorized
+from tests.conftest import Now, one_engine
+from tests.storage.behind import raw
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
+    return open_memory(clock=now)
+
+
+@pytest.fixture
+def keys(memory: Memory) -> Keys:
+    return Keys(memory.database)
+
+
+class Counted:
+    """A database that counts what it is asked."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self.reads = 0
+        self.writes = 0
+
+    def read(self, tenant: str, work: Any, **how: Any) -> Any:
+        self.reads += 1
+        return self._database.read(tenant, work, **how)
+
+    def write(self, tenant: str, work: Any, **how: Any) -> Any:
+        self.writes += 1
+        return self._database.write(tenant, work, **how)
+
+
+def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
+    key, text = keys.create(
+        "Ünïcode tenant / 1", "ci", ["write", "read", "read"], user="ada", agent="scout"
+    )
+    assert (key.name, key.permissions, key.user, key.agent) == (
+        "ci",
+        ["read", "write"],
+        "ada",
+        "scout",
+    )
+    admitted = keys.check(text)
+    assert admitted.key == key.id
+    assert admitted.seconds == float("inf")
+    assert admitted.principal == Principal(
+        "Ünïcode tenant / 1", frozenset({"read", "write"}), f"ci ({key.id})", "ada", "scout"
+    )
+    assert text not in repr(key)
+    assert text not in repr(admitted)
+
+
+@one_engine
+def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
+    texts = [keys.create("acme", "x", ["read"])[1] for _ in range(20)]
+    secrets = {text.rpartition("_")[2] for text in texts}
+    assert len(secrets) == 20
+    assert {len(secret) for secret in secrets} == {52}, "base 32 of 32 bytes"
+    prefix, tenant, id, secret = texts[0].split("_")
+    for other in (
+        texts[0].upper(),
+        f"{prefix}_{tenant.upper()}_{id}_{secret}",
+        f"{prefix}_{tenant[:-1]}{'j' if tenant[-1] == 'i' else 'b'}_{id}_{secret}",  # the same tenant, spelled otherwise
+        texts[0] + "=",
+        f" {texts[0]}",
+        f"{texts[0]}\n",
+    ):
+        with pytest.raises(Unauthorized):
+            keys.check(other)
+
+
+def test_the_database_has_nothing_that_lets_anybody_in(keys: Keys, url: str) -> None:
+    _, text = keys.create("acme", "ci", ["read"])
+    with raw(url) as database:
+        rows = repr(database.all("select * from keys"))
+    assert text not in rows
+    assert text.rpartition("_")[2] not in rows
+    assert hashlib.sha256(text.encode()).hexdigest() in rows
+
+
+def wrong(keys: Keys, now: Now) -> Iterator[tuple[str, str]]:
+    """Keys that let nobody in, each with what is wrong."""
+    _, good = keys.create("acme", "good", ["read"])
+    head, _, secret = good.rpartition("_")
+    yield "another secret", f"{head}_{'a' if secret[0] != 'a' else 'b'}{secret[1:]}"
+    yield "an unknown id", good.replace(good.split("_")[2], "a" * 16)
+    yield "another tenant", good.replace(good.split("_")[1], "n52gqzls")
+    revoked, text = keys.create("acme", "revoked", ["read"])
+    keys.revoke("acme", revoked.id)
+    yield "revoked", text
+    until = clock.to_datetime(now.micros) + timedelta(seconds=1)
+    _, text = keys.create("acme", "expired", ["read"], expires_at=until)
+    now.micros += clock.SECOND
+    yield "expired", text
+
+
+def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
+    keys: Keys, memory: Memory, now: Now
+) -> None:
+    """3.2 of the security list: who tries keys learns nothing, neither from words nor from work."""
+    told = set()
+    for what, text in wrong(keys, now):
+        counted = Counted(memory.database)
+        with pytest.raises(Unauthorized) as caught:
+            Keys(counted).check(text)  # type: ignore[arg-type]
+        told.add((str(caught.value), json.dumps(caught.value.details)))
+        assert (counted.reads, counted.writes) == (1, 0), what
+        assert text not in str(caught.value)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "rtn_",
+        "rtn___",
+        "rtn_a_b_c",
+        "x",
+        "\x00",
+        "rtn_fi_" + "a" * 16 + "_" + "a" * 52,
+        "rtn_" + "7" * 820 + "_",
+        "é" * 99,
+    ],
+)
+@one_engine
+def test_what_is_no_key_lets_nobody_in(keys: Keys, text: str) -> None:
+    with pytest.raises(Unauthorized):
+        keys.check(text)
+
+
+def test_the_longest_tenant_fits(keys: Keys) -> None:
+    tenant = "ü" * 256
+    _, text = keys.create(tenant, "x", ["read"])
+    assert keys.check(text).principal.tenant == tenant
+
+
+def test_a_key_ends_by_the_databases_clock(keys: Keys, now: Now) -> None:
+    until = clock.to_datetime(now.micros) + timedelta(seconds=10)
+    key, text = keys.create("acme", "x", ["read"], expires_at=until)
+    assert key.expires_at == until
+    assert keys.check(text).seconds == 10
+    now.micros += 10 * clock.SECOND - 1
+    assert keys.check(text).seconds == pytest.approx(0.000001)
+    now.micros += 1
+    with pytest.raises(Unauthorized):
+        keys.check(text)
+
+
+def test_keys_are_listed_page_by_page_with_those_that_ended(keys: Keys, now: Now) -> None:
+    made = []
+    for number in range(5):
+        made.append(keys.create("acme", f"key {number}", ["read"])[0].id)
+        now.micros += number % 2  # some at the same moment
+    keys.create("other", "theirs", ["read"])
+    keys.revoke("acme", made[2])
+    found, after = [], None
+    while True:
+        page = keys.list("acme", limit=2, after=after)
+        found += page.items
+        if not (after := page.next):
+            break
+    assert sorted(key.id for key in found) == sorted(made)
+    assert [key.revoked_at is not None for key in found if key.id == made[2]] == [True]
+    assert [key.created_at for key in found] == sorted(key.created_at for key in found)
+
+
+def test_revoking_is_final_and_the_tenants_own(keys: Keys, now: Now) -> None:
+    key, text = keys.create("acme", "x", ["read"])
+    with pytest.raises(NotFound):
+        keys.revoke("other", key.id)
+    keys.check(text)
+    first = keys.revoke("acme", key.id)
+    now.micros += clock.MINUTE
+    assert keys.revoke("acme", key.id) == first
+    with pytest.raises(NotFound):
+        keys.revoke("acme", "nope")
+
+
+def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
+    key, _ = keys.create("acme", "x", ["read"])
+    assert keys.list("acme")[0].last_used_at is None
+    first = clock.to_datetime(now.micros)
+    keys.used("acme", key.id)
+    now.micros += clock.MINUTE
+    keys.used("acme", key.id)
+    assert keys.list("acme")[0].last_used_at == first
+    now.micros += 1
+    keys.used("acme", key.id)
+    assert keys.list("acme")[0].last_used_at == clock.to_datetime(now.micros)
+
+
+@pytest.mark.parametrize(
+    ("error", "given"),
+    [
+        (Invalid, {"permissions": []}),
+        (Invalid, {"permissions": ["root"]}),
+        (Invalid, {"permissions": "read,write"}),
+        (Invalid, {"name": " "}),
+        (Invalid, {"name": "a\nb"}),
+        (Invalid, {"tenant": "*"}),
+        (Invalid, {"tenant": ""}),
+        (TooLarge, {"name": "x" * 513}),
+        (Invalid, {"user": ""}),
+        (Invalid, {"agent": "\x1b"}),
+        (Invalid, {"expires_at": clock.to_datetime(0)}),
+        (Invalid, {"expires_at": clock.to_datetime(0).replace(tzinfo=None)}),
+    ],
+)
+@one_engine
+def test_a_bad_key_is_not_made(keys: Keys, error: type[Exception], given: dict[str, Any]) -> None:
+    with pytest.raises(error):
+        keys.create(**{"tenant": "acme", "name": "x", "permissions": ["read"], **given})
+    assert not keys.any()
+    assert not keys.list("acme").items
+
+
+def test_that_there_was_a_key_is_never_forgotten(keys: Keys, memory: Memory) -> None:
+    """Or the door would open again when the last key goes."""
+    assert not keys.any()
+    key, text = keys.create("acme", "x", PERMISSIONS, user="ada")
+    assert keys.any()
+    keys.revoke("acme", key.id)
+    memory.erase("ada", tenant="acme")
+    assert not keys.list("acme").items
+    assert keys.any()
+    with pytest.raises(Unauthorized):
+        keys.check(text)
+
+
+def test_erasing_a_user_removes_their_keys_and_no_others(keys: Keys, memory: Memory) -> None:
+    keys.create("acme", "ada's", ["read"], user="ada")
+    kept = [
+        keys.create("acme", name, ["read"], user=user)[0].id
+        for name, user in (("bob's", "bob"), ("all", None))
+    ]
+    elsewhere, _ = keys.create("other", "another ada's", ["read"], user="ada")
+    memory.erase("ada", tenant="acme")
+    assert sorted(key.id for key in keys.list("acme")) == sorted(kept)
+    assert [key.id for key in keys.list("other")] == [elsewhere.id]
+
+
+def test_no_export_has_a_key_and_no_import_brings_one(keys: Keys, memory: Memory) -> None:
+    key, _ = keys.create("acme", "a telling name", ["read"], user="ada")
+    out = io.BytesIO()
+    memory.export(out)
+    assert key.id.encode() not in out.getvalue()
+    assert b"a telling name" not in out.getvalue()
+    *lines, _ = out.getvalue().splitlines(keepends=True)
+    row = {"id": "a" * 16, "name": "x", "digest": "0" * 64, "permissions": "admin", "created_at": 1}
+    forged = b"".join([*lines, json.dumps({"table": "keys", "row": row}).encode() + b"\n"])
+    end = {"end": True, "rows": len(lines) - 1, "sha256": hashlib.sha256(forged).hexdigest()}
+    with pytest.raises(Invalid):
+        memory.import_(io.BytesIO(forged + json.dumps(end).encode() + b"\n"))
+    assert [key.id] == [key.id for key in keys.list("acme")]

@@ -1,0 +1,119 @@
+"""The audit log can only grow, tells what was asked for page by page, and shows when somebody was at it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from retain import Memory
+from retain.auth import audit_log
+from retain.base.errors import Invalid
+from tests.conftest import Now, one_engine, server_url
+
+ATTEMPTS = (
+    "update audit set who = 'somebody else' where tenant = :tenant",
+    "delete from audit where tenant = :tenant",
+    "delete from audit where tenant = :tenant and number = 2",
+)
+
+
+def add(
+    memory: Memory, count: int, owner: str = "ci", what: str = "state_set", tenant: str = "acme"
+) -> None:
+    for n in range(count):
+        memory.database.write(
+            tenant,
+            lambda tx, n=n: audit_log.add(tx, owner, what, f"state k{n}", after="a" * 64),  # type: ignore[misc]
+        )
+
+
+@pytest.mark.parametrize("sql", ATTEMPTS)
+def test_rows_are_only_ever_added(memory: Memory, sql: str) -> None:
+    """D6, 3.2 item 12: append-only by rights on a server and by triggers in a file, whatever the code above does."""
+    add(memory, 3)
+    before = audit_log.listed(memory.database, "acme").items
+    with pytest.raises(Exception, match=r"can only be added to|permission denied"):
+        memory.database.write("acme", lambda tx: tx.run(sql))
+    assert audit_log.listed(memory.database, "acme").items == before
+
+
+def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None:
+    memory = open_memory(clock=now)
+    for owner, what in (("ci", "state_set"), ("cli:ada", "users_erase"), ("ci", "notes_append")):
+        add(memory, 2, owner, what)
+        now.pass_days(1)
+    add(memory, 1, tenant="other")
+    log = memory.database
+    assert [deed.number for deed in audit_log.listed(log, "acme")] == [6, 5, 4, 3, 2, 1]
+    first = audit_log.listed(log, "acme", limit=4)
+    assert [deed.number for deed in audit_log.listed(log, "acme", limit=4, after=first.next)] == [
+        2,
+        1,
+    ]
+    assert {deed.what for deed in audit_log.listed(log, "acme", owner="cli:ada")} == {"users_erase"}
+    assert [deed.number for deed in audit_log.listed(log, "acme", what="state_set")] == [2, 1]
+    day = first[0].at - timedelta(days=1)
+    assert [deed.number for deed in audit_log.listed(log, "acme", since=day)] == [6, 5, 4, 3]
+    assert [
+        deed.number for deed in audit_log.listed(log, "acme", since=day, until=first[0].at)
+    ] == [
+        4,
+        3,
+    ]
+    assert len(audit_log.listed(log, "other")) == 1
+    assert audit_log.listed(log, "nobody").items == []
+    for wrong in ({"limit": 0}, {"limit": 10_000}, {"after": "x"}, {"who": ""}):
+        with pytest.raises(Invalid):
+            audit_log.listed(log, "acme", **wrong)
+
+
+@one_engine
+def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> None:
+    """S13: what is in the log stays for good."""
+    secret = "gh" + "p_" + "a1" * 18
+    memory.database.write(
+        "acme", lambda tx: audit_log.add(tx, "ci", "state_set", f"state user:ada {secret}")
+    )
+    (deed,) = audit_log.listed(memory.database, "acme")
+    assert deed.subject == "state user:ada [secret: github-token …a1a1]"
+    assert memory.database.read("acme", audit_log.broken) == []
+
+
+def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
+    threads = [threading.Thread(target=add, args=(memory, 10, f"thread {n}")) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = audit_log.listed(memory.database, "acme").items
+    assert [deed.number for deed in found] == list(range(80, 0, -1))
+    assert memory.database.read("acme", audit_log.broken) == []
+
+
+@pytest.mark.parametrize(
+    "change", ["update audit set who = 'x' where number = 2", "delete from audit where number = 2"]
+)
+def test_whoever_goes_round_the_rules_shows_in_verify(
+    memory: Memory, engine: str, tmp_path: Path, change: str
+) -> None:
+    """P17: a row that was changed or taken out by somebody who may do anything to the database."""
+    add(memory, 4)
+    if engine == "sqlite":
+        with apsw.Connection(str(tmp_path / "agent.db")) as file:
+            for name in ("audit_is_not_changed", "audit_is_not_removed"):
+                file.execute(f"drop trigger {name}")
+            file.execute(change)
+    else:
+        import psycopg
+
+        address = server_url(engine, memory.database.name.rpartition("/")[2])
+        with psycopg.connect(address, autocommit=True) as owner:
+            owner.execute(change.replace("audit", "retain.audit", 1))
+    wrong = [finding for finding in memory.verify() if not finding.ok]
+    assert [finding.check for finding in wrong] == ["the audit log is as it was written"]
+    assert "number 2" in wrong[0].problem

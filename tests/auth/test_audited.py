@@ -1,0 +1,200 @@
+"""What is done is on record with the change itself, whatever the verb, and costs the verbs nothing to know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.api.rendering import as_json
+from retain.auth import audit_log
+from retain.auth.audit_log import Deed
+from retain.auth.audited import ADDED, Action, attend, attended, recorded
+from retain.auth.idempotency import StoredResponse
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base.errors import Conflict, Invalid, NotFound
+
+ME = Principal("acme", PERMISSIONS, "ci (k1)")
+
+
+def render(found: Any) -> StoredResponse:
+    """As a face would."""
+    return StoredResponse(200, json.dumps(as_json(found)), getattr(found, "version", None))
+
+
+def do(memory: Memory, what: str, call: Callable[[Scope], Any], /, **named: Any) -> StoredResponse:
+    """Do one thing in Ada's scope, attended."""
+    owner = memory.scope("acme", "ada", "scout").owner
+    return attend(
+        memory.services,
+        owner,
+        ME,
+        Action(what, named, request_id="r1"),
+        lambda services: call(Scope(services, owner)),
+        render,
+    )
+
+
+def deeds(memory: Memory) -> list[Deed]:
+    """The log, the oldest first."""
+    return audit_log.listed(memory.database, "acme").items[::-1]
+
+
+def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
+    do(memory, "state_set", lambda me: me.state.set("theme", "dark"), key="theme", value="dark")
+    do(memory, "notes_append", lambda me: me.notes.append("- tea"), text="- tea")
+    entry = json.loads(
+        do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea."), content="…").body
+    )
+    do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]), id=entry["id"])
+    found = deeds(memory)
+    assert [
+        (deed.number, deed.owner, deed.what, deed.subject, deed.request_id) for deed in found
+    ] == [
+        (1, "ci (k1)", "state_set", "state user:ada theme", "r1"),
+        (2, "ci (k1)", "notes_append", "notes ada scout", "r1"),
+        (3, "ci (k1)", "entries_add", f"entries {entry['id']}", "r1"),
+        (4, "ci (k1)", "entries_remove", f"entries {entry['id']}", "r1"),
+    ]
+    assert "tea" not in json.dumps(as_json(found))
+
+
+def test_many_that_are_removed_at_once_are_all_on_record(memory: Memory) -> None:
+    """P16: those that were there and no others, in as many rows as their names take."""
+    me = memory.scope("acme", "ada", "scout")
+    ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
+    asked = ["nobody's", *ids[::-1]]
+    done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(asked), ids=asked)
+    assert json.loads(done.body) == 3
+    assert [(deed.what, deed.subject, deed.before) for deed in deeds(memory)] == [
+        ("entries_remove_many", f"entries {' '.join(ids)}", None)
+    ]
+    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids), ids=ids)
+    assert [deed.subject for deed in deeds(memory)][1:] == ["entries"]
+    many = [me.entries.add(f"Number {n}.").id for n in range(120)]
+    do(memory, "entries_remove_many", lambda me: me.entries.remove_many(many), ids=many)
+    rows = [deed.subject for deed in deeds(memory)][2:]
+    assert len(rows) == 3
+    assert sorted(id for row in rows for id in row.removeprefix("entries ").split()) == sorted(many)
+    assert list(me.entries.list()) == []
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
+    """The hashes of before and after chain the changes of a thing, so that one that went round the log shows."""
+    for value in (1, 2, 3):
+        do(memory, "state_set", partial(lambda value, me: me.state.set("n", value), value), key="n")
+    do(memory, "state_remove", lambda me: me.state.remove("n"), key="n")
+    first, second, third, last = deeds(memory)
+    assert first.before is None
+    assert (second.before, third.before, last.before) == (first.after, second.after, third.after)
+    assert len({first.after, second.after, third.after}) == 3
+    assert last.after is None
+    place = ("memories", "ada")
+    for n in (1, 2):
+        do(
+            memory,
+            "items_put",
+            partial(lambda n, me: me.items.put(place, "k", {"n": n}), n),
+            place=list(place),
+            key="k",
+        )
+    do(memory, "items_remove", lambda me: me.items.remove(place, "k"), place=list(place), key="k")
+    put, again, removed = deeds(memory)[-3:]
+    assert {put.subject, again.subject, removed.subject} == {"items user:ada memories/ada/ k"}
+    assert put.after == again.before != again.after == removed.before
+    assert (put.before, removed.after) == (None, None)
+    do(memory, "agents_add", lambda me: me.agents.add("scout"), name="scout")
+    do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"), name="scout")
+    made, edited = deeds(memory)[-2:]
+    assert edited.before == made.after != edited.after
+    memory.scope("acme").agents.edit("scout", prompt="by a back door")
+    do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"), name="scout")
+    assert deeds(memory)[-1].before != edited.after
+
+
+def test_what_many_do_at_once_to_one_thing_is_one_chain(memory: Memory) -> None:
+    """Also where the first of them makes it, so that there is no row yet that the others could wait for."""
+
+    def set_it(n: int) -> None:
+        do(memory, "state_set", lambda me: me.state.set("n", n), key="n")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(set_it, range(24)))
+    found = deeds(memory)
+    assert [deed.before for deed in found] == [None, *(deed.after for deed in found[:-1])]
+    assert memory.database.read("acme", audit_log.broken) == []
+
+
+def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Memory) -> None:
+    for call in (lambda me: me.entries.remove("nobody"), lambda me: me.state.set("", 1)):
+        with pytest.raises((NotFound, Invalid)):
+            do(memory, "entries_remove", call, id="nobody")
+    with pytest.raises(Conflict):
+        do(memory, "state_set", lambda me: me.state.set("k", 1, if_version=7), key="k")
+    assert deeds(memory) == []
+
+
+def test_what_is_only_added_is_on_record_where_everything_is(
+    open_memory: Callable[..., Memory],
+) -> None:
+    memory = open_memory()
+    assert not any(recorded(memory.settings, what) for what in ADDED)
+    assert not recorded(memory.settings, "notes_read", reads=True)
+    session = memory.scope("acme", "ada", "scout").sessions.add()
+    do(
+        memory,
+        "messages_append",
+        lambda me: me.messages.append(session.id, "user", "hello"),
+        session=session.id,
+    )
+    assert deeds(memory) == []
+    every, none = open_memory(audit="all"), open_memory(audit="off")
+    do(none, "state_set", lambda me: me.state.set("k", 1), key="k")
+    do(
+        every,
+        "messages_append",
+        lambda me: me.messages.append(session.id, "user", "hello"),
+        session=session.id,
+    )
+    assert [(deed.what, deed.subject) for deed in deeds(memory)] == [
+        ("messages_append", f"messages {session.id}")
+    ]
+
+
+def test_a_secret_that_was_found_is_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(secrets="flag")
+    secret = "gh" + "p_" + "a1" * 18
+    do(memory, "state_set", lambda me: me.state.set("k", [secret, secret]), key="k")
+    do(memory, "state_set", lambda me: me.state.set("k", "nothing"), key="k")
+    assert [deed.secrets for deed in deeds(memory)] == [2, 0]
+
+
+def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: Memory) -> None:
+    services = attended(memory.services, memory.scope("acme").owner, ME, Action("import"))
+    for tenant in ("acme", "acme", "other"):
+        services.database.write(
+            tenant, lambda tx: tx.run("delete from state where tenant = :tenant")
+        )
+    assert [deed.what for deed in deeds(memory)] == ["import"]
+    assert len(audit_log.listed(memory.database, "other")) == 1
+    assert services.database.name == memory.database.name
+
+
+def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
+    do(memory, "state_set", lambda me: me.state.set("theme", "CANARY"), key="theme")
+    owner = memory.scope("acme").owner
+    erasing = Memory(
+        attended(memory.services, owner, ME, Action("users_erase", {"user": "ada"})),
+        memory.migrations,
+    )
+    erasing.erase("ada", tenant="acme")
+    assert [(deed.what, deed.subject) for deed in deeds(memory)][1:] == [
+        ("users_erase", "users ada")
+    ]
+    assert all(finding.ok for finding in memory.verify())

@@ -1,0 +1,250 @@
+"""A request with a key has its effect once: its answer is kept with the change, for who asks again, even after a restart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.api.endpoints import ENDPOINTS
+from retain.auth import idempotency as once
+from retain.auth.audited import LATER, Action, Attended, attend
+from retain.auth.idempotency import IdempotentRequest, StoredResponse
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base import clock
+from retain.base.errors import Conflict, Full, Invalid, KeyReused
+from retain.kinds.kind import Services
+from retain.models import Models
+from retain.testing import ScriptedModel
+from tests.auth.test_audited import deeds, render
+from tests.conftest import Now
+
+ME = Principal("acme", PERMISSIONS, "ci (k1)")
+
+
+def ask(
+    memory: Memory,
+    what: str,
+    key: str,
+    call: Callable[[Scope], Any],
+    asked: str = "",
+    owner: Principal = ME,
+) -> StoredResponse:
+    """One request of Ada's with a key."""
+    mine = memory.scope("acme", "ada", "scout").owner
+    act = Action(what, {}, IdempotentRequest.of(owner.name, what, key, asked, user="ada"))
+    return attend(
+        memory.services, mine, owner, act, lambda services: call(Scope(services, mine)), render
+    )
+
+
+def add_entry(me: Scope) -> Any:
+    return me.entries.add("Ada likes tea.")
+
+
+def test_who_asks_again_gets_the_first_answer_and_changes_nothing(
+    open_memory: Callable[..., Memory],
+) -> None:
+    """P2, across restarts and processes."""
+    first = ask(open_memory(), "entries_add", "k", add_entry)
+    again = ask(open_memory(), "entries_add", "k", add_entry)
+    assert again == replace(first, replayed=True)
+    assert not first.replayed
+    memory = open_memory()
+    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 1
+    assert len(deeds(memory)) == 1
+
+
+def test_a_key_belongs_to_one_principal_and_one_route(memory: Memory) -> None:
+    ask(memory, "entries_add", "k", add_entry)
+    assert not ask(
+        memory, "entries_add", "k", add_entry, owner=replace(ME, name="other (k2)")
+    ).replayed
+    assert not ask(memory, "state_set", "k", lambda me: me.state.set("k", 1)).replayed
+    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 2
+
+
+def test_other_content_under_the_same_key_is_an_error(memory: Memory) -> None:
+    ask(memory, "entries_add", "k", add_entry, "one")
+    with pytest.raises(KeyReused) as error:
+        ask(memory, "entries_add", "k", add_entry, "another")
+    assert error.value.status == 422
+    with pytest.raises(Invalid):
+        ask(memory, "entries_add", "a\nb", add_entry)
+
+
+def test_what_fails_may_be_tried_again_with_its_key(memory: Memory) -> None:
+    with pytest.raises(Conflict):
+        ask(memory, "state_set", "k", lambda me: me.state.set("n", 1, if_version=3))
+    assert not ask(memory, "state_set", "k", lambda me: me.state.set("n", 1)).replayed
+
+
+def test_of_many_at_once_one_does_it_and_all_get_its_answer(memory: Memory) -> None:
+    answers: list[StoredResponse] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(ask(memory, "entries_add", "k", add_entry)))
+        for _ in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 1
+    assert len(answers) == 16
+    assert len({answer.body for answer in answers}) == 1
+    assert [answer.replayed for answer in answers].count(False) == 1
+
+
+def test_one_that_is_not_answered_yet_is_a_conflict(memory: Memory) -> None:
+    """Where a verb takes several steps, who asks in between is told so; and one that failed lets the next try."""
+    wanted = IdempotentRequest.of(ME.name, "summaries_fold", "k")
+
+    def fold(me: Scope) -> None:
+        me.state.set("step", 1)
+        with pytest.raises(Conflict) as error:
+            ask(memory, "summaries_fold", "k", lambda me: None)
+        assert error.value.status == 409
+        raise RuntimeError("the second step failed")
+
+    with pytest.raises(RuntimeError):
+        ask(memory, "summaries_fold", "k", fold)
+    assert wanted.find(memory.database, "acme") is None
+    assert ask(memory, "summaries_fold", "k", lambda me: me.state.set("step", 2)).replayed is False
+    assert ask(memory, "summaries_fold", "k", lambda me: None).replayed
+
+
+class Killed(BaseException):
+    """The process is gone: nobody gets to tidy up."""
+
+
+def test_a_key_whose_process_was_killed_is_free_again_when_nobody_can_be_at_it(
+    open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: what takes several steps is gone on with; while each step comes in time, nobody else begins it."""
+    memory = open_memory(clock=now, model_seconds=60.0)
+
+    def die(me: Scope) -> None:
+        for step in range(3):
+            me.state.set("step", step)
+            now.micros += 80 * clock.SECOND
+            with pytest.raises(Conflict):
+                ask(memory, "summaries_fold", "k", add_entry)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Attended, "release", lambda self: None)
+        with pytest.raises(Killed):
+            ask(memory, "summaries_fold", "k", die)
+    now.micros += 5 * clock.SECOND
+    with pytest.raises(Conflict):
+        ask(memory, "summaries_fold", "k", add_entry)
+    now.micros += 6 * clock.SECOND
+    with pytest.raises(KeyReused):
+        ask(memory, "summaries_fold", "k", add_entry, "another")
+    first = ask(memory, "summaries_fold", "k", add_entry)
+    assert not first.replayed
+    assert ask(memory, "summaries_fold", "k", add_entry) == replace(first, replayed=True)
+
+
+def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done is done: to say that it failed, or to let the next begin at once, would do it twice."""
+
+    def full(self: IdempotentRequest, tx: Any, answer: StoredResponse) -> None:
+        raise Full(problem="no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IdempotentRequest, "settle", full)
+        assert ask(memory, "summaries_fold", "k", add_entry).status == 200
+    with pytest.raises(Conflict):
+        ask(memory, "summaries_fold", "k", add_entry)
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("agents_add", lambda me: me.agents.add("x")),
+        ("sessions_add", lambda me: me.sessions.add()),
+        ("sessions_resume", lambda me: me.sessions.resume()),
+        ("notes_append", lambda me: me.notes.append("x")),
+        ("notes_clear", lambda me: me.notes.clear()),
+        ("entries_add_many", lambda me: me.entries.add_many([{"content": "x"}])),
+        ("entries_share", lambda me: me.entries.share("trips", ["scout"])),
+        ("refs_add", lambda me: me.refs.add("x", "y")),
+        (
+            "refs_capture",
+            lambda me: me.refs.capture("line\n" * 9000, source="make", status="exit 0"),
+        ),
+        ("state_set", lambda me: me.state.set("k", 1)),
+        ("knowledge_add", lambda me: me.knowledge.add("x", "y")),
+        ("interactions_add", lambda me: me.interactions.add("chat", "m", latency_ms=1.0)),
+    ],
+)
+def test_the_answer_is_written_with_the_change_itself(
+    memory: Memory, what: str, call: Callable[[Scope], Any]
+) -> None:
+    """P2: whoever is killed right after the commit has kept the answer, which is the one that would have been given."""
+    kept: list[StoredResponse | None] = []
+
+    def then_look(me: Scope) -> Any:
+        found = call(me)
+        kept.append(IdempotentRequest.of(ME.name, what, "k", "").find(memory.database, "acme"))
+        return found
+
+    given = ask(memory, what, "k", then_look)
+    assert kept == [replace(given, replayed=True)]
+
+
+def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[..., Memory]) -> None:
+    """What its call took is kept first, and is not what the request is about."""
+    memory = open_memory(ref_describe="model")
+    services = replace(
+        memory.services, models=Models(memory.settings, main=ScriptedModel("A log of a build."))
+    )
+    mine = memory.scope("acme", "ada", "scout")
+    once = IdempotentRequest.of(ME.name, "refs_capture", "k")
+    kept: list[StoredResponse | None] = []
+
+    def capture(services: Services) -> Any:
+        line = Scope(services, mine.owner).refs.capture("line\n" * 9000, source="make")
+        kept.append(once.find(memory.database, "acme"))
+        return line
+
+    given = attend(services, mine.owner, ME, Action("refs_capture", {}, once), capture, render)
+    assert "A log of a build." in given.body
+    assert kept == [replace(given, replayed=True)]
+    assert [deed.subject.split("-")[0] for deed in deeds(memory)] == ["refs make"]
+    assert len(mine.interactions.list()) == 1
+
+
+def test_verbs_that_answer_later_are_ways() -> None:
+    assert {endpoint.name for endpoint in ENDPOINTS} >= LATER
+
+
+def test_answers_are_kept_a_day_and_then_swept(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    memory = open_memory(clock=now)
+    ask(memory, "entries_add", "k", add_entry)
+    now.micros += once.KEPT
+    memory.purge()
+    assert ask(memory, "entries_add", "k", add_entry).replayed
+    now.micros += clock.MINUTE
+    memory.work()
+    assert not ask(memory, "entries_add", "k", add_entry).replayed
+
+
+def test_answers_go_with_the_user_and_are_in_no_export(memory: Memory, tmp_path: Any) -> None:
+    """D6: what was answered holds what was said."""
+    ask(memory, "entries_add", "k", lambda me: me.entries.add("CANARY"))
+    memory.export(tmp_path / "all.jsonl")
+    assert (tmp_path / "all.jsonl").read_bytes().count(b"CANARY") == 1
+    assert memory.erase("ada", tenant="acme").removed["answers"] == 1
+    assert (
+        IdempotentRequest.of(ME.name, "entries_add", "k", "").find(memory.database, "acme") is None
+    )

@@ -1,0 +1,455 @@
+"""Tokens of an issuer let in whom they are about, and no forged one does (4.7: the JWT confusion set)."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import http.server
+import ipaddress
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from retain.auth import jwt_tokens
+from retain.auth.jwt_tokens import Tokens
+from retain.auth.principal import Principal
+from retain.base.errors import NoIssuer, SettingsError, Unauthorized
+from retain.base.settings import Settings
+
+ISSUER, AUDIENCE = "https://issuer.example.org", "retain"
+RSA = rsa.generate_private_key(65537, 2048)
+SMALL = rsa.generate_private_key(65537, 1024)
+EC = ec.generate_private_key(ec.SECP256R1())
+ED = ed25519.Ed25519PrivateKey.generate()
+
+
+def public(kind: Any, private: Any, id: str, **more: Any) -> dict[str, Any]:
+    """A public key as an issuer publishes it."""
+    return {**json.loads(kind.to_jwk(private.public_key())), "kid": id, **more}
+
+
+KEYS = [
+    public(RSAAlgorithm, RSA, "rsa", alg="RS256", use="sig"),
+    public(ECAlgorithm, EC, "ec"),
+    public(OKPAlgorithm, ED, "ed"),
+    public(RSAAlgorithm, SMALL, "small"),
+    {"kty": "oct", "k": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "kid": "oct", "alg": "HS256"},
+    public(ECAlgorithm, EC, "encrypts", use="enc"),
+]
+
+
+def written(keys: list[dict[str, Any]], folder: Path) -> str:
+    file = folder / "jwks.json"
+    file.write_text(json.dumps({"keys": keys}))
+    return str(file)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_keys=written(KEYS, tmp_path))
+
+
+@pytest.fixture
+def known(settings: Settings) -> Tokens:
+    return Tokens(settings)
+
+
+def claims(**changes: Any) -> dict[str, Any]:
+    moment = int(time.time())
+    said = {
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "ada",
+        "tenant": "acme",
+        "exp": moment + 60,
+        "nbf": moment,
+        "scope": "read",
+    }
+    return {name: value for name, value in {**said, **changes}.items() if value is not None}
+
+
+def signed(
+    key: Any = RSA,
+    alg: str = "RS256",
+    kid: str | None = "rsa",
+    header: dict[str, Any] | None = None,
+    **said: Any,
+) -> str:
+    return jwt.encode(
+        claims(**said), key, alg, {**({} if kid is None else {"kid": kid}), **(header or {})}
+    )
+
+
+def encoded(value: Any) -> str:
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def test_a_token_is_its_subjects_in_its_tenant(known: Tokens) -> None:
+    admitted = known.check(signed(scope="openid read retain:write", agent="scout"))
+    assert admitted.principal == Principal(
+        "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout"
+    )
+    assert 60 < admitted.seconds <= 60 + jwt_tokens.LEEWAY
+    assert admitted.key is None
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ({"scope": None, "permissions": ["read", "delete", "else", 7]}, {"read", "delete"}),
+        ({"scope": None, "scp": ["retain:read"]}, {"read"}),
+        ({"scope": None, "scp": "read write"}, {"read", "write"}),
+        ({"scope": None}, set()),
+        ({"scope": "readwrite READ admin2"}, set()),
+    ],
+)
+def test_what_it_allows(known: Tokens, said: dict[str, Any], allowed: set[str]) -> None:
+    assert known.check(signed(**said)).principal.permissions == allowed
+
+
+def test_an_admins_token_is_bound_to_no_user(known: Tokens) -> None:
+    assert known.check(signed(scope="read admin")).principal.user is None
+    assert known.check(signed(scope="read")).principal.user == "ada"
+
+
+@pytest.mark.parametrize(
+    ("key", "alg", "kid"), [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")]
+)
+def test_each_kind_of_key_signs_in_its_own_way(known: Tokens, key: Any, alg: str, kid: str) -> None:
+    assert known.check(signed(key, alg, kid)).principal.user == "ada"
+
+
+def hs(secret: bytes, kid: str = "rsa", alg: str = "HS256") -> str:
+    """A token that is signed with a secret that everybody knows."""
+    said = f"{encoded({'alg': alg, 'typ': 'JWT', 'kid': kid})}.{encoded(claims())}"
+    return f"{said}.{encoded(hmac.new(secret, said.encode(), hashlib.sha256).digest())}"
+
+
+def pem(form: Any) -> bytes:
+    return RSA.public_key().public_bytes(serialization.Encoding.PEM, form)
+
+
+def confusions() -> dict[str, Callable[[], str]]:
+    good = signed()
+    head, body, signature = good.split(".")
+    other = rsa.generate_private_key(65537, 2048)
+    own = public(RSAAlgorithm, other, "mine")
+    return {
+        "none": lambda: f"{encoded({'alg': 'none', 'kid': 'rsa'})}.{body}.",
+        "None": lambda: f"{encoded({'alg': 'None', 'kid': 'rsa'})}.{body}.{signature}",
+        "no algorithm": lambda: f"{encoded({'kid': 'rsa'})}.{body}.{signature}",
+        "no signature": lambda: f"{head}.{body}.",
+        "two parts": lambda: f"{head}.{body}",
+        "five parts": lambda: f"{head}.{body}.{signature}.{body}.{signature}",
+        "HS256 with the public key": lambda: hs(
+            pem(serialization.PublicFormat.SubjectPublicKeyInfo)
+        ),
+        "HS256 with the other form of it": lambda: hs(pem(serialization.PublicFormat.PKCS1)),
+        "HS256 with the published key as JSON": lambda: hs(json.dumps(KEYS[0]).encode()),
+        "HS256 with a published secret": lambda: hs(b"secretsecretsecretsecret", "oct"),
+        "HS256 with nothing": lambda: hs(b""),
+        "HS256 called RS256": lambda: hs(
+            pem(serialization.PublicFormat.SubjectPublicKeyInfo), alg="RS256"
+        ),
+        "an algorithm that the key is not for": lambda: signed(RSA, "PS256"),
+        "another key's kind": lambda: signed(EC, "ES256", "rsa"),
+        "a key that is not published": lambda: signed(other, "RS256", "mine"),
+        "a key in the token": lambda: signed(other, header={"jwk": own}),
+        "a key behind an address": lambda: signed(
+            other, header={"jku": "https://evil.example.org/jwks.json"}
+        ),
+        "a certificate behind an address": lambda: signed(
+            other, header={"x5u": "https://evil.example.org/x"}
+        ),
+        "a file as the key's id": lambda: signed(other, kid="../../../dev/null"),
+        "SQL as the key's id": lambda: signed(other, kid="x' union select 'rsa"),
+        "no key's id among many": lambda: signed(kid=None),
+        "an id that is no text": lambda: (
+            f"{encoded({'alg': 'RS256', 'kid': ['rsa']})}.{body}.{signature}"
+        ),
+        "a small key": lambda: signed(SMALL, "RS256", "small"),
+        "a key to encrypt with": lambda: signed(EC, "ES256", "encrypts"),
+        "something critical": lambda: signed(header={"crit": ["b64"], "b64": True}),
+        "a type that is none of ours": lambda: signed(header={"typ": "logout+jwt"}),
+        "a changed body": lambda: f"{head}.{encoded(claims(tenant='other'))}.{signature}",
+        "a cut signature": lambda: good[:-8],
+        "an empty signature of EdDSA": lambda: (
+            f"{encoded({'alg': 'EdDSA', 'kid': 'ed'})}.{body}.{encoded(bytes(64))}"
+        ),
+        "a zero signature of ES256": lambda: (
+            f"{encoded({'alg': 'ES256', 'kid': 'ec'})}.{body}.{encoded(bytes(64))}"
+        ),
+        "no JSON": lambda: f"{encoded(b'x')}.{body}.{signature}",
+        "a list": lambda: f"{encoded([])}.{body}.{signature}",
+        "deep nesting": lambda: f"{encoded(b'[' * 3000)}.{body}.{signature}",
+        "no letters": lambda: "é.é.é",
+        "nothing": lambda: "",
+        "dots": lambda: "..",
+    }
+
+
+CONFUSIONS = confusions()
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+@pytest.mark.parametrize("what", CONFUSIONS)
+def test_no_confusion_lets_anybody_in(known: Tokens, what: str) -> None:
+    with pytest.raises(Unauthorized) as caught:
+        known.check(CONFUSIONS[what]())
+    assert str(caught.value).startswith("A key is needed here: it is unknown, expired or revoked.")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": "https://evil.example.org"},
+        {"iss": ISSUER + "/"},
+        {"iss": [ISSUER]},
+        {"iss": None},
+        {"aud": "another"},
+        {"aud": None},
+        {"aud": ["another"]},
+        {"aud": AUDIENCE.upper()},
+        {"exp": None},
+        {"exp": int(time.time()) - jwt_tokens.LEEWAY - 5},
+        {"exp": "soon"},
+        {"exp": 1e400},
+        {"nbf": int(time.time()) + jwt_tokens.LEEWAY + 600},
+        {"nbf": "now"},
+        {"iat": int(time.time()) + jwt_tokens.LEEWAY + 600},
+        {"sub": None},
+        {"sub": ""},
+        {"sub": "a\nb"},
+        {"tenant": None},
+        {"tenant": ""},
+        {"tenant": "*"},
+        {"tenant": ["acme"]},
+        {"agent": 7},
+    ],
+    ids=lambda changes: next(
+        iter(changes)
+    ),  # not its value: that may be the time, and every process collects for itself
+)
+def test_what_a_token_must_say(known: Tokens, changes: dict[str, Any]) -> None:
+    payload = json.dumps(claims(**changes)).replace("Infinity", "1e400").encode()
+    text = jwt.api_jws.encode(payload, RSA, "RS256", {"kid": "rsa", "typ": "JWT"})
+    with pytest.raises(Unauthorized):
+        known.check(text)
+
+
+def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: Tokens) -> None:
+    moment = int(time.time())
+    assert jwt_tokens.LEEWAY <= 60
+    assert (
+        known.check(
+            signed(exp=moment - jwt_tokens.LEEWAY + 10, nbf=moment + jwt_tokens.LEEWAY - 10)
+        ).principal.tenant
+        == "acme"
+    )
+    assert known.check(signed(aud=["else", AUDIENCE])).principal.tenant == "acme"
+
+
+def test_the_tenant_is_the_claim_that_the_settings_name(settings: Settings) -> None:
+    named = Tokens(replace(settings, jwt_tenant="https://example.org/org"))
+    said: dict[str, Any] = {"https://example.org/org": "theirs"}
+    assert named.check(signed(**said)).principal.tenant == "theirs"
+    with pytest.raises(Unauthorized):
+        named.check(signed())
+
+
+def test_an_only_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
+    single = Tokens(replace(settings, jwt_keys=written(KEYS[:1], tmp_path)))
+    assert single.check(signed(kid=None)).principal.tenant == "acme"
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"jwt_audience": ""}, "jwt_audience"),
+        ({"jwt_keys": ""}, "jwt_keys"),
+        ({"jwt_keys": "http://issuer.example.org/jwks.json"}, "jwt_keys"),
+        ({"jwt_keys": "file:///etc/passwd"}, "jwt_keys"),
+        ({"jwt_keys": "/nowhere/jwks.json"}, "jwt_keys"),
+        ({"jwt_tenant": ""}, "jwt_tenant"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(
+    settings: Settings, changes: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        Tokens(replace(settings, **changes))
+    assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"keys": []}', '{"keys": [7, {}]}', '{"keys": 7}', "\xff", '{"keys": {}}'],
+)
+def test_a_file_without_a_key_is_refused(settings: Settings, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SettingsError):
+        Tokens(replace(settings, jwt_keys=str(file)))
+    file.write_text(json.dumps({"keys": KEYS[:1], "more": "x" * jwt_tokens.MOST_BYTES}))
+    with pytest.raises(SettingsError):
+        Tokens(replace(settings, jwt_keys=str(file)))
+
+
+class Issuer:
+    """An issuer's keys at an https address, with whatever is told to go wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.keys = KEYS[:1]
+        self.asked = 0
+        self.status = 200
+        self.padding = ""
+        issuer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.asked += 1
+                body = json.dumps({"keys": issuer.keys, "padding": issuer.padding}).encode()
+                self.send_response(issuer.status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.certificate, key = certificate(folder)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, key)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/jwks.json"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine, signed by itself, and its key."""
+    name, moment = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer")]),
+        datetime.now(UTC),
+    )
+    made = (
+        x509.CertificateBuilder(
+            name, name, EC.public_key(), 1, moment - timedelta(days=1), moment + timedelta(days=1)
+        )
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .sign(EC, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    plain = (
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    (folder / "key.pem").write_bytes(EC.private_bytes(*plain))
+    return folder / "cert.pem", folder / "key.pem"
+
+
+@pytest.fixture
+def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
+    made = Issuer(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.certificate))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def remote(settings: Settings, issuer: Issuer) -> Tokens:
+    return Tokens(replace(settings, jwt_keys=issuer.url))
+
+
+def test_keys_are_fetched_once_and_again_for_a_new_one_but_not_at_will(
+    remote: Tokens, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flood of unknown ids asks the issuer once in a while, and a key that it turned to is found."""
+    for _ in range(3):
+        remote.check(signed())
+    assert issuer.asked == 1
+    issuer.keys = [*KEYS[:2]]
+    for number in range(50):
+        with pytest.raises(Unauthorized):
+            remote.check(signed(kid=f"unknown {number}"))
+    assert issuer.asked == 1, "it was asked a moment ago"
+    monkeypatch.setattr(remote._keys, "_next", float("-inf"))
+    assert remote.check(signed(EC, "ES256", "ec")).principal.user == "ada"
+    assert issuer.asked == 2
+
+
+@pytest.mark.parametrize("trouble", ["redirect", "missing", "large", "empty", "closed", "stranger"])
+def test_an_issuer_in_trouble_is_503_and_never_401(
+    remote: Tokens, issuer: Issuer, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B32, for tokens: that nobody can be asked is no reason to call a token wrong."""
+    if trouble == "redirect":
+        issuer.status = 302
+    elif trouble == "missing":
+        issuer.status = 404
+    elif trouble == "large":
+        issuer.padding = "x" * jwt_tokens.MOST_BYTES
+    elif trouble == "empty":
+        issuer.keys = []
+    elif trouble == "closed":
+        issuer.close()
+    else:
+        monkeypatch.delenv("SSL_CERT_FILE")
+    for _ in range(3):
+        with pytest.raises(NoIssuer) as caught:
+            remote.check(signed())
+        assert caught.value.status == 503
+        assert issuer.url not in str(caught.value)
+    assert issuer.asked <= 1, "whoever sends tokens cannot make us ask again and again"
+
+
+def test_keys_that_were_read_outlive_an_issuer_in_trouble(
+    remote: Tokens, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote.check(signed())
+    issuer.status = 500
+    monkeypatch.setattr(jwt_tokens, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(remote._keys, "_next", float("-inf"))
+    remote.check(signed())
+    assert issuer.asked == 2
+    monkeypatch.setattr(jwt_tokens, "STALE_SECONDS", 0.0)
+    with pytest.raises(NoIssuer):
+        remote.check(signed())
+
+
+def test_who_comes_first_together_asks_once(remote: Tokens, issuer: Issuer) -> None:
+    found: list[str | None] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(remote.check(signed()).principal.user))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (found, issuer.asked) == (["ada"] * 8, 1)

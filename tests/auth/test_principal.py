@@ -1,0 +1,68 @@
+"""What a credential allows, and on what: a key of one user or one agent changes nothing that the tenant shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base.errors import Forbidden
+
+SHARED = {"agents_add", "agents_edit", "agents_remove"}
+"""Always the whole tenant's; and state, where its area is, and items, where they are no user's."""
+BOUND: tuple[dict[str, Any], ...] = (
+    {"user": "ada"},
+    {"agent": "scout"},
+    {"user": "ada", "agent": "scout"},
+)
+
+
+@pytest.mark.parametrize("way", [*ENDPOINTS, *SCOPE_ENDPOINTS], ids=lambda endpoint: endpoint.name)
+def test_who_may_do_what_to_what_is_shared(endpoint: Endpoint) -> None:
+    """P11: every verb, by somebody who is bound and somebody who is not, on the tenant's own and on anything else."""
+    for bound in ({}, *BOUND):
+        owner = Principal("acme", PERMISSIONS, "x", **bound)
+        for named in ({}, {"area": "user"}, {"area": "session:tenant"}, {"area": "tenant"}):
+            shared = endpoint.name in SHARED or (
+                endpoint.name in ("state_set", "state_remove") and named.get("area") == "tenant"
+            )
+            assert allowed(owner, endpoint, named, "ada") is not (shared and bool(bound)), (
+                bound,
+                named,
+            )
+            shared = shared or endpoint.name in ("items_put", "items_remove")
+            assert allowed(owner, endpoint, named, None) is not (shared and bool(bound)), (
+                bound,
+                named,
+            )
+    assert not allowed(Principal("acme", PERMISSIONS - {endpoint.needs}, "x"), endpoint, {}, "ada")
+
+
+def test_what_lives_longer_for_being_read_is_written() -> None:
+    (endpoint,) = (endpoint for endpoint in ENDPOINTS if endpoint.name == "items_get")
+    refresh = {"refresh": True}
+    for owner, user, may in (
+        (Principal("acme", PERMISSIONS, "x"), None, True),
+        (Principal("acme", PERMISSIONS, "x", agent="scout"), "ada", True),
+        (Principal("acme", PERMISSIONS, "x", agent="scout"), None, False),
+        (Principal("acme", frozenset({"read"}), "x"), "ada", False),
+    ):
+        assert allowed(owner, endpoint, refresh, user) is may
+        assert allowed(owner, endpoint, {}, user)
+
+
+def allowed(owner: Principal, endpoint: Endpoint, named: dict[str, Any], user: str | None) -> bool:
+    try:
+        owner.require_for(endpoint.needs, endpoint.kind, named, user)
+    except Forbidden:
+        return False
+    return True
+
+
+def test_what_is_lacking_is_said_in_words() -> None:
+    with pytest.raises(Forbidden, match="this key is no admin's, it may only read"):
+        Principal("acme", frozenset({"read"}), "x").require("admin")
+    with pytest.raises(Forbidden, match="this key may not write, it may only read"):
+        Principal("acme", frozenset({"read"}), "x").require("write")

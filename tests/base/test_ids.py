@@ -1,0 +1,38 @@
+"""New ids are UUIDs of version 7: unique, and later ones sort later."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+from retain.base import canonical, ids
+
+
+def test_an_id_is_a_uuid_of_version_7() -> None:
+    for _ in range(500):
+        text = ids.uuid7()
+        value = uuid.UUID(text)
+        assert (str(value), value.version, value.variant) == (text, 7, uuid.RFC_4122)
+        assert canonical.key(text, "id") == text
+
+
+def test_an_id_begins_with_its_moment() -> None:
+    before = time.time_ns() // 1_000_000
+    made = uuid.UUID(ids.uuid7()).int >> 80
+    assert before <= made <= time.time_ns() // 1_000_000
+
+
+def test_ids_made_later_sort_later() -> None:
+    first = ids.uuid7()
+    begun = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 <= begun:
+        pass
+    assert first < ids.uuid7()
+
+
+def test_ids_do_not_repeat_between_threads() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: ids.uuid7(), range(20_000)))
+    assert len(set(made)) == 20_000
+    assert len({value[19:] for value in made}) == 20_000  # the noise alone tells them apart

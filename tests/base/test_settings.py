@@ -1,0 +1,345 @@
+"""Settings: a file, then the environment, then flags; what is wrong is named with where it was written (D7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from retain import Memory
+from retain.base.errors import SettingsError, Unreachable
+from retain.base.settings import FIELDS, NAMES, TYPES, Settings
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without a settings file."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nothing_said_means_the_defaults() -> None:
+    settings = Settings.load(env={})
+    assert settings == Settings()
+    assert settings.origins == {}
+    assert settings.database == "sqlite:///retain.db"
+
+
+def test_file_then_environment_then_flags(tmp_path: Path) -> None:
+    """D7: the later word wins, and each value knows where it came from."""
+    file = write(tmp_path / "x.yaml", "tenant: file\nuser: file\nagent: file\nmax_page: 7\n")
+    env = {"RETAIN_USER": "env", "RETAIN_AGENT": "env", "PATH": "/bin", "RETAINED": "x"}
+    settings = Settings.load(file, env, agent="flag", database=None)
+    assert (settings.tenant, settings.user, settings.agent, settings.max_page) == (
+        "file",
+        "env",
+        "flag",
+        7,
+    )
+    assert settings.origins == {
+        "tenant": str(file),
+        "max_page": str(file),
+        "user": "RETAIN_USER",
+        "agent": "flag",
+    }
+    assert settings.max_batch == Settings().max_batch
+
+
+def test_an_empty_word_is_a_word(tmp_path: Path) -> None:
+    """An empty variable or a null in the file sets text to empty; a flag that was not given says nothing."""
+    file = write(tmp_path / "x.yaml", "user: file\npostgres_role:\n")
+    assert Settings.load(file, {"RETAIN_USER": ""}).user == ""
+    assert Settings.load(file, {}).postgres_role == ""
+    assert Settings.load(file, {}, user=None).user == "file"
+    assert Settings.load(file, {}, user="").user == ""
+
+
+def test_the_file_is_found_here_or_where_the_environment_says(empty_folder: Path) -> None:
+    write(empty_folder / "retain.yaml", "tenant: here\n")
+    other = write(empty_folder / "other.yaml", "tenant: there\n")
+    assert Settings.load(env={}).tenant == "here"
+    assert Settings.load(env={}).origins == {"tenant": "retain.yaml"}
+    assert Settings.load(env={"RETAIN_CONFIG": str(other)}).tenant == "there"
+    assert (
+        Settings.load(empty_folder / "retain.yaml", {"RETAIN_CONFIG": str(other)}).tenant == "here"
+    )
+
+
+def test_a_file_that_was_named_must_be_there(empty_folder: Path) -> None:
+    missing: list[tuple[Path | None, dict[str, str]]] = [
+        (Path("nowhere.yaml"), {}),
+        (None, {"RETAIN_CONFIG": "nowhere.yaml"}),
+        (empty_folder, {}),
+    ]
+    for file, env in missing:
+        with pytest.raises(SettingsError, match="there is no such file"):
+            Settings.load(file, env)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "null\n", "{}\n"])
+def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
+    assert Settings.load(write(tmp_path / "x.yaml", text), {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["- a\n- b\n", "just words\n", "a: [\n", "\tx: 1\n", "x: !!python/object:os.system {}\n", "5"],
+)
+def test_a_file_that_is_no_settings_file(tmp_path: Path, text: str) -> None:
+    file = write(tmp_path / "x.yaml", text)
+    with pytest.raises(SettingsError) as error:
+        Settings.load(file, {})
+    assert error.value.where == str(file)
+
+
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(b"tenant: \xff\xfe\n")
+    with pytest.raises(SettingsError) as error:
+        Settings.load(file, {})
+    assert error.value.where == str(file)
+
+
+def test_unknown_names_are_refused_wherever_they_stand(tmp_path: Path) -> None:
+    """A typing error never means the default."""
+    file = write(tmp_path / "x.yaml", "databse: x\n5: y\n")
+    with pytest.raises(SettingsError, match=r"there is no setting .*5.*databse") as error:
+        Settings.load(file, {})
+    assert error.value.where == str(file)
+    with pytest.raises(SettingsError, match="RETAIN_DATABSE") as error:
+        Settings.load(env={"RETAIN_DATABSE": "x", "RETAIN_TENANT": "y"})
+    assert error.value.where == "environment"
+    with pytest.raises(SettingsError, match="there is no setting .*databse"):
+        Settings.load(env={}, databse="x")
+    with pytest.raises(SettingsError, match="origins"):
+        Settings.load(write(tmp_path / "y.yaml", "origins: {}\n"), {})
+
+
+WRONG: list[tuple[str, Any]] = [
+    ("max_page", "many"),
+    ("max_page", 0),
+    ("max_page", -5),
+    ("max_page", 2.5),
+    ("max_page", "2.5"),
+    ("max_page", True),
+    ("max_page", None),
+    ("max_page", [5]),
+    ("retention_days", -1),
+    ("retention_days", float("inf")),
+    ("max_message_bytes", 1023),
+    ("sqlite_busy_seconds", "soon"),
+    ("sqlite_busy_seconds", float("nan")),
+    ("sqlite_busy_seconds", -0.1),
+    ("sqlite_busy_seconds", float("inf")),
+    ("sqlite_durability", "off"),
+    ("sqlite_durability", False),
+    ("sqlite_durability", ["full"]),
+    ("sqlite_network_drive", "maybe"),
+    ("sqlite_network_drive", None),
+    ("sqlite_network_drive", 2),
+    ("tenant", ["a", "b"]),
+    ("database", {"host": "x"}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_wrong_value_names_its_setting_and_its_place(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    file = write(tmp_path / "x.yaml", yaml.safe_dump({name: value}))
+    with pytest.raises(SettingsError) as error:
+        Settings.load(file, {})
+    assert error.value.where == f"{file}, {name}"
+    if value is not None:
+        with pytest.raises(SettingsError) as error:
+            Settings.load(env={}, **{name: value})
+        assert error.value.where == f"flag, {name}"
+    if isinstance(value, str | int | float) and name != "tenant":
+        with pytest.raises(SettingsError) as error:
+            Settings.load(env={f"RETAIN_{name.upper()}": str(value)})
+        assert error.value.where == f"RETAIN_{name.upper()}, {name}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("max_page", "250", 250),
+        ("max_page", 250.0, 250),
+        ("sqlite_busy_seconds", "2.5", 2.5),
+        ("sqlite_busy_seconds", 2, 2.0),
+        ("sqlite_network_drive", "Yes", True),
+        ("sqlite_network_drive", "off", False),
+        ("sqlite_network_drive", True, True),
+        ("sqlite_network_drive", 0, False),
+        ("sqlite_durability", "normal", "normal"),
+        ("consolidate", "propose", "propose"),
+        ("consolidate", False, "off"),
+        ("tenant", 5, "5"),
+        ("retention_days", 0, 0),
+    ],
+)
+def test_a_value_gets_the_type_of_its_setting(
+    tmp_path: Path, name: str, text: Any, value: Any
+) -> None:
+    for settings in (
+        Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({name: text})), {}),
+        Settings.load(env={}, **{name: text}),
+    ):
+        found = getattr(settings, name)
+        assert (found, type(found)) == (value, type(value))
+
+
+def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
+    """D7: and its default survives being written down."""
+    for field in FIELDS:
+        default: Any = field.default
+        env = {f"RETAIN_{field.name.upper()}": str(default)}
+        flag: dict[str, Any] = {field.name: default}
+        assert Settings.load(env=env) == Settings()
+        assert (
+            Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({field.name: default})), {})
+            == Settings()
+        )
+        assert Settings.load(env={}, **flag).origins == {field.name: "flag"}
+    assert set(NAMES) == TYPES.keys() - {"origins"}
+
+
+def test_the_example_file_is_the_defaults(tmp_path: Path) -> None:
+    """Every setting, explained, and the one in the repository is this one."""
+    example = Settings.example()
+    settings = Settings.load(write(tmp_path / "x.yaml", example), {})
+    assert settings == Settings()
+    assert settings.origins.keys() == set(NAMES)
+    shipped = Path(__file__).parent.parent.parent / "retain.example.yaml"
+    assert shipped.read_text(encoding="utf-8") == example
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ada:hunter2@host:5432/db", "postgresql://ada:***@host:5432/db"),
+        ("postgresql://:hunter2@host/db", "postgresql://:***@host/db"),
+        (
+            "postgresql://ada:hunter2%40x@host/db?sslmode=require",
+            "postgresql://ada:***@host/db?sslmode=require",
+        ),
+        ("postgresql://ada:a@hunter2@host/db", "postgresql://ada:***@host/db"),
+        ("postgresql:///db?user=ada&password=hunter2", "postgresql:///db?user=ada&password=***"),
+        (
+            "postgresql://host/db?password=hunter2&user=ada",
+            "postgresql://host/db?password=***&user=ada",
+        ),
+        ("postgresql://ada@host/db", "postgresql://ada@host/db"),
+        ("sqlite:///folder/a:b@c.db", "sqlite:///folder/a:b@c.db"),
+    ],
+)
+def test_a_password_is_never_shown(address: str, shown: str) -> None:
+    settings = Settings(database=address, owner_database=address)
+    assert settings.shown("database") == settings.shown("owner_database") == shown
+    assert SECRET not in repr(settings) + str(settings)
+    assert settings.database == address
+
+
+def test_a_password_is_in_no_error_and_no_name() -> None:
+    """Neither where the server is away nor where the address cannot be read."""
+    for address in (f"postgresql://ada:{SECRET}@127.0.0.1:1/db", f"mysql://ada:{SECRET}@host/db"):
+        with pytest.raises((Unreachable, SettingsError)) as error:
+            Memory.open(address)
+        assert SECRET not in str(error.value) + repr(error.value)
+
+
+def test_the_summary_model_by_the_names_that_other_programs_use(tmp_path: Path) -> None:
+    """S3: OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and an origin says which it was."""
+    env = {"OPENAI_SUMMARY_MODEL": "small", "OPENAI_SUMMARY_URL": "http://there/v1"}
+    file = write(tmp_path / "x.yaml", "summary_model: from-file\n")
+    settings = Settings.load(file, env)
+    assert (settings.summary_model, settings.summary_base_url) == ("small", "http://there/v1")
+    assert settings.origins == {
+        "summary_model": "OPENAI_SUMMARY_MODEL",
+        "summary_base_url": "OPENAI_SUMMARY_URL",
+    }
+    settings = Settings.load(
+        file, {**env, "RETAIN_SUMMARY_MODEL": "ours", "OPENAI_SUMMARY_URL": ""}
+    )
+    assert (settings.summary_model, settings.summary_base_url) == ("ours", "")
+    assert settings.origins == {"summary_model": "RETAIN_SUMMARY_MODEL"}
+    assert Settings.load(env=env, summary_model="flag").summary_model == "flag"
+    assert (
+        Settings().summary_enabled,
+        Settings().summary_threshold,
+        Settings().summary_keep_last,
+    ) == (False, 40, 12)
+
+
+KEY = "sk-proj-0123456789abcdef"
+
+
+def test_a_key_is_never_shown(tmp_path: Path) -> None:
+    """Of a long one the last four characters, of a short one nothing."""
+    for name in ("api_key", "summary_api_key"):
+        settings = Settings.load(env={f"RETAIN_{name.upper()}": KEY})
+        assert settings.shown(name) == "***cdef"
+        assert KEY[:-4] not in repr(settings) + str(settings)
+        assert Settings.load(env={f"RETAIN_{name.upper()}": "hunter2"}).shown(name) == "***"
+        assert Settings().shown(name) == ""
+        for text in (
+            f"{name}: [{KEY}]\n",
+            f"{name}: {{{KEY}: 1}}\n",
+            f'{name}: "{KEY}\n',
+            f"{name}: {KEY}: x\n\tx",
+        ):
+            with pytest.raises(SettingsError) as error:
+                Settings.load(write(tmp_path / "x.yaml", text), {})
+            assert "0123456789" not in str(error.value) + repr(error.value)
+
+
+def test_a_file_that_is_not_yaml_is_shown_by_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", "tenant: a\nuser: [\n")
+    with pytest.raises(SettingsError) as error:
+        Settings.load(file, {})
+    assert str(error.value).startswith(f"{file}: is not YAML in line 3: ")
+
+
+def test_settings_do_not_change(tmp_path: Path) -> None:
+    settings = Settings()
+    with pytest.raises(AttributeError):
+        settings.tenant = "x"  # type: ignore[misc]
+    assert Settings(tenant="x") != settings
+    assert Settings(origins={"tenant": "flag"}) == settings
+
+
+def test_open_without_an_address_asks_the_settings(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The surface of design: no argument means what the settings say; an address means that alone."""
+    write(
+        empty_folder / "retain.yaml",
+        f"database: sqlite:///{empty_folder}/from-file.db\ntenant: yaml\nsqlite_ballast_mib: 0\n",
+    )
+    with Memory.open() as memory:
+        assert (memory.settings.tenant, memory.database.name) == (
+            "yaml",
+            f"sqlite:///{empty_folder}/from-file.db",
+        )
+        assert memory.scope().owner.tenant == "yaml"
+    with Memory.open("memory:") as memory:
+        assert memory.settings.tenant == "default"
+    monkeypatch.setenv("RETAIN_TENANT", "env")
+    with Memory.open() as memory:
+        assert memory.scope().owner.tenant == "env"
+
+
+def test_its_text_has_quotes_and_its_numbers_have_none() -> None:
+    shown = repr(Settings(max_page=200, tenant="acme"))
+    assert "tenant='acme'" in shown
+    assert "max_page=200," in shown

@@ -1,0 +1,95 @@
+"""How the tests of this room run commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from retain.cli import main
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+BOTH = pytest.mark.parametrize(
+    "engine", ["sqlite", "modern"]
+)  # a command line sees no difference between servers
+
+
+@pytest.fixture
+def process(url: str, tmp_path: Path) -> Run:
+    """Run `retain …` in an empty folder."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "RETAIN_DATABASE": url,
+        "RETAIN_SQLITE_BALLAST_MIB": "0",
+        "PYTHONUTF8": "1",
+    }
+
+    def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        words = [
+            sys.executable,
+            "-m",
+            "retain.cli.main",
+            *shlex.split(command.removeprefix("retain ")),
+        ]
+        return subprocess.run(
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**env, **more},
+        )
+
+    return run_it
+
+
+@pytest.fixture
+def run_here(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """The same inside of this process: for many commands, each of which would take a second to start."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(main, "parser", cache(main.parser))
+    for name, value in {"RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}.items():
+        monkeypatch.setenv(name, value)
+
+    def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        words = shlex.split(command.removeprefix("retain "))
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            for name, value in more.items():
+                patch.setenv(name, value)
+            patch.setattr(
+                "sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+            )
+            try:
+                status = main.main(words)
+            except SystemExit as end:
+                status = int(end.code or 0)
+        return subprocess.CompletedProcess(words, status, *capfd.readouterr())
+
+    return run_it
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, engine: str) -> Run:
+    """Run `retain …`: as a person does on SQLite; on a server, which changes nothing of that, here."""
+    found: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
+    return found
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    """The JSON that a command printed."""
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found

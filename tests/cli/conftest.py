@@ -1,0 +1,3 @@
+"""What the tests of this room stand on."""
+
+from tests.cli.commands import process, run, run_here  # noqa: F401

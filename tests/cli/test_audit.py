@@ -1,0 +1,70 @@
+"""`retain audit` at the terminal, and what of the command line is on record."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.cli.main import main
+
+
+def test_what_an_operator_does_is_on_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3.2 item 12: keys, exports, imports, purges and erasures, with the name of who did them; a typo makes no tenant."""
+    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    mine = [*where, "--tenant", "acme"]
+    file = str(tmp_path / "all.jsonl")
+    assert main(["state", "set", "theme", '"dark"', "--user", "ada", *mine]) == 0
+    capsys.readouterr()
+    assert main(["keys", "create", "ci", "--json", *mine]) == 0
+    key = json.loads(capsys.readouterr().out)["id"]
+    assert main(["export", file, "--user", "ada", *mine]) == 0
+    assert main(["import", file, *where]) == 0
+    assert main(["purge", "--days", "9", *mine]) == 0
+    assert main(["purge", "--emergency", *mine]) == 0
+    assert main(["erase", "--user", "ada", "--yes", *mine]) == 0
+    assert main(["export", str(tmp_path / "no.jsonl"), *where, "--tenant", "typo"]) == 3
+    capsys.readouterr()
+    assert main(["audit", "--json", *mine]) == 0
+    found = json.loads(capsys.readouterr().out)["data"][::-1]
+    assert {deed["who"] for deed in found} == {f"cli:{getpass.getuser()}"}
+    assert [(deed["what"], deed["subject"]) for deed in found] == [
+        ("keys_create", f"keys {key}"),
+        ("export", "users ada"),
+        ("import", "import"),
+        ("purge", "purge"),
+        ("purge", "emergency"),
+        ("users_erase", "users ada"),
+    ]
+    with Memory.open(where[1]) as memory:
+        assert memory.tenants() == ["acme"]
+
+
+def test_the_log_is_filtered_and_read_page_by_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    for name in ("one", "two", "three"):
+        main(["keys", "create", name, *where])
+    capsys.readouterr()
+    assert main(["audit", "--limit", "2", "--json", *where]) == 0
+    page = json.loads(capsys.readouterr().out)
+    assert [deed["number"] for deed in page["data"]] == [3, 2]
+    assert main(["audit", "--limit", "2", "--after", page["next"], "--json", *where]) == 0
+    assert [deed["number"] for deed in json.loads(capsys.readouterr().out)["data"]] == [1]
+    for filters in (
+        ["--what", "users_erase"],
+        ["--who", "nobody"],
+        ["--until", "2020-01-01"],
+        ["--since", "2999-01-01"],
+    ):
+        assert main(["audit", *filters, "--json", *where]) == 0
+        assert json.loads(capsys.readouterr().out)["data"] == []
+    assert main(["audit", *where]) == 0
+    assert "keys_create" in capsys.readouterr().out
+    assert main(["audit", "--since", "yesterday", *where]) == 2

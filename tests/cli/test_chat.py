@@ -1,0 +1,223 @@
+"""`retain chat`: at a keyboard, from a pipe, on a file and against a server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.base.errors import ModelUnavailable
+from retain.cli.main import main
+from retain.testing import FakeService, ScriptedModel, calling
+from tests.server.talking import serve
+
+PYTHON = sys.executable
+WAIT = 90.0
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "RETAIN_DATABASE": f"sqlite:///{tmp_path}/chat.db",
+        "RETAIN_SQLITE_BALLAST_MIB": "0",
+        "PYTHONUTF8": "1",
+        "TERM": "xterm",
+    }
+
+
+@pytest.fixture
+def run(env: dict[str, str], tmp_path: Path) -> Run:
+    """Run `retain chat …`, with lines on its standard input."""
+
+    def run_it(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        line = [PYTHON, "-m", "retain.cli.main", "chat", *words]
+        return subprocess.run(
+            line,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            cwd=tmp_path,
+            env={**env, **more},
+            text=True,
+        )
+
+    return run_it
+
+
+class Typed:
+    """A `retain chat` at a terminal, where somebody types."""
+
+    def __init__(self, env: dict[str, str], *words: str) -> None:
+        self.pid, self._terminal = pty.fork()
+        if not self.pid:
+            os.execve(PYTHON, [PYTHON, "-m", "retain.cli.main", "chat", *words], env)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        """Type something."""
+        os.write(self._terminal, text.encode())
+
+    def until(self, what: str) -> str:
+        """Read until something is seen; what was seen up to it, which is not seen again."""
+        end = time.monotonic() + WAIT
+        while what not in self.seen:
+            assert time.monotonic() < end, self.seen
+            if select.select([self._terminal], [], [], 0.2)[0]:
+                try:
+                    self.seen += os.read(self._terminal, 65_536).decode("utf-8", "replace")
+                except OSError:
+                    assert what in self.seen, self.seen
+        found, _, self.seen = self.seen.partition(what)
+        return found
+
+    def ended(self) -> int:
+        """The exit status, once it has ended."""
+        with contextlib.suppress(OSError):
+            while select.select([self._terminal], [], [], WAIT)[0]:
+                self.seen += os.read(self._terminal, 65_536).decode("utf-8", "replace")
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@contextmanager
+def served(tmp_path: Path, *answers: object) -> Iterator[tuple[str, str]]:
+    """The address of a server, and a key for it."""
+    model = ScriptedModel(*answers)  # type: ignore[arg-type]
+    with contextmanager(serve)(f"sqlite:///{tmp_path}/served.db", model) as there:
+        yield there.url, there.key
+
+
+def test_at_a_terminal(env: dict[str, str]) -> None:
+    """It streams, stops at Ctrl-C, explains itself, goes to other sessions, and leaves at Ctrl-D."""
+    with FakeService(
+        lambda asked: "You said hello." if "Hello" in asked.prompt else "And more."
+    ) as service:
+        typed = Typed(
+            {**env, "RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}
+        )
+        greeting = typed.until("/help")
+        assert "assistant" in greeting
+        assert "(new)" in greeting
+        session = re.findall(r"session (\S+)", greeting)[0]
+        typed.until("> ")
+        typed.type("Hello!\n")
+        typed.until("You said hello.")
+        typed.until("> ")
+        typed.type("/why\n")
+        assert "of the budget" in typed.until("> ")
+        service.misbehave("hang", times=1)
+        typed.type("Are you there?\n")
+        typed.until("Are you there?")
+        while len(service.requests) < 2:
+            time.sleep(0.02)
+        typed.type("\x03")
+        assert "\x1b[2m" in typed.until("Stopped.")
+        typed.until("> ")
+        typed.type("/new\n")
+        typed.until("(new)")
+        typed.until("> ")
+        typed.type("/sessions\n")
+        typed.until(session)
+        typed.until("> ")
+        typed.type(f"/go {session}\n")
+        typed.until("goes on: 3 messages so far")
+        typed.until("> ")
+        typed.type("/go nowhere\n")
+        typed.until("There is no session")
+        typed.until("> ")
+        typed.type("\x04")
+        assert typed.ended() == 0
+
+
+def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
+    """Line by line, in one session that the next run goes on with; without a model it says what to set."""
+    first = run(stdin="My sister lives in Lisbon.\n\nWhere does my sister live?\n")
+    assert first.returncode == 0
+    assert "No model is set" in first.stdout
+    assert "`model` and `base_url` in the settings" in first.stdout
+    assert "My sister lives in Lisbon." in first.stdout
+    assert "\x1b" not in first.stdout
+    told = [
+        json.loads(line)
+        for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
+    ]
+    assert [one["memory_only"] for one in told] == [True, True]
+    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+        (session,) = memory.scope(user="default").sessions.list()
+    assert session.count == 8
+    assert {one["session_id"] for one in told} == {session.id}
+
+
+def test_one_message(
+    env: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message as an argument; mistakes have their exit status."""
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert main(["chat", "Hello", "--json", "--user", "ada"]) == 0
+    session = json.loads(capsys.readouterr().out)["session_id"]
+    assert main(["chat", "Again", "--json", "--user", "ada", "--session", session]) == 0
+    assert json.loads(capsys.readouterr().out)["session_id"] == session
+    assert main(["chat", "Anew", "--json", "--user", "ada", "--new"]) == 0
+    assert json.loads(capsys.readouterr().out)["session_id"] != session
+    assert main(["chat", "Hello", "--agent", "scout", "--json"]) == 0
+    made = capsys.readouterr()
+    assert json.loads(made.out)["agent_id"] == "scout"
+    assert "'scout' is new here" in made.err
+    assert main(["chat", "Hello", "--agent", "scout"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["chat", "Hello", "--session", "nowhere"]) == 3
+    assert main(["chat", "Hello", "--new", "--session", session]) == 2
+    assert main(["chat", "Hello", "--url", "http://127.0.0.1:9", "--tenant", "acme"]) == 2
+    assert main(["chat", "Hello", "--url", "http://127.0.0.1:9"]) == 5
+
+
+def test_against_a_server(run: Run, tmp_path: Path) -> None:
+    """The same through `--url`: the key comes from the environment, and problems come as they do here."""
+    ask = calling(("save_to_core", {"content": "Ada likes tea."}))
+    failing = ModelUnavailable(model="m", problem="it fails")
+    with served(tmp_path, ask, "Noted.", "Tea.", failing) as (url, key):
+        good = run(
+            "--url", url, "--user", "ada", stdin="I like tea.\nWhat do I like?\n", RETAIN_KEY=key
+        )
+        assert good.stdout.splitlines() == ["Noted.", "Tea."], good.stderr
+        failed = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY=key)
+        assert failed.returncode == 7
+        assert "is kept" in failed.stderr
+        refused = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY="rtn_wrong")
+        assert refused.returncode == 8
+        assert "key" in refused.stderr
+
+
+def test_at_a_terminal_against_a_server(env: dict[str, str], tmp_path: Path) -> None:
+    """`/why` and `/sessions` ask the server, too."""
+    with served(tmp_path, calling(("save_to_core", {"content": "Tea."})), "Noted.") as (url, key):
+        typed = Typed({**env, "RETAIN_KEY": key, "NO_COLOR": "1"}, "--url", url, "--user", "ada")
+        typed.until("> ")
+        typed.type("I like tea.\n")
+        assert "save_to_core" in typed.until("Noted.")
+        typed.until("> ")
+        typed.type("/why\n")
+        assert "of the budget" in typed.until("> ")
+        typed.type("/sessions\n")
+        typed.until("* 0")
+        typed.until("> ")
+        typed.type("/help\n")
+        typed.until("/quit")
+        typed.until("> ")
+        typed.type("/quit\n")
+        assert typed.ended() == 0
+        assert "\x1b[2m" not in typed.seen

@@ -1,0 +1,90 @@
+"""`retain context`, as a person runs it: a table with bars now, and for a turn later."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from retain import Memory
+from tests.cli.commands import Run, answer
+from tests.conftest import SETTINGS
+
+
+@pytest.fixture
+def turn(url: str) -> str:
+    """A conversation with one saved turn."""
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope("default", "ada", "scout")
+        session = me.sessions.add("trip").id
+        me.entries.add("Ada likes the sea.", kind="core")
+        context = me.context(session, "Where do we go?")
+        return me.save_turn(
+            session, [{"role": "user", "content": "Where do we go?"}], context=context
+        ).id
+
+
+def test_a_table_with_a_bar_for_each_layer(run: Run, turn: str) -> None:
+    """X3: `retain context --session … --message …` shows it now."""
+    done = run('retain context --session trip --message "And now?" --budget 1000')
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith(" of 1,000 tokens")
+    assert any(line.split()[:1] == ["private"] and "█" in line for line in lines)
+    assert any("messages 1" in line and "recent" in line for line in lines)
+    assert any("a core memory" in line and "- Ada likes the sea." in line for line in lines)
+
+
+def test_explained_later(run: Run, turn: str) -> None:
+    """X3: `retain context explain TURN` shows what the turn was given, not what it would be given now."""
+    run("retain entries add 'Ada likes trains.' --kind core --agent scout")
+    done = run(f"retain context explain {turn}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("a core memory") == 1
+    assert "Ada likes the sea." in done.stdout
+    assert "messages 1" not in done.stdout
+    report = answer(run(f"retain context explain {turn} --json"))
+    assert {"budget", "tokens", "items", "left_out", "shares"} <= report.keys()
+
+
+def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
+    """X1, X3: from another conversation and from a document, now and later."""
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope("default", "ada", "scout")
+        me.sessions.add("old talk")
+        me.messages.append("old talk", "user", "The zeppelin leaves at noon.")
+        me.knowledge.add("Airships", "A zeppelin leaves when it is filled.")
+        context = me.context("trip", "When does the zeppelin leave?")
+        saved = me.save_turn("trip", [{"role": "user", "content": "When?"}], context=context).id
+    for command in (
+        'retain context --session trip --message "When does the zeppelin leave?"',
+        f"retain context explain {saved}",
+    ):
+        done = run(command)
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if "messages old talk 1" in line)
+        assert "recalled at 0." in line
+        assert "The zeppelin lea" in line
+        assert "A zeppelin leaves" in done.stdout
+
+
+def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
+    said = json.loads(run("retain context --session trip --message Now --as openai").stdout)
+    assert said[-1] == {"role": "user", "content": "Now"}
+    rendered = json.loads(run("retain context --session trip --message Now --as anthropic").stdout)
+    assert "Ada likes the sea." in rendered["system"]
+    assert run("retain context --session trip --message Now --as text").stdout.startswith(
+        "[system]\nYou are scout."
+    )
+
+
+def test_what_is_wrong_is_said(run: Run, turn: str) -> None:
+    for command, status, words in (
+        ("retain context", 2, "--session: is needed"),
+        ("retain context explain", 2, "TURN: is needed"),
+        ("retain context explain nothing", 3, "There is no turn 'nothing'"),
+        ("retain context --session nowhere", 3, "There is no session 'nowhere'"),
+        ("retain context --session trip --budget 3", 2, "budget: is 3 tokens"),
+    ):
+        done = run(command)
+        assert (done.returncode, words in done.stderr) == (status, True), (command, done.stderr)

@@ -1,0 +1,255 @@
+"""`retain doctor`: each thing that can be in the way is seen, with what to do, and no secret is shown."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import Memory, Settings
+from retain.auth.api_keys import Keys
+from retain.cli import doctor
+from retain.cli.main import main
+from retain.storage import migrate
+from tests.conftest import one_engine
+
+Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def look(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    free_port: int,
+) -> Doctor:
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        *flags: str, make: bool = True, **settings: Any
+    ) -> tuple[int, dict[str, list[dict[str, str]]]]:
+        settings = {"sqlite_ballast_mib": 0, "port": free_port, "database": url, **settings}
+        (tmp_path / "retain.yaml").write_text(json.dumps(settings))
+        if make:
+            Memory.open(url, settings=Settings(sqlite_ballast_mib=0)).close()
+        capsys.readouterr()
+        status = main(["doctor", "--json", *flags])
+        told = json.loads(capsys.readouterr().out)
+        assert told["ok"] == (status == 0)
+        found: dict[str, list[dict[str, str]]] = {}
+        for one in told["checks"]:
+            found.setdefault(one["check"], []).append(one)
+        return status, found
+
+    return run
+
+
+def test_all_is_well(look: Doctor, engine: str) -> None:
+    status, found = look()
+    wrong = [one for many in found.values() for one in many if one["state"] == "problem"]
+    assert (status, wrong) == (0, [])
+    assert {
+        "settings",
+        "extras",
+        "database",
+        "writing",
+        "schema",
+        "clock",
+        "disk",
+        "health",
+        "embedder",
+    } <= found.keys()
+    assert {"vectors", "model", "server"} <= found.keys()
+    assert ("SQLite 3." if engine == "sqlite" else "PostgreSQL 1") in found["database"][0]["found"]
+    assert "static" in found["embedder"][0]["found"]
+
+
+def test_there_is_no_database(look: Doctor, engine: str, tmp_path: Path) -> None:
+    other = (
+        f"sqlite:///{tmp_path}/no/none.db"
+        if engine == "sqlite"
+        else "postgresql://nobody@127.0.0.1:9/none"
+    )
+    status, found = look(make=False, database=other)
+    assert status == 1
+    assert found["database"][0]["state"] == "problem"
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_path: Path) -> None:
+    status, found = look(make=False, database=f"sqlite:///{tmp_path}/none.db")
+    assert (status, found["database"][0]["state"], "server" in found) == (0, "ok", True)
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
+    _, found = look(auth="keys")
+    assert (found["keys"][0]["state"], "nobody comes in" in found["keys"][0]["found"]) == (
+        "warning",
+        True,
+    )
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_vectors_of_a_service_can_be_behind_too(look: Doctor, engine: str, url: str) -> None:
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        memory.scope("acme", "ada", "scout").entries.add("My sister lives in Graz.")
+    given = {
+        "embedder": "service",
+        "embedding_model": "e",
+        "embedding_base_url": "http://127.0.0.1:9/v1",
+    }
+    assert "not looked at" in look(make=False, **given)[1]["vectors"][0]["found"]
+    _, found = look(make=False, embedding_dimensions=8, **given)
+    assert found["vectors"][0]["found"].startswith("1 are due")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_look_that_breaks_is_a_finding(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: Any) -> Any:
+        raise ZeroDivisionError("a test")
+
+    monkeypatch.setattr(doctor, "_called", broken)
+    status, found = look("--models", model="small", base_url="http://127.0.0.1:9/v1")
+    assert (status, found["models"][0]["state"], "server" in found) == (1, "problem", True)
+    assert "ZeroDivisionError" in found["models"][0]["found"]
+
+
+def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
+    look()
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
+    status, found = look(make=False)
+    assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (
+        0,
+        "warning",
+        True,
+    )
+
+
+@one_engine
+def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
+    status, found = look(
+        jwt_issuer="https://id.example.org",
+        summary_enabled=True,
+        allowed_origins="*",
+        api_key="sk-0123456789abcdef",
+    )
+    said = {one["found"]: one["state"] for one in found["settings"]}
+    assert status == 1
+    assert said["jwt_issuer is set without jwt_audience and jwt_keys"] == "problem"
+    assert said["allowed_origins or allowed_hosts has a *"] == "problem"
+    assert said["summary_enabled, and there is no model"] == "warning"
+    assert said["base_url or api_key is set, and model is empty"] == "warning"
+
+
+@one_engine
+def test_a_setting_that_does_not_exist(look: Doctor) -> None:
+    status, found = look(make=False, modell="x")
+    assert (status, list(found)) == (1, ["settings"])
+    assert "did you mean model" in found["settings"][0]["found"]
+
+
+@one_engine
+def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
+    key = "sk-secret-0123456789abcdef"
+    _, found = look(model="small", base_url="http://127.0.0.1:9/v1", api_key=key)
+    assert key not in json.dumps(found)
+    assert "***" in found["model"][0]["found"]
+
+
+@one_engine
+def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engine: str) -> None:
+    given = {
+        "model": "small",
+        "base_url": "http://127.0.0.1:9/v1",
+        "model_retries": 0,
+        "model_seconds": 20,
+    }
+    assert look(**given)[0] == 0
+    status, found = look("--models", **given)
+    assert (status, found["model"][0]["state"]) == (1, "problem")
+
+
+@one_engine
+def test_what_listens_on_the_port(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of this machine's is not asked about it."""
+    answers: dict[str, tuple[int, str, bytes]] = {
+        "ours": (200, "application/json", b'{"status":"ok"}'),
+        "not ready": (503, "application/problem+json", b"{}"),
+        "another": (200, "text/html", b"<html>"),
+    }
+    said: tuple[int, str, bytes] = answers["ours"]
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(said[0])
+            self.send_header("Content-Type", said[1])
+            self.end_headers()
+            self.wfile.write(said[2])
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        seen = {}
+        for name, said in answers.items():  # noqa: B007 - the server sends it
+            (one,) = look(port=server.server_port)[1]["server"]
+            seen[name] = one["state"]
+        server.shutdown()
+    assert seen == {"ours": "ok", "not ready": "problem", "another": "warning"}
+
+
+def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) -> None:
+    status, found = look(host="192.0.2.1")
+    assert (status, found["keys"][0]["state"]) == (1, "problem")
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        Keys(memory.database).create("default", "a test", ["read"])
+    _, found = look(host="192.0.2.1")
+    assert found["keys"][0]["state"] == "ok"
+
+
+@one_engine
+def test_a_disk_that_is_nearly_full(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "MUCH_TOO_LITTLE", 1 << 60)
+    status, found = look()
+    assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (
+        1,
+        "problem",
+        True,
+    )
+
+
+@one_engine
+def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    look()
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert "check" in told
+    assert "what to do" in told
+    assert told.rstrip().endswith("warnings.")

@@ -1,0 +1,99 @@
+"""`retain keys` at the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.base.errors import Unauthorized
+from retain.cli.main import main
+
+
+def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    create = [
+        "keys",
+        "create",
+        "ci",
+        "--permissions",
+        "write, read",
+        "--tenant",
+        "acme",
+        "--user",
+        "ada",
+        "--days",
+        "90",
+    ]
+    assert main([*create, *where]) == 0
+    out, told = capsys.readouterr()
+    text = out.removesuffix("\n")
+    assert text.startswith("rtn_")
+    assert "\n" not in text
+    assert text not in told
+    with Memory.open(where[1]) as memory:
+        admitted = Keys(memory.database).check(text)
+    principal = admitted.principal
+    assert (principal.tenant, principal.user, sorted(principal.permissions)) == (
+        "acme",
+        "ada",
+        ["read", "write"],
+    )
+    assert admitted.seconds == pytest.approx(90 * 86400, rel=0.001)
+    assert main(["keys", "list", "--tenant", "acme", "--json", *where]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["data"]
+    assert (listed["id"], listed["name"]) == (admitted.key, "ci")
+    assert main(["keys", "revoke", listed["id"], "--tenant", "acme", *where]) == 0
+    with Memory.open(where[1]) as memory, pytest.raises(Unauthorized):
+        Keys(memory.database).check(text)
+
+
+def test_as_json_it_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "create", "ci", "--json", "--database", f"sqlite:///{tmp_path}/a.db"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["key"].startswith("rtn_")
+    assert (made["permissions"], made["expires_at"]) == (["read", "write"], None)
+
+
+def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_who_may_open_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, more, closes, warns in (
+        ("a", ["--json"], True, True),
+        ("b", [], False, False),
+        ("c", ["--permissions", "admin"], True, False),
+    ):
+        where = ["--database", f"sqlite:///{tmp_path}/{'a' if name == 'b' else name}.db"]
+        assert main(["keys", "create", name, *more, *where]) == 0
+        told = capsys.readouterr().err
+        assert ("every request to its server needs a key" in told, "WARNING" in told) == (
+            closes,
+            warns,
+        ), name
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["create", "x", "--permissions", "root"], 2),
+        (["create", "x", "--permissions", ""], 2),
+        (["create", "x", "--days", "-1"], 2),
+        (["create", "x", "--days", "1e99"], 2),
+        (["create", "x", "--days", "nan"], 2),
+        (["create", " "], 2),
+        (["revoke", "nope"], 3),
+        (["list", "--limit", "0"], 2),
+    ],
+)
+def test_mistakes_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int
+) -> None:
+    where = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    Memory.open(where[1]).close()
+    assert main(["keys", *words, *where]) == status
+    assert capsys.readouterr().err.startswith("retain: ")

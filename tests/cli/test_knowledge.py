@@ -1,0 +1,100 @@
+"""Documents from the command line: files, folders, a text from a pipe, and a report that can be read by programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retain.cli.main import main
+from tests.text import pdfs
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nThe penguin lives here.")
+    (tmp_path / "docs" / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    (tmp_path / "paper.pdf").write_bytes(pdfs.pdf("About whales", title="Paper"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETAIN_DATABASE", f"sqlite:///{tmp_path}/agent.db")
+    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main([*words])
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """G1: one bad file does not stop the rest, and the exit status says that there was one."""
+    status, out, err = run(capsys, "knowledge", "add", "paper.pdf", "docs", "--user", "ada")
+    assert status == 1
+    assert out.splitlines() == ["added  paper.pdf", "added  docs/guide.md", "2 added, 1 failed."]
+    assert "failed  docs/bad.pdf: is a damaged PDF" in err
+    status, out, err = run(
+        capsys, "knowledge", "add", "docs", "--pattern", "*.md", "--user", "ada", "--json"
+    )
+    assert (status, json.loads(out)) == (
+        0, {"added": [], "replaced": [], "unchanged": ["docs/guide.md"], "failed": {}}
+    )  # fmt: skip
+    _, out, _ = run(capsys, "knowledge", "list", "--user", "ada", "--json")
+    listed = json.loads(out)["data"]
+    assert sorted((one["title"], one["path"], one["media"]) for one in listed) == [
+        ("Guide", "docs/guide.md", "markdown"), ("Paper", "paper.pdf", "pdf")
+    ]  # fmt: skip
+    _, out, _ = run(capsys, "knowledge", "passages", listed[0]["id"], "--user", "ada")
+    assert "The penguin lives here." in out or "About whales" in out
+    assert run(capsys, "knowledge", "list", "--user", "bob")[1] == "Nothing here yet.\n"
+
+
+def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "knowledge", "add", "paper.pdf")
+    status, out, _ = run(
+        capsys, "knowledge", "add", "docs", "paper.pdf", "--dry-run", "--pattern", "*.md"
+    )
+    assert (status, out.splitlines()) == (
+        0, ["would be added  docs/guide.md", "1 added, 1 unchanged; nothing was written."]
+    )  # fmt: skip
+    assert json.loads(run(capsys, "knowledge", "counts", "--json")[1])["documents"] == 1
+
+
+def test_a_dry_run_needs_no_database(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--dry-run")
+    assert status == 1
+    assert out.splitlines() == [
+        "would be added  docs/guide.md", "would be added  paper.pdf", "2 added, 1 failed; nothing was written."
+    ]  # fmt: skip
+    assert "failed  docs/bad.pdf" in err
+    assert not list(folder.glob("agent.db*"))
+
+
+def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "knowledge", "add", "paper.pdf", "docs/guide.md")
+    status, out, _ = run(
+        capsys, "knowledge", "search", "where does the penguin live", "--limit", "1"
+    )
+    assert status == 0
+    assert "Guide" in out
+    assert "The penguin lives here." in out
+    _, out, _ = run(capsys, "knowledge", "search", "whales", "--json")
+    assert json.loads(out)["hits"][0]["title"] == "Paper › p. 1"
+
+
+def test_a_title_is_for_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "knowledge", "add", "paper.pdf", "--title", "Whales")[0] == 0
+    assert "Whales" in run(capsys, "knowledge", "list")[1]
+    status, _, err = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--title", "Whales")
+    assert (status, "is for one file" in err) == (2, True)
+    status, _, err = run(capsys, "knowledge", "add", "-")
+    assert (status, "--title: is needed" in err) == (2, True)
+    status, _, err = run(capsys, "knowledge", "add", "-", "paper.pdf", "--title", "x")
+    assert (status, "stands alone" in err) == (2, True)
+
+
+def test_nothing_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "empty").mkdir()
+    assert run(capsys, "knowledge", "add", "empty")[:2] == (0, "There are no documents there.\n")

@@ -1,0 +1,448 @@
+"""The command line: what a command prints, and its exit status; as a process, where that may change something of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retain import Memory
+from retain.api.endpoints import ENDPOINTS
+from retain.storage.migrate import shipped
+from tests.cli.commands import BOTH, Run, answer
+from tests.conftest import SETTINGS
+from tests.text import pdfs
+
+NEWEST = shipped("sqlite")[-1].number
+
+
+@pytest.mark.parametrize(
+    "engine", ["sqlite"]
+)  # tests/test_every_way.py has every verb on every engine
+def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
+    """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
+    run = run_here
+    (tmp_path / "turns.jsonl").write_text(
+        '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
+    )
+    (tmp_path / "scout.json").write_text('[{"id": "0199…", "content": "Ada likes trains."}]')
+    (tmp_path / "handbook.pdf").write_bytes(pdfs.pdf("Reset the router with a pin."))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "router.md").write_text("# Router\n\nReset it.")
+    run('retain refs add "npm ERR! peer dependency" "an install" --key npm-install-7f3a09c1')
+    run("retain entries add-many scout.json --agent scout")
+    (tmp_path / "scout.json").write_text('[{"content": "Ada likes trains."}]')
+    last = {
+        "agents remove",
+        "sessions remove",
+        "state remove",
+        "refs remove",
+        "entries remove",
+        "entries remove-many",
+    }
+    not_made_by_a_command = ("consolidations get", "consolidations accept", "consolidations refuse", "consolidations undo",
+                             "turns get", "knowledge get", "knowledge text", "knowledge passages",
+                             "knowledge remove")  # fmt: skip
+    for endpoint in sorted(ENDPOINTS, key=lambda endpoint: endpoint.command in last):
+        command = endpoint.example.rpartition("| ")[2].partition(" > ")[
+            0
+        ]  # the shell's part is the shell's
+        done = run(
+            command,
+            stdin="npm ERR!",
+            RETAIN_SUMMARY_MODEL="extractive",
+            RETAIN_SUMMARY_KEEP_LAST="1",
+        )
+        if endpoint.command in not_made_by_a_command:
+            assert (done.returncode, "There is no" in done.stderr) == (3, True), endpoint.example
+            continue
+        assert done.returncode == 0, f"{endpoint.example}: {done.stderr}"
+        assert done.stdout or endpoint.command == "notes read"  # nothing was noted yet
+        assert "retain:" not in done.stderr
+
+
+@BOTH
+def test_a_conversation(run: Run) -> None:
+    """What is written by one process is read by the next, exactly."""
+    session = answer(run("retain sessions resume --user ada --agent scout --json"))
+    assert (
+        answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"]
+        == session["id"]
+    )
+    first = answer(
+        run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json')
+    )
+    assert (
+        answer(run(f'retain messages append {session["id"]} user "Grüß Gott 👋" --key k --json'))
+        == first
+    )
+    assert first["content"] == {"text": "Grüß Gott 👋"}
+    run(f"retain messages append {session['id']} assistant -", stdin="two\nlines\n")
+    run(f'retain messages append {session["id"]} tool \'{{"a": 1.0, "b": 1e2}}\' --as-json')
+    window = run(f"retain messages window {session['id']} --last 5 --json")
+    assert [message["content"] for message in json.loads(window.stdout)] == [
+        {"text": "Grüß Gott 👋"},
+        {"text": "two\nlines"},
+        {"a": 1.0, "b": 1e2},
+    ]
+    page = answer(run(f"retain messages list {session['id']} --limit 2 --json"))
+    rest = answer(
+        run(f"retain messages list {session['id']} --limit 2 --after {page['next']} --json")
+    )
+    assert [m["seq"] for m in [*page["data"], *rest["data"]]] == [1, 2, 3]  # type: ignore[misc]
+    assert rest["next"] is None
+    shown = run(f"retain messages window {session['id']}")
+    assert "Grüß Gott" in shown.stdout
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize(
+    ("command", "status", "says"),
+    [
+        ("retain sessions list", 5, "there is no file"),
+        ("retain verify", 5, "there is no file"),
+        ("retain erase --user ada --yes", 5, "there is no file"),
+        ("retain messages window nothing", 3, "no session 'nothing'"),
+        ("retain state get nothing --user ada", 3, "no state 'nothing'"),
+        ("retain sessions resume --agent scout", 2, "user: is needed"),
+        ("retain sessions add '' --user ada --agent scout", 2, "id: must not be blank"),
+        ("retain sessions list --limit 0", 2, "limit: must be from 1"),
+        ("retain sessions list --limit ten", 2, "limit: must be a whole number"),
+        ("retain sessions list --after nonsense", 2, "after: is not a cursor"),
+        ("retain state set theme dark --user ada", 2, "value: is not valid JSON"),
+        ("retain state set theme 1 --user ada --ttl -1", 2, "ttl: must be"),
+        ("retain state set theme 1 --user ada --if-version 7", 4, "version 0, not 7"),
+        ("retain messages append s poet hello", 2, "invalid choice: 'poet'"),
+        (
+            "retain messages append s user hello --created-at 2026-01-01T00:00:00",
+            2,
+            "has no time zone",
+        ),
+        ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
+        ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
+        ("retain status --database oracle://x", 6, "is no address"),
+        ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
+        ("retain status --config missing.yaml", 6, "there is no such file"),
+        ("retain import missing.jsonl", 2, "file: cannot be read"),
+        ("retain erase --yes", 2, "user: is needed"),
+        ("retain erase --user ada", 2, "nobody is here to ask"),
+        ("retain export - --tenant nobody", 3, "no tenant 'nobody'"),
+        ("retain export - --all-tenants --user ada", 2, "cannot go with"),
+        ("retain --user ada purge", 2, "--user: means nothing"),
+        ("retain backup no/such/folder/x", 2, "has no folder"),
+        ("retain status --database foo.db", 6, "did you mean sqlite:///foo.db?"),
+        ("retain migrate down --to 99 --yes", 2, "to: must be a version"),
+        ("retain purge --days -1", 2, "days: must be"),
+        ("retain nonsense", 2, "invalid choice"),
+        ("retain status --database :memory:", 6, "did you mean memory:?"),
+        (
+            "retain messages append nosuch user hi",
+            3,
+            "no session 'nosuch' here. `sessions add` or `sessions resume` makes",
+        ),
+        ("retain backup no/such/folder/y", 2, "make no/such/folder first"),
+        (
+            "retain refs get x --lines 5-1",
+            2,
+            "lines: must be the first and the last line, such as 1 and 40",
+        ),
+        ("retain refs get x --tokens 0", 2, "tokens: must be from 50 to 100000"),
+    ],
+)
+def test_errors_say_what_to_do_and_have_their_status(
+    run_here: Run, command: str, status: int, says: str
+) -> None:
+    run = run_here
+    if "there is no file" not in says:
+        run("retain migrate up")
+    done = run(command)
+    assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+    assert not done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
+    run("retain migrate up")
+    done = run("retain sessions get nothing --json")
+    assert json.loads(done.stderr) == {
+        "error": "NotFound",
+        "message": "There is no session 'nothing' here.",
+        "details": {"what": "session", "id": "nothing"},
+    }
+
+
+@BOTH
+def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
+    """migrate, verify, status, export, import, purge, erase, config, one after the other."""
+    run = run_here
+    assert answer(run("retain migrate up --json"))["version"] == NEWEST
+    run("retain sessions add s --user ada --agent scout")
+    run("retain messages append s user hello")
+    status = answer(run("retain status --json"))
+    assert status["rows"]["messages"] == 1  # type: ignore[index]
+    assert (status["embedder"], status["vectors"]["pending"]) == ("static-256@1", 1)  # type: ignore[index]
+    verified = answer(run("retain verify --json"))
+    assert verified["ok"] is True
+    assert len(verified["checks"]) > 5  # type: ignore[arg-type]
+    assert "All" in run("retain verify").stdout
+    assert answer(run("retain export all.jsonl --json"))["rows"]["messages"] == 1  # type: ignore[index]
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o077 == 0
+    assert run("retain export -").stdout.encode() == (tmp_path / "all.jsonl").read_bytes()
+    again = answer(run("retain import all.jsonl --json"))
+    assert again["new"] == 0
+    copy = "retain import all.jsonl --json --database sqlite:///copy.db"
+    assert answer(run(copy))["new"] == 3
+    assert answer(run("retain purge --days 1 --json")) == {
+        "messages": 0, "state": 0, "items": 0, "threads": 0, "contents": 0, "compacted": True,
+    }  # fmt: skip
+    receipt = answer(run("retain erase --user ada --yes --json"))
+    assert receipt["removed"]["messages"] == 1  # type: ignore[index]
+    assert run("retain sessions get s").returncode == 3
+    shown = answer(run("retain config show --json"))
+    assert shown["database"]["from"] == "RETAIN_DATABASE"  # type: ignore[index]
+    if engine == "sqlite":
+        assert answer(run("retain backup copy-of-it.db --json"))["bytes"]
+        assert run("retain backup copy-of-it.db").returncode == 2
+
+
+@BOTH
+def test_migrate_prints_what_it_would_run(run_here: Run, url: str) -> None:
+    """`--sql` runs nothing, and what it prints is what runs."""
+    run = run_here
+    run("retain migrate up")
+    run("retain migrate down --to 1 --yes")
+    printed = run("retain migrate up --sql").stdout
+    assert "create table state" in printed
+    assert "create table interactions" in printed
+    assert "create table messages" not in printed
+    assert answer(run("retain migrate status --json"))["version"] == 1
+    with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
+        assert memory.database.script(memory.migrations[1].step(up=True)) in printed
+    assert "0003 interactions applied" in run("retain migrate up").stdout
+    assert "drop table graph_entities" in run("retain migrate down --sql").stdout
+    assert answer(run("retain migrate status --json"))["version"] == NEWEST
+
+
+@BOTH
+def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
+    with Memory.open(url, settings=SETTINGS) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        session = me.sessions.resume()
+        me.messages.extend(session.id, [{"role": "user", "content": str(n)} for n in range(3)])
+        memory.database.write(
+            "default", lambda tx: tx.run("delete from messages where tenant = :tenant and seq = 2")
+        )
+    done = run("retain verify")
+    assert done.returncode == 1
+    assert " of " in done.stdout
+    assert session.id in done.stdout
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_settings_come_from_file_environment_and_flags(run_here: Run, tmp_path: Path) -> None:
+    run = run_here
+    (tmp_path / "retain.yaml").write_text(
+        "tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n"
+    )
+    run("retain sessions add s")
+    assert answer(run("retain sessions active --json"))["user"] == "ada"
+    assert answer(run("retain sessions list --json --user bob"))["data"] == []
+    assert answer(run("retain --tenant other sessions list --json"))["data"] == []
+    shown = answer(run("retain config show --json", RETAIN_RETENTION_DAYS="9"))
+    assert shown["retention_days"] == {"value": "9", "from": "RETAIN_RETENTION_DAYS"}
+    assert shown["user"]["from"].endswith("retain.yaml")  # type: ignore[index]
+    assert run("retain config show", RETAIN_NONSENSE="1").returncode == 6
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_password_is_never_shown(run: Run) -> None:
+    secret = "postgresql://ada:hunter2@127.0.0.1:1/x"
+    for command in ("retain config show", "retain config show --json", "retain status"):
+        done = run(
+            command,
+            RETAIN_DATABASE=secret,
+            RETAIN_API_KEY="sk-proj-0123456789abcdef",
+            RETAIN_SUMMARY_API_KEY="hunter2",
+        )
+        assert "hunter2" not in done.stdout + done.stderr
+        assert "0123456789" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_stored_text_cannot_drive_the_terminal(run_here: Run) -> None:
+    run = run_here
+    run("retain sessions add s --user ada --agent scout")
+    run("retain messages append s user -", stdin="\x1b[2J\x1b]0;owned\x07 \u202e evil")
+    shown = run("retain messages window s").stdout
+    assert "evil" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
+    env = {**os.environ, "RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}
+    retain = f"{sys.executable} -m retain.cli.main"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {retain} config example | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=env,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@BOTH
+def test_a_tenant_is_one_tenant(run_here: Run, tmp_path: Path) -> None:
+    """Purge and export are about one tenant, unless all are asked for."""
+    run = run_here
+    for tenant in ("acme", "globex"):
+        run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
+        run(
+            f"retain messages append s user {tenant}-secret --tenant {tenant} --created-at 2020-01-01T00:00:00Z"
+        )
+    mine = run("retain export - --user ada", RETAIN_TENANT="acme").stdout
+    assert "acme-secret" in mine
+    assert "globex" not in mine
+    everybody = run("retain export - --all-tenants").stdout
+    assert "acme-secret" in everybody
+    assert "globex-secret" in everybody
+    assert answer(run("retain purge --days 30 --tenant acme --json"))["messages"] == 1
+    assert "globex-secret" in run("retain messages window s --tenant globex").stdout
+    assert answer(run("retain purge --days 30 --all-tenants --json"))["messages"] == 1
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_import_reads_a_pipe(run_here: Run) -> None:
+    run = run_here
+    run("retain sessions add s --user ada --agent scout")
+    copy = run("retain export -").stdout
+    assert (
+        answer(run("retain import - --database sqlite:///copy.db --json", stdin=copy))["new"] == 2
+    )
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_full_disk_and_a_plain_terminal_are_no_traceback(
+    run: Run, url: str, tmp_path: Path
+) -> None:
+    run("retain sessions add s --user ada --agent scout --label Grüße")
+    env = {**os.environ, "RETAIN_DATABASE": url, "PYTHONIOENCODING": "ascii"}
+    retain = f"{sys.executable} -m retain.cli.main"
+    for command, status, says in (
+        ("sessions list > /dev/full", 1, "No space left"),
+        ("sessions list", 0, ""),
+    ):
+        done = subprocess.run(
+            ["bash", "-c", f"{retain} {command}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=env,
+        )
+        assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (
+            status,
+            True,
+            False,
+        ), done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_is_read_can_go_into_a_file(run_here: Run) -> None:
+    """Notes and values are printed as they are; what is known of them stands on standard error."""
+    run = run_here
+    whose = "--user ada --agent scout"
+    run("retain migrate up")
+    empty = run(f"retain notes read {whose}")
+    assert (empty.stdout, empty.stderr) == ("", "(there are no notes yet)\n")
+    run(f"retain notes overwrite - {whose}", stdin="# Trips\n\n\t- Lisbon\r\n- Porto\n")
+    done = run(f"retain notes read {whose}")
+    assert (done.stdout, done.stderr) == ("# Trips\n\n\t- Lisbon\r\n- Porto\n", "(version 1)\n")
+    run("""retain state set theme '{"dark":  1.0}' --user ada""")
+    done = run("retain state get theme --user ada")
+    assert (done.stdout, done.stderr) == ('{"dark":  1.0}\n', "(version 1)\n")
+    assert answer(run(f"retain notes read {whose} --json"))["version"] == 1
+    assert answer(run("retain state get theme --user ada --json"))["value"] == {"dark": 1.0}
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_is_piped_has_no_blanks_at_the_ends(run_here: Run) -> None:
+    run = run_here
+    run("retain sessions add trip --user ada --agent scout")
+    run("retain messages append trip user short")
+    run(f"retain messages append trip user '{'long ' * 15}'")
+    for command in (
+        "retain messages list trip",
+        "retain sessions list",
+        "retain sessions get trip",
+        "retain config show",
+    ):
+        shown = run(command).stdout.splitlines()
+        assert shown
+        assert [line for line in shown if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
+    """R4: byte for byte, with `--raw` piece by piece."""
+    run = run_here
+    data = bytes(range(256)) * 5000
+    with Memory.open(url, settings=SETTINGS) as memory:
+        memory.scope().refs.add(data, "bytes", key="bytes-1")
+    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    for words in (["content", "bytes-1"], ["get", "bytes-1", "--raw"]):
+        command = [sys.executable, "-m", "retain.cli.main", "refs", *words]
+        assert (
+            subprocess.run(command, capture_output=True, check=True, cwd=tmp_path, env=env).stdout
+            == data
+        )
+    done = run("retain refs get bytes-1 --raw --head 3")
+    assert (done.returncode, done.stderr) == (
+        2, "retain: --raw: is the whole content, and cannot go with --head.\n",
+    )  # fmt: skip
+    done = run("retain refs get bytes-2")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "retain: There is no reference 'bytes-2' here. Did you mean bytes-1?\n",
+    )
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_traceback(run: Run, url: str, tmp_path: Path, closed: str) -> None:
+    """Nor does the database's file end up in its place."""
+    run("retain sessions add trip --user ada --agent scout")
+    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    command = f'"{sys.executable}" -m retain.cli.main sessions list {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=env
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert answer(run("retain verify --json"))["ok"] is True
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
+    refs, messages = (
+        " ".join(run(f"retain {endpoint} --help").stdout.split())
+        for endpoint in ("refs get", "messages append")
+    )
+    assert "The key, as it stands in the placeholder." in refs
+    assert "The most tokens to show, 50 to 100000." in refs
+    assert "idempotency" not in refs
+    assert "An idempotency key" in messages
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_what_nobody_measured_is_not_nought(run: Run) -> None:
+    """T1."""
+    run("retain interactions add chat gpt-5-mini --latency-ms 0 --tokens-in 9")
+    shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
+    assert shown == ["gpt-5-mini", "1", "0", "9", "0", "–", "–", "–", "–"]

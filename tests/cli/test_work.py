@@ -1,0 +1,113 @@
+"""`retain work`: once or again and again, with a report, and an end that leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from retain import Memory, NewMessage, Settings
+from retain.cli.main import main
+
+EXTRACTIVE = "summary_enabled: true\nsummary_model: extractive\nsqlite_ballast_mib: 0\n"
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "retain.yaml").write_text(EXTRACTIVE)
+    url = f"sqlite:///{tmp_path}/agent.db"
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        for tenant in ("default", "acme"):
+            me = memory.scope(tenant, "ada", "scout")
+            me.sessions.add("s")
+            me.messages.extend(
+                "s", [NewMessage("user", f"Fact {n} is {n * 7}.") for n in range(41)]
+            )
+    return url
+
+
+def covered(url: str, tenant: str = "default") -> int:
+    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        return memory.scope(tenant).sessions.get("s").summarized_count
+
+
+def test_once(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["work", "--database", database, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"]["summaries"] == {
+        "done": 1,
+        "left": 0,
+        "failed": 0,
+        "errors": [],
+    }
+    assert (covered(database), covered(database, "acme")) == (29, 0)
+    assert main(["work", "--database", database, "--all-tenants"]) == 0
+    assert "summaries" in capsys.readouterr().out
+    assert covered(database, "acme") == 29
+
+
+def test_a_failure_is_told_and_is_the_exit_status(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("retain.yaml").write_text("summary_enabled: true\n")
+    assert main(["work", "--database", database]) == 7
+    assert "summary_model: extractive" in capsys.readouterr().err
+    assert covered(database) == 0
+
+
+def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["work", "--database", database, "--every", "0"]) == 2
+    assert main(["work", "--database", database, "--tenant", "typo"]) == 3
+    assert main(["work", "--database", database, "--tenant", "acme", "--all-tenants"]) == 2
+    assert "cannot go with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals) -> None:
+    """It finds what comes later, and a stop is its normal end."""
+    command = [
+        sys.executable,
+        "-m",
+        "retain.cli.main",
+        "work",
+        "--database",
+        database,
+        "--every",
+        "0.05",
+        "--json",
+    ]
+    worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    try:
+        told = worker.stdout.readline()
+        wait_until(lambda: covered(database) == 29)
+        with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+            memory.scope("default", "ada", "scout").messages.extend(
+                "s", [NewMessage("user", "One more.")] * 41
+            )
+        told += worker.stdout.readline()
+        wait_until(lambda: covered(database) == 70)
+        worker.send_signal(how)
+        out, err = worker.communicate(timeout=100)
+    finally:
+        worker.kill()
+    assert worker.returncode == 0
+    assert err == "Stopped.\n"
+    assert [
+        json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()
+    ] == [1, 1]
+    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        assert [finding for finding in memory.verify() if not finding.ok] == []
+
+
+def wait_until(condition: object) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

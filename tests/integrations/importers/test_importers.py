@@ -1,0 +1,918 @@
+"""What others wrote is here afterwards, or in the report: once, whole, and with its own times."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sqlite3
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.store.sqlite import SqliteStore
+
+from retain import Memory, Scope
+from retain.base import ids
+from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
+from retain.cli import main
+from retain.integrations.importers import FORMATS, Report, bring_in, files, guess
+from retain.integrations.langchain_history import RetainChatMessageHistory
+from retain.integrations.langgraph_store import RetainStore
+from retain.integrations.openai_agents import RetainSession
+from tests.conftest import one_engine
+from tests.integrations.importers import sources
+
+MAKE: dict[str, Callable[[Path], Path]] = {
+    "chatgpt": lambda folder: sources.chatgpt(folder / "chatgpt.zip"),
+    "claude": lambda folder: sources.claude(folder / "claude.zip"),
+    "langgraph": lambda folder: sources.langgraph(folder / "store.db"),
+    "letta": lambda folder: sources.letta(folder / "agent.af"),
+    "mcp-memory": lambda folder: sources.mcp_memory(folder / "memory.jsonl"),
+    "mem0": lambda folder: sources.mem0(folder / "mem0.json"),
+    "openai-agents": lambda folder: sources.openai_agents(folder / "sessions.db"),
+}
+
+
+def counts(report: Report) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    return dict(report.read), dict(report.written), dict(report.there)
+
+
+def everything(memory: Memory, tmp_path: Path) -> bytes:
+    """All that there is, but for when it was written."""
+    memory.export(tmp_path / "all.jsonl", tenants=["acme"])
+    rows = [
+        json.loads(line).get("row", {})
+        for line in (tmp_path / "all.jsonl").read_text().splitlines()
+    ]
+    local = (
+        "updated_at",
+        "created_at",
+        "touched_at",
+        "first_at",
+        "id",
+        "consolidation_id",
+        "last_active_at",
+    )
+    return json.dumps(
+        [{name: value for name, value in row.items() if name not in local} for row in rows]
+    ).encode()
+
+
+@pytest.mark.parametrize("format", MAKE)
+def test_a_dry_run_says_it_and_a_second_run_finds_it(
+    memory: Memory, tmp_path: Path, format: str
+) -> None:
+    source = MAKE[format](tmp_path)
+    memory.scope("acme", "ada", "scout").sessions.add("mine")
+
+    def run(**how: Any) -> Report:
+        return bring_in(memory, source, format, tenant="acme", user="ada", **how)
+
+    before = memory.counts()
+    told = run(dry_run=True)
+    assert memory.counts() == before
+    seen: list[tuple[int, int]] = []
+    done = run(progress=lambda number, total: seen.append((number, total)))
+    assert counts(done) == counts(told)
+    assert done.unplaced == told.unplaced
+    assert done.there.total() == 0
+    assert seen[-1][0] == seen[-1][1] > 0
+    left = [
+        one
+        for one in done.unplaced
+        if one.what in ("entry", "item", "note", "conversation", "entity", "relation")
+    ]
+    left = [one for one in left if not one.reason.startswith("expired")]
+    assert done.read.total() == done.written.total() + len(left)
+    kept = everything(memory, tmp_path)
+    again = run()
+    assert again.written.total() == 0
+    assert again.there == done.written
+    assert again.unplaced == done.unplaced
+    assert everything(memory, tmp_path) == kept
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert memory.scope("acme", "ada", "scout").sessions.active().id == "mine"
+
+
+@one_engine
+@pytest.mark.parametrize("format", MAKE)
+def test_stopped_anywhere_it_is_whole_after_another_run(
+    open_memory: Callable[..., Memory], tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, memory = MAKE[format](tmp_path), open_memory()
+    bring_in(memory, source, format, tenant="whole", user="ada")
+    monkeypatch.setattr("retain.integrations.importers.writer._IN_ONE_WRITE", 2)
+    real, left = memory.database.write, 0
+
+    def write(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        return real(*given, **named)
+
+    tries = 0
+    while True:
+        left, tries = tries, tries + 1
+        monkeypatch.setattr(memory.database, "write", write)
+        try:
+            bring_in(memory, source, format, tenant="parts", user="ada")
+            break
+        except KeyboardInterrupt:
+            continue
+        finally:
+            monkeypatch.setattr(memory.database, "write", real)
+    assert tries > 2
+    for tenant in ("whole", "parts"):
+        memory.export(tmp_path / f"{tenant}.jsonl", tenants=[tenant])
+    assert rows(tmp_path / "whole.jsonl") == rows(tmp_path / "parts.jsonl")
+
+
+def rows(path: Path) -> list[str]:
+    """The rows of an export, without ids that are made and times that are now."""
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    kept = (
+        "content",
+        "session_id",
+        "seq",
+        "role",
+        "label",
+        "attributes",
+        "place",
+        "key",
+        "value",
+        "text",
+        "name",
+        "type",
+    )
+    return sorted(
+        json.dumps([line["table"], {name: line["row"].get(name) for name in kept}])
+        for line in found
+        if "table" in line
+    )
+
+
+@one_engine
+def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    report = bring_in(
+        memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"conversations": 3, "messages": 8, "items": 2}
+    assert {(one.what, one.where) for one in report.unplaced} == {
+        ("file", "chat.html"),
+        ("file", "file-1-photo.png"),
+    }
+    shown = me.messages.window(sources.CONVERSATION)
+    assert [(message.role, message.text) for message in shown] == [
+        ("system", ""),
+        ("user", "Where does my sister live?"),
+        ("assistant", ""),
+        ("tool", "Lisbon"),
+        ("assistant", "In Lisbon."),
+        ("user", "Look at this"),
+    ]
+    assert me.messages.window(sources.CONVERSATION, turns_only=True)[
+        -1
+    ].created_at == datetime.fromtimestamp(1_700_000_000.5, UTC)
+    original = shown[0].content["original"]
+    assert original["content"]["user_instructions"] == "Be kind."
+    assert original["parent"] == "root"
+    assert (
+        shown[5].content["original"]["content"]["parts"][0]["asset_pointer"]
+        == "file-service://file-1"
+    )
+    assert shown[4].content["original"]["metadata"] == {"model_slug": "gpt-5"}
+    session = me.sessions.get(sources.CONVERSATION)
+    assert (session.label, session.agent) == ("My sister", "chatgpt")
+    assert session.attributes["default_model_slug"] == "gpt-5"
+    assert session.attributes["is_archived"] is False
+    assert session.created_at == datetime.fromtimestamp(1_700_000_000, UTC)
+    branch = me.sessions.get(f"{sources.CONVERSATION}/q2-old")
+    assert branch.attributes == {
+        "import": "chatgpt",
+        "branch_of": sources.CONVERSATION,
+        "after": "q1",
+    }
+    assert [message.text for message in me.messages.window(branch.id)] == [
+        "I do not know.",
+        "Think!",
+    ]
+    assert me.items.get(("chatgpt", "account"), "user").value["email"] == "ada@example.com"
+    asked = me.context(sources.CONVERSATION, "And my sister?").messages
+    assert {"role": "tool", "tool_call_id": "call", "content": "Lisbon"} in asked
+    assert shown[4].tokens < 10  # what is kept beside the words costs nothing
+
+
+@one_engine
+def test_claude_conversations_projects_and_memories(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    report = bring_in(
+        memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"conversations": 2, "messages": 2, "items": 4, "notes": 2}
+    assert [(one.what, one.where) for one in report.unplaced] == [("file", "readme.txt")]
+    first, second = me.messages.window(sources.CONVERSATION)
+    assert (first.role, first.text) == ("user", "Where does my sister live?")
+    assert first.content["original"]["attachments"][0]["extracted_content"] == "Dear"
+    assert first.content["original"]["content"][0]["start_timestamp"] == "2025-03-01"
+    assert [part["type"] for part in second.content["parts"]] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_result",
+        "text",
+    ]
+    assert second.content["original"]["parent_message_uuid"] == "m-1"
+    assert second.created_at == datetime(2025, 3, 1, 10, 1, tzinfo=UTC)
+    assert me.items.get(("claude", "projects", "p-1", "docs"), "d-1").value["filename"] == "plan.md"
+    assert me.items.search("tarts", ("claude",))[0].item.key == "d-1"
+    notes = memory.scope("acme", "ada", "claude").notes.read().text
+    assert notes.count("**Ada** likes trains.") == notes.count("Books early.") == 1
+    # As the export has it when it is a plain file.
+    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
+        archive.extract("conversations.json", tmp_path)
+    alone = bring_in(memory, tmp_path / "conversations.json", "claude", tenant="acme", user="ada")
+    assert dict(alone.there) == {"conversations": 2, "messages": 2}
+    assert not alone.written
+
+
+@one_engine
+def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: Path) -> None:
+    report = bring_in(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
+    assert dict(report.written) == {"entries": 2, "items": 3}
+    assert [one.reason for one in report.unplaced] == [
+        "has no text under memory, data, text, content",
+        "is no object",
+    ]
+    helper = memory.scope("acme", "ada", "helper")
+    (entry,) = helper.entries.list()
+    assert (entry.content, entry.source, entry.kind) == (
+        "Sister lives in Lisbon",
+        "import",
+        "journal",
+    )
+    assert entry.created_at == datetime(2024, 7, 20, 8, 30, 36, 275141, tzinfo=UTC)
+    assert helper.items.get(("mem0", "memories"), "mem-1").value["metadata"] == {
+        "category": "family"
+    }
+    assert helper.search("where does my sister live").hits[0].id == entry.id
+    (other,) = memory.scope("acme", "ada", "mem0").entries.list()
+    assert (other.content, other.updated_at.day) == ("Likes trains", 22)
+    others = bring_in(memory, tmp_path / "export.json", "mem0", tenant="acme", user="bob")
+    assert not others.written
+    assert others.unplaced[0].reason.startswith("is ada's: import without --user")
+    assert (
+        helper.items.get(("mem0", "relations"), "ada → sister_of → clara").value["target"]
+        == "clara"
+    )
+
+
+@one_engine
+def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    report = bring_in(
+        memory, sources.mem0_history(tmp_path / "history.db"), "mem0", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"items": 4, "entries": 1, "conversations": 1, "messages": 2}
+    (entry,) = memory.scope("acme", "ada", "mem0").entries.list()
+    assert (entry.content, entry.created_at.day, entry.updated_at.day) == (
+        "Sister lives in Lisbon",
+        20,
+        21,
+    )
+    assert [message.text for message in me.messages.window("mem0 user_id=ada")] == [
+        "My sister moved.",
+        "To Lisbon?",
+    ]
+    point = {
+        "id": "mem-1",
+        "vector": [0.5],
+        "payload": {"data": "Sister lives in Lisbon", "user_id": "ada", "hash": "h"},
+    }
+    for value in ({"result": {"points": [point]}}, [point]):
+        again = bring_in(
+            memory, sources.written(tmp_path / "points.json", value), "mem0", tenant="acme"
+        )
+        assert again.there["entries"] == 1
+        assert again.unplaced[0].what == "vector"
+    lines = tmp_path / "points.jsonl"
+    lines.write_text(json.dumps(point) + "\n" + json.dumps({**point, "id": "mem-5"}) + "\n")
+    assert bring_in(memory, lines, "mem0", tenant="acme").written["entries"] == 1
+
+
+@one_engine
+def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> None:
+    report = bring_in(
+        memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"entries": 2, "items": 6, "conversations": 1, "messages": 5}
+    assert {(one.what, one.where) for one in report.unplaced} == {
+        ("tool", "find"),
+        ("vector", "agent.af agents[0] passage-1"),
+        ("block", "agent.af agents[0] block-9"),
+    }
+    agent = memory.scope("acme", "ada", "memgpt")
+    assert {(one.kind, one.content) for one in agent.entries.list()} == {
+        ("core", "human: Name: Ada"),
+        ("journal", "Clara bakes."),
+    }
+    said = agent.messages.window("letta memgpt")
+    assert [message.text for message in said][1:] == [
+        "Where does my sister live?",
+        "",
+        "Lisbon",
+        "In Lisbon.",
+    ]
+    assert said[2].content["tool_calls"][0]["id"] == said[3].content["tool_call_id"] == "c-1"
+    assert agent.items.get(("letta", "agents"), "memgpt").value["llm_config"] == {"model": "m"}
+    assert (
+        agent.items.get(("letta", "blocks"), "memgpt/block-0").value["description"] == "Who it is"
+    )
+    old = {"name": "first", "core_memory": [{"label": "persona", "value": "Kind"}], "tools": [{"name": "f"}],
+           "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}], "created_at": "2025-01-01T00:00:00"}],
+           "llm_config": {"model": "m"}}  # fmt: skip
+    report = bring_in(
+        memory, sources.written(tmp_path / "old.af", old), "letta", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"entries": 1, "items": 2, "conversations": 1, "messages": 1}
+    assert [one.what for one in report.unplaced] == ["tool"]
+
+
+def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    source = sources.langgraph(tmp_path / "store.db")
+    report = bring_in(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
+    assert dict(report.written) == {"items": 3}
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("item", "cache gone"),
+        ("thread", "thread-1"),
+    ]
+    ours = RetainStore(me)
+    with SqliteStore.from_conn_string(str(source)) as theirs:
+        for key in ("a", "b.c"):
+            here, there = ours.get(("memories", "ada"), key), theirs.get(("memories", "ada"), key)
+            assert here is not None
+            assert there is not None
+            assert (here.value, here.namespace) == (there.value, there.namespace)
+            assert here.created_at == datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
+            assert here.updated_at == datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
+        assert ours.list_namespaces() == theirs.list_namespaces()
+    for refresh, least, most in (
+        (False, 0, 120),
+        (True, 3500, 3600),
+    ):  # it goes when it would have; read, it lives on
+        expires = me.items.get(("cache",), "soon", refresh=refresh).expires_at
+        assert expires is not None
+        assert least < (expires - datetime.now(UTC)).total_seconds() <= most
+
+
+@pytest.mark.parametrize("format", ["langchain", "langgraph"])
+@one_engine
+def test_without_its_library_a_server_says_what_to_install(
+    format: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(
+        SettingsError, match=r"install retain\[postgres\] from where you got retain"
+    ):
+        bring_in(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
+
+
+@one_engine
+def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: str) -> None:
+    """Its PostgreSQL store has the same table, with the value as jsonb."""
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("""create table store (prefix text, key text, value jsonb, created_at timestamptz default now(),
+                              updated_at timestamptz default now(), expires_at timestamptz, ttl_minutes int)""")
+        connection.execute("""insert into store (prefix, key, value, created_at) values
+                              ('memories.ada', 'a', '{"text": "Lisbon", "n": 1.5}', '2024-01-02T03:04:05Z')""")
+        connection.execute("""insert into store (prefix, key, value, expires_at) values
+                              ('cache', 'gone', '{}', now() - interval '1 day'), ('odd', 'list', '[1]', null)""")
+    report = bring_in(memory, postgres_url, "langgraph", tenant="acme", user="ada")
+    assert dict(report.written) == {"items": 1}
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("item", "cache gone"),
+        ("item", "odd list"),
+    ]
+    found = me.items.get(("memories", "ada"), "a")
+    assert (found.value, found.created_at) == (
+        {"text": "Lisbon", "n": 1.5},
+        datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+
+
+@one_engine
+def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
+    report = bring_in(
+        memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada"
+    )
+    assert dict(report.written) == {"conversations": 2, "messages": 6}
+    assert [(one.what, one.where) for one in report.unplaced] == [
+        ("message", "s.db message 7")
+    ]  # the SDK passes over it
+    session = RetainSession(memory.scope("acme", "ada", "scout"), "talk-1")
+    assert asyncio.run(session.get_items()) == sources.ITEMS
+
+
+@one_engine
+def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_url: str) -> None:
+    source = sources.langchain(postgres_url)
+    report = bring_in(memory, source, "langchain", tenant="acme", user="ada")
+    assert dict(report.written) == {"conversations": 2, "messages": 5}
+    assert RetainChatMessageHistory(me, sources.FIRST_TALK).messages == sources.SAID
+    assert me.sessions.get(sources.FIRST_TALK).created_at == datetime(
+        2024, 5, 6, 7, 8, 9, tzinfo=UTC
+    )
+    again = bring_in(
+        memory, source, "langchain", tenant="acme", user="ada", table="public.chat_message_history"
+    )
+    assert dict(again.there) == {"conversations": 2, "messages": 5}
+    assert not again.written
+    for table in ("x; drop table messages", "absent"):
+        with pytest.raises(Invalid):
+            bring_in(memory, source, "langchain", tenant="acme", user="ada", table=table)
+    with pytest.raises(Invalid, match="must be the address of the server"):
+        bring_in(memory, "chat.db", "langchain", user="ada")
+    with pytest.raises(Unreachable):
+        bring_in(memory, "postgresql://nobody@127.0.0.1:1/x", "langchain", user="ada")
+
+
+@one_engine
+def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    report = bring_in(
+        memory,
+        sources.mcp_memory(tmp_path / "memory.jsonl"),
+        "mcp-memory",
+        tenant="acme",
+        user="ada",
+    )
+    assert dict(report.written) == {"entities": 2, "relations": 1}
+    assert [one.what for one in report.unplaced] == ["field", "line", "line"]
+    graph = me.graph.read()
+    assert [asdict(one) for one in graph.entities] == [
+        {"name": "Ada", "type": "person", "observations": ["likes trains", "has a sister"]},
+        {"name": "Clara", "type": "person", "observations": []},
+    ]
+    assert [(one.start, one.target, one.type) for one in graph.relations] == [
+        ("Ada", "Clara", "sister of")
+    ]
+
+
+@one_engine
+def test_a_name_that_is_there_twice_is_one_entity(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    """And a dry run counts as a run does."""
+    lines = [
+        {
+            "type": "entity",
+            "name": f"e{n % 75}",
+            "entityType": "x" if n else "y",
+            "observations": [f"o{n}"],
+        }
+        for n in [*range(150), 0]
+    ]
+    lines += [
+        {"type": "relation", "from": "e0", "to": f"e{n}", "relationType": "r"} for n in range(120)
+    ]
+    source = tmp_path / "memory.jsonl"
+    source.write_text("\n".join(map(json.dumps, lines)))
+    tried, done = (
+        bring_in(memory, source, "mcp-memory", tenant="acme", user="ada", dry_run=dry_run)
+        for dry_run in (True, False)
+    )
+    assert counts(tried) == counts(done)
+    assert tried.unplaced == done.unplaced
+    assert [one.where for one in done.unplaced] == ["e0"]
+    assert (done.written, done.there) == ({"entities": 75, "relations": 120}, {"entities": 75})
+    graph = me.graph.read()
+    assert (len(graph.entities), graph.entities[0].observations) == (75, ["o0", "o75"])
+
+
+@one_engine
+def test_what_was_removed_here_comes_back(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    """A removed message keeps its number: the session goes on after it."""
+    path = sources.openai_agents(tmp_path / "s.db")
+    first = bring_in(memory, path, "openai-agents", tenant="acme", user="ada")
+    me.messages.pop("talk-1")
+    me.messages.clear("talk-2")
+    for dry_run in (True, False):
+        again = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", dry_run=dry_run)
+        assert again.written == {"messages": 2}
+        assert again.unplaced == first.unplaced
+    assert asyncio.run(RetainSession(me, "talk-1").get_items()) == sources.ITEMS
+
+
+@one_engine
+def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    """Neither source nor memory loses anything when both went on."""
+    path = sources.openai_agents(tmp_path / "s.db")
+    bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    with sqlite3.connect(path) as database:
+        database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', ?)",
+                         [json.dumps({"role": "user", "content": "One more"})])  # fmt: skip
+    database.close()
+    grown = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    assert dict(grown.written) == {"messages": 1}
+    assert me.messages.window("talk-2")[-1].text == "One more"
+    me.messages.append("talk-1", "user", "Only here")
+    again = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    assert not again.written
+    assert [one.what for one in again.unplaced] == ["message"]
+    me.messages.append("talk-2", "user", "Only here")
+    with sqlite3.connect(path) as database:
+        database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', ?)",
+                         [json.dumps({"role": "user", "content": "Only there"})])  # fmt: skip
+    database.close()
+    split = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    assert [one.where for one in split.unplaced if one.what == "conversation"] == ["talk-2"]
+    foreign = bring_in(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout")
+    assert [one.where for one in foreign.unplaced if one.what == "conversation"] == [
+        "talk-1",
+        "talk-2",
+    ]
+    assert not foreign.written
+    tried = bring_in(
+        memory, path, "openai-agents", tenant="acme", user="bob", agent="scout", dry_run=True
+    )
+    assert tried.unplaced == foreign.unplaced
+
+
+@one_engine
+def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    said = [
+        {"uuid": str(n), "sender": "human", "text": "x" * size}
+        for n, size in enumerate((3, 2 << 20, 4))
+    ]
+    talk = {"uuid": "big", "name": "n" * 3000, "chat_messages": said, "notes": "y" * 100_000}
+    report = bring_in(
+        memory, sources.written(tmp_path / "c.json", [talk]), "claude", tenant="acme", user="ada"
+    )
+    assert [(one.what, one.where) for one in report.unplaced] == [("message", "big message 1")]
+    assert len(me.messages.window("big")) == 2
+    kept = me.items.get(("claude", "conversations"), "big").value
+    assert (kept["notes"], kept["label"]) == ("y" * 100_000, "n" * 3000)
+    facts = [{"id": "1", "memory": "Fine"}, {"id": "2", "memory": "z" * 20_000}, {"id": "1", "memory": "Fine"},
+             {"id": "1", "memory": "Other"}]  # fmt: skip
+    for dry_run in (True, False):
+        source = sources.written(tmp_path / "m.json", facts)
+        report = bring_in(memory, source, "mem0", tenant="acme", user="ada", dry_run=dry_run)
+        assert (report.read["entries"], report.written["entries"], report.there["entries"]) == (
+            4,
+            1,
+            1,
+        )
+        assert [one.where for one in report.unplaced] == ["1", "2"]
+
+
+@one_engine
+def test_what_stands_where_nobody_looks_is_kept_or_listed(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    def run(format: str, value: Any) -> list[tuple[str, str]]:
+        source = sources.written(tmp_path / "it.json", value)
+        report = bring_in(memory, source, format, tenant="acme", user="ada", agent="scout")
+        return [(one.what, one.where) for one in report.unplaced]
+
+    both = {"results": [{"id": "1", "memory": "first list"}], "memories": [{"id": "2", "memory": "second list"}],
+            "extra": {"a": 1}, "relations": ["odd"]}  # fmt: skip
+    assert run("mem0", both) == [("relation", "it.json relations[0]")]
+    assert {one.content for one in me.entries.list()} == {"first list", "second list"}
+    assert me.items.get(("mem0", "files"), "it.json").value == {"extra": {"a": 1}}
+    said = [{"content": None, "text": "hi"}, {"content": {"a": 1}},
+            {"content": [{"type": "text", "text": "a"}], "text": "b"},
+            {"content": ["c", 5]}]  # fmt: skip
+    agent = {"name": "a", "messages": said, "memory_blocks": "odd", "block_ids": 5}
+    blocks = [
+        {"value": "one"},
+        {"value": "two"},
+        {"id": "x", "value": "3"},
+        {"id": "x", "value": "4"},
+        "odd",
+    ]
+    assert run(
+        "letta",
+        {"agents": [agent], "blocks": blocks, "tools": [5], "archival_passages": {"text": "odd"}},
+    ) == [
+        ("block", "it.json blocks[4]"),
+        ("block", "it.json blocks[3]"),
+        ("block", "it.json agents[0] memory_blocks"),
+        ("tool", "it.json tools[0]"),
+        ("passage", "it.json archival_passages"),
+    ]
+    assert [(one.text, one.content["original"]) for one in me.messages.window("letta a")] == [
+        ("hi", {}), ("", {"content": {"a": 1}}), ("a", {"text": "b"}), ("c\n", {"content": ["c", 5]}),
+    ]  # fmt: skip
+    assert {"block: one", "block: two", "block: 3"} <= {one.content for one in me.entries.list()}
+    nodes = {"root": {"message": None, "colour": "red"}, "a": {"message": "odd", "parent": "root"}}
+    assert run("chatgpt", [{"id": "talk", "title": ["odd"], "mapping": nodes}]) == [
+        ("message", "it.json[0] node a")
+    ]
+    assert me.sessions.get("talk").attributes == {
+        "import": "chatgpt", "id": "talk", "title": ["odd"],
+        "silent_nodes": {"root": {"colour": "red"}, "a": {"parent": "root"}},
+    }  # fmt: skip
+
+
+BROKEN: dict[str, Any] = {
+    "cut off": '[{"uuid": "a", "chat_messages": [',
+    "no list": '{"a": 1}',
+    "no conversation": '[{"uuid": "a"}]',
+    "a number": "[5]",
+    "nothing": "",
+    "deep": "[" + '{"a":' * 5000 + "1" + "}" * 5000 + "]",
+    "a huge number": '[{"uuid": "a", "chat_messages": [], "n": ' + "9" * 5000 + "}]",
+    "not a number": '[{"uuid": "a", "chat_messages": [], "n": NaN}]',
+    "no text": b"\xff\xfe\x00[",
+    "no archive": b"PK\x03\x04" + b"\x00" * 50,
+    "no database": b"SQLite format 3\x00" + b"\x01" * 500,
+    "types": '[{"uuid": 5, "mapping": [], "chat_messages": "x", "id": {}}]',
+}
+
+
+@one_engine
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_what_is_broken_is_refused_before_anything_is_written(
+    memory: Memory, tmp_path: Path, content: Any
+) -> None:
+    """S10: an error that says where, for every format; never a traceback, and nothing half read."""
+    path = tmp_path / "source"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused = 0
+    for format in FORMATS:
+        before = memory.counts()
+        try:
+            bring_in(memory, path, format, tenant="acme", user="ada")
+        except RetainError:
+            refused += 1
+            assert memory.counts() == before
+    assert refused >= 5
+    guess(path)
+
+
+@one_engine
+def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S10: nothing is unpacked to a disk, so no name leads anywhere; one that would fill memory is refused."""
+    for name in (
+        "../../evil/conversations.json",
+        "/etc/conversations.json",
+        "a\\..\\conversations.json",
+    ):
+        with zipfile.ZipFile(tmp_path / "slip.zip", "w") as archive:
+            archive.writestr(name, "[]")
+            archive.writestr("../../evil.txt", "x")
+        report = bring_in(memory, tmp_path / "slip.zip", "chatgpt", tenant="acme", user="ada")
+        assert "../../evil.txt" in [one.where for one in report.unplaced]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "agent.db",
+        "agent.db-shm",
+        "agent.db-wal",
+        "slip.zip",
+    ]
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b"[" + b" " * (8 << 20) + b"]")
+    monkeypatch.setattr(files, "_SMALL", 1 << 20)
+    with pytest.raises(Invalid, match="trap"):
+        bring_in(memory, tmp_path / "bomb.zip", "chatgpt", tenant="acme", user="ada")
+    with zipfile.ZipFile(tmp_path / "torn.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps([{"n": n} for n in range(1000)]))
+    torn = bytearray((tmp_path / "torn.zip").read_bytes())
+    torn[60:80] = b"\xff" * 20
+    (tmp_path / "torn.zip").write_bytes(torn)
+    with pytest.raises(Invalid):
+        bring_in(memory, tmp_path / "torn.zip", "chatgpt", tenant="acme", user="ada")
+    monkeypatch.setattr(files, "MOST", 2 << 20)
+    long = [{"uuid": "a", "chat_messages": [], "x": "y" * (5 << 20)}]
+    for value in (long, long[0]):
+        with pytest.raises(Invalid, match="over the limit"):
+            bring_in(memory, sources.written(tmp_path / "long.json", value), "mem0", tenant="acme")
+
+
+@one_engine
+def test_a_database_with_views_for_tables_does_nothing(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "trap.db"
+    with sqlite3.connect(path) as database:
+        database.execute("""create view store as with recursive n(x) as (select 1 union all select x + 1 from n)
+                            select 'a' as prefix, x as key, '{}' as value from n""")
+    database.close()
+    with pytest.raises(Invalid):
+        bring_in(memory, path, "langgraph", tenant="acme", user="ada")
+
+
+@one_engine
+def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="does not say whose it is"):
+        bring_in(memory, sources.claude(tmp_path / "c.zip"), "claude", tenant="acme")
+    with pytest.raises(Invalid, match="must be one of"):
+        bring_in(memory, tmp_path / "c.zip", "other", tenant="acme")
+    with pytest.raises(Invalid, match="only for the format langchain"):
+        bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", table="x")
+    bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", user="ada", dry_run=True)
+    assert memory.tenants() == []
+    files = {"mem0": {"results": [{"id": "1", "memory": "Ada's PIN is 1234"}]},
+             "letta": {"agents": [{"name": "a", "block_ids": ["b"]}], "blocks": [{"id": "b", "value": "PIN is 1234"}]},
+             "claude": [{"uuid": "p", "docs": [{"content": "PIN is 1234"}]}]}  # fmt: skip
+    for format, value in files.items():
+        source = sources.written(tmp_path / "projects.json", value)
+        if format == "claude":
+            with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+                archive.writestr("projects.json", json.dumps(value))
+                archive.writestr("readme.txt", "so that there are two")
+            source = tmp_path / "p.zip"
+        with pytest.raises(Invalid, match="or that it is shared by all"):
+            bring_in(memory, source, format, tenant="acme")
+        assert memory.tenants() == []
+    told = bring_in(
+        memory,
+        sources.written(tmp_path / "m.json", files["mem0"]),
+        "mem0",
+        tenant="acme",
+        shared=True,
+    )
+    assert (told.written["entries"], memory.scope("acme", None, "mem0").entries.list()[0].user) == (
+        1,
+        None,
+    )
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just([]), st.just({}), st.just("\ud800"),
+    st.just([None, 5, "odd one", {}, []]), st.just({"role": 5, "id": [], "text": {"x": "odd one"}}), st.just("odd one"),
+    st.just("x" * 600), st.just(10**400), st.just([{"text": "odd one"}]),
+)  # fmt: skip
+
+
+def plain(format: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """A source in which everything has a place, and what its files say."""
+    source = MAKE[format](folder)
+    if format in ("chatgpt", "claude"):
+        with zipfile.ZipFile(source) as archive:
+            return source, {
+                name: json.loads(archive.read(name))
+                for name in archive.namelist()
+                if name.endswith(".json")
+            }
+    if format == "mcp-memory":
+        first, second, third, *_ = map(json.loads, source.read_text().splitlines()[:3])
+        return source, {
+            "": [first, second, {name: third[name] for name in third if name != "colour"}]
+        }
+    value = json.loads(source.read_text())
+    if format == "mem0":
+        return source, {"": {**value, "results": value["results"][:2], "count": "two of them"}}
+    (agent,) = value["agents"]
+    passages = [
+        {name: one[name] for name in one if name != "embedding"}
+        for one in agent["archival_passages"]
+    ]
+    return source, {
+        "": {
+            **value,
+            "tools": [],
+            "agents": [{**agent, "block_ids": [], "archival_passages": passages}],
+        }
+    }
+
+
+def write_plain(source: Path, format: str, said: dict[str, Any]) -> None:
+    if "" not in said:
+        with zipfile.ZipFile(source, "w") as archive:
+            for name, value in {"readme.txt": "so that there are two", **said}.items():
+                archive.writestr(name, json.dumps(value))
+    else:
+        lines = said[""] if format == "mcp-memory" and isinstance(said[""], list) else [said[""]]
+        source.write_text("\n".join(map(json.dumps, lines)))
+
+
+def spoilt(value: Any, data: st.DataObject) -> Any:
+    """The value with something in it replaced."""
+    if not isinstance(value, dict | list) or not value or data.draw(st.integers(0, 4)) == 0:
+        return data.draw(ODD)
+    key = data.draw(
+        st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value)))
+    )
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[key] = spoilt(value[key], data)
+    return copy
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in a value, and in the JSON that it has as text."""
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from texts(one)
+    elif isinstance(value, str):
+        yield value
+        if value.startswith(("{", "[")):
+            with suppress(ValueError):
+                yield from texts(json.loads(value))
+
+
+def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
+    """The texts of a source that its tenant does not have, but for letters that are kept in another form, and kinds."""
+    memory.export(folder / "kept.jsonl", tenants=[tenant])
+    kept = "\n".join(
+        texts(
+            [json.loads(line) for line in (folder / "kept.jsonl").read_text().split("\n") if line]
+        )
+    )
+    plain = {one.strip() for one in texts(said) if one.isascii() and one.isprintable()} - {
+        "entity",
+        "relation",
+    }
+    return {one for one in plain if one not in kept}
+
+
+@one_engine
+@pytest.mark.parametrize("format", ["chatgpt", "claude", "letta", "mcp-memory", "mem0"])
+@settings(max_examples=400 if os.environ.get("VENDORS") == "full" else 15)
+@given(data=st.data())
+def test_whatever_stands_where_something_else_should(
+    memory: Memory, tmp_path: Path, format: str, data: st.DataObject
+) -> None:
+    """Wrong types are refused with where they are, or listed: every text of the source is kept, or the report says more."""
+    source, said = plain(format, tmp_path)
+    if data.draw(st.booleans(), label="spoil it"):
+        name = data.draw(st.sampled_from(sorted(said)))
+        said[name] = spoilt(said[name], data)
+    elif data.draw(st.booleans(), label="spoil each"):
+        said = {name: spoilt(value, data) for name, value in said.items()}
+    write_plain(source, format, said)
+    tenant = ids.uuid7()
+    memory.scope(tenant, "ada", "scout").sessions.add("mine")
+    with suppress(Invalid):
+        report = bring_in(memory, source, format, tenant=tenant, user="ada")
+        if not [one for one in report.unplaced if one.what != "file"]:
+            assert lost(memory, tmp_path, tenant, said) == set()
+
+
+@one_engine
+def test_a_file_says_whose_it_is(memory: Memory, tmp_path: Path) -> None:
+    assert {format: guess(make(tmp_path)) for format, make in MAKE.items()} == {
+        format: format for format in MAKE
+    }
+    assert guess(sources.mem0_history(tmp_path / "history.db")) == "mem0"
+    memory.scope("acme", "ada", "scout").sessions.add("talk", label='"mapping": {')
+    memory.export(tmp_path / "ours.jsonl", tenants=["acme"])
+    assert guess(tmp_path / "ours.jsonl") is None
+    assert guess(tmp_path / "absent") is None
+
+
+@one_engine
+def test_on_the_command_line(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RETAIN_DATABASE", url)
+    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
+    monkeypatch.setattr(main, "parser", cache(main.parser))
+    source = str(sources.claude(tmp_path / "claude.zip"))
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main.main(["import", *words])
+        return status, *capsys.readouterr()
+
+    status, out, _ = run(source, "--from", "claude", "--user", "ada", "--dry-run")
+    assert status == 0
+    assert not (tmp_path / "agent.db").exists()
+    assert "would be written" in out
+    assert "readme.txt" in out
+    status, out, _ = run(source, "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
+    told = json.loads(out)
+    assert (told["written"]["messages"], told["dry_run"], told["unplaced"][0]["where"]) == (
+        2,
+        False,
+        "readme.txt",
+    )
+    with Memory.open(url) as memory:
+        assert (
+            len(memory.scope(user="ada", agent="scout").messages.window(sources.CONVERSATION)) == 2
+        )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(source).read_bytes())))
+    status, out, _ = run("-", "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
+    assert json.loads(out)["there"]["messages"] == 2
+    for words, problem in (
+        ((source,), "--from: is needed: the file looks like one for --from claude."),
+        ((source, "--user", "ada"), "--user: goes with --from"),
+        ((source, "--dry-run"), "--dry-run: goes with --from"),
+        (("postgresql://x/y",), "--from: is needed for a server"),
+        ((str(tmp_path),), "file: cannot be read: is a folder"),
+        ((source, "--from", "claude"), "user: is needed"),
+        ((source, "--from", "letta", "--user", "ada"), "cannot be read as JSON"),
+    ):
+        status, _, error = run(*words)
+        assert (status, problem in error) == (2, True), error

@@ -1,0 +1,391 @@
+"""Anthropic's memory tool: every answer is the one that the SDK's own tool gives over a folder, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import anyio
+import httpx2
+import pytest
+from anthropic.lib.tools import ToolError
+from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retain import Memory, Scope
+from retain.base.errors import Invalid
+from retain.integrations.anthropic import RetainAsyncMemoryTool, RetainMemoryTool
+from retain.server.vendors.memory_stores import Stores
+from tests.conftest import SERVERS, one_engine
+
+EXAMPLES = 400 if os.environ.get("VENDORS") == "full" else 25
+
+Command = dict[str, Any]
+NAMES = [
+    "a",
+    "b",
+    "c.md",
+    "a/b",
+    "a/c.md",
+    "a/b/c",
+    "a/b/c/d",
+    "b/a",
+    "c.md/a",
+    "c.md/a/b",
+    ".hidden",
+    "b/.c",
+    "ä",
+    "c d",
+    "B",
+]
+ODD = [
+    "/memories",
+    "/memories/",
+    "/memoriesa",
+    "/memories/../memories/a",
+    "/memories/./b//a/",
+    "/memories/a/../b",
+    "/etc/x",
+]
+ODD += [
+    "/memories/../x",
+    "/memories/..",
+    "/memories/../memories",
+    "a",
+    "",
+    "/memories/../../memories/a",
+]
+PATHS = st.sampled_from([f"/memories/{name}" for name in NAMES] * 4 + ODD)
+TEXTS = st.sampled_from(
+    [
+        "",
+        "a",
+        "a\nb\n",
+        "a\r\nb\r\n",
+        "ab\u2028a\u0085\n\n",
+        "x" * 1024,
+        "é🎈" * 600,
+        "\n" * 30,
+        "a\nb\nc\nd\ne\nf",
+    ]
+)
+PARTS = st.sampled_from(["a", "b", "a\n", "\n\n", "\r", "f", "", "nowhere", "\u2028"])
+LINES = st.integers(-2, 6)
+
+
+def of(command: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
+    """Commands of one kind."""
+    return st.fixed_dictionaries({"command": st.just(command), **fields})
+
+
+KINDS = {
+    "create": of("create", path=PATHS, file_text=TEXTS),
+    "view": of("view", path=PATHS, view_range=st.none() | st.lists(LINES, max_size=3)),
+    "str_replace": of("str_replace", path=PATHS, old_str=PARTS, new_str=TEXTS),
+    "insert": of("insert", path=PATHS, insert_line=LINES, insert_text=TEXTS),
+    "delete": of("delete", path=PATHS),
+    "rename": of("rename", old_path=PATHS, new_path=PATHS),
+    "clear": of("clear"),
+}
+OFTEN = (
+    ["create"] * 6 + ["view", "str_replace", "insert", "rename"] * 4 + ["delete"] * 2 + ["clear"]
+)
+COMMANDS = st.sampled_from(OFTEN).flatmap(KINDS.__getitem__)
+FIRST = [
+    {"command": "create", "path": f"/memories/{path}", "file_text": text}
+    for path, text in (("a/b/c", "a\nb\nc\n"), ("c.md", "ab\r\na\n"), ("b/.c", ""), ("a/c.md", "f"))
+]
+EVERYTHING = ["/memories", *(f"/memories/{name}" for name in ("a", "b", "a/b", "B", "ä", "c.md"))]
+
+
+def told(tool: Any, command: Command) -> str:
+    """What a model is told: the answer, or the error as the SDK's runner writes it, in which no path of a disk is."""
+    try:
+        return str(tool.clear_all_memory() if command["command"] == "clear" else tool.call(command))
+    except ToolError as error:
+        return f"error: {error.content}"
+    except (OSError, ValueError) as error:
+        return f"error: {error!r}"
+
+
+def sized(answer: str) -> str:
+    """An answer with the size of each folder as ours: a disk's depends on the file system, and on how many were in it."""
+    if not answer.startswith("Here're the files"):
+        return answer
+    header, top, *rest = answer.split("\n")
+    lines = [line if not line.endswith("/") else "4K" + line[line.index("\t") :] for line in rest]
+    return "\n".join([header, "4K" + top[top.index("\t") :], *lines])
+
+
+STORIES = st.lists(COMMANDS, min_size=8, max_size=25)
+
+
+def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> None:
+    """The same commands in the same order, and the same answers, to the byte."""
+    ours.clear_all_memory()
+    with tempfile.TemporaryDirectory(dir=folder) as base:
+        theirs = BetaLocalFilesystemMemoryTool(base)
+        for command in [
+            *FIRST,
+            *commands,
+            *({"command": "view", "path": path} for path in EVERYTHING),
+        ]:
+            assert told(ours, command) == sized(told(theirs, command)), command
+
+
+@one_engine
+@settings(max_examples=EXAMPLES)
+@given(commands=STORIES)
+def test_answers_are_those_of_the_sdks_own_tool(
+    me: Scope, tmp_path: Path, commands: list[Command]
+) -> None:
+    """Whatever is done, in whatever order."""
+    compare(RetainMemoryTool(me), tmp_path, commands)
+
+
+@pytest.mark.parametrize("engine", SERVERS, indirect=True)
+@settings(max_examples=EXAMPLES // 5)
+@given(commands=STORIES)
+def test_answers_are_the_same_on_servers(
+    me: Scope, tmp_path: Path, commands: list[Command]
+) -> None:
+    """The same there, and in a memory store, too."""
+    store = Stores(me, "a test").create({"name": "Files"})["id"]
+    compare(RetainMemoryTool(me, store=store), tmp_path, commands)
+
+
+@one_engine
+def test_the_asynchronous_tool(me: Scope) -> None:
+    """The same commands, awaited."""
+    tool = RetainAsyncMemoryTool(me, cache_control={"type": "ephemeral"})
+    commands = [
+        {"command": "create", "path": "/memories/a/b", "file_text": "one\n"},
+        {"command": "insert", "path": "/memories/a/b", "insert_line": 1, "insert_text": "two"},
+        {"command": "str_replace", "path": "/memories/a/b", "old_str": "one", "new_str": "1"},
+        {"command": "rename", "old_path": "/memories/a/b", "new_path": "/memories/c"},
+        {"command": "delete", "path": "/memories/a"},
+        {"command": "view", "path": "/memories/c"},
+    ]
+
+    async def story() -> list[Any]:
+        answers = [await tool.call(command) for command in commands]
+        return [*answers, await tool.clear_all_memory()]
+
+    *_, viewed, cleared = anyio.run(story)
+    assert (
+        viewed
+        == "Here's the content of /memories/c with line numbers:\n     1\t1\n     2\ttwo\n     3\t"
+    )
+    assert cleared == "All memory cleared"
+    assert tool.to_dict() == {
+        "type": "memory_20250818",
+        "name": "memory",
+        "cache_control": {"type": "ephemeral"},
+    }
+
+
+@one_engine
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/memories/a\nb", "control character"),
+        ("/memories/ ", "blank"),
+        ("/memories/" + "/".join("a" * 21), "20 names"),
+        ("/memories/" + "/".join(["é" * 120] * 10), "2000"),
+    ],
+)
+def test_names_that_a_disk_takes_and_we_do_not(me: Scope, path: str, said: str) -> None:
+    """They are refused in words, before anything is written, and otherwise answered as what is not there."""
+    tool = RetainMemoryTool(me)
+    assert said in told(tool, {"command": "create", "path": path, "file_text": ""})
+    assert told(tool, {"command": "view", "path": "/memories"}).count("\n") == 1
+    assert "does not exist" in told(tool, {"command": "view", "path": path})
+
+
+@one_engine
+def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
+    """A name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
+    ours, theirs = RetainMemoryTool(me), BetaLocalFilesystemMemoryTool(str(tmp_path))
+    for path in ("/memories/" + "é" * 128, "/memories/a\0b"):
+        for command in (
+            {"command": "view", "path": path},
+            {"command": "create", "path": path, "file_text": ""},
+        ):
+            assert told(ours, command) == told(theirs, command)
+    ours.call({"command": "create", "path": "/memories/nul", "file_text": "a\0b"})
+    assert told(ours, {"command": "view", "path": "/memories/nul"}).endswith("a␀b")
+
+
+@one_engine
+def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
+    """A path that would be too long for one of its files leaves all of them where they were."""
+    tool = RetainMemoryTool(me)
+    for name in ("a", "b", "/".join("c" * 15)):
+        tool.call({"command": "create", "path": f"/memories/old/{name}", "file_text": name})
+    before = [item.raw for item in me.items.list()]
+    move = {
+        "command": "rename",
+        "old_path": "/memories/old",
+        "new_path": "/memories/new/" + "/".join("n" * 8),
+    }
+    assert "20 names" in told(tool, move)
+    assert [item.raw for item in me.items.list()] == before
+    assert (
+        told(tool, {**move, "new_path": "/memories/new"})
+        == "Successfully renamed /memories/old to /memories/new"
+    )
+
+
+def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
+    """Of writers who edit one file at once, none undoes another; of those who make one path, one does."""
+    tool = RetainMemoryTool(me)
+    tool.call({"command": "create", "path": "/memories/log", "file_text": "0\n"})
+
+    def edit(number: int) -> None:
+        mine = RetainMemoryTool(memory.scope("acme", "ada", f"agent {number}"))
+        mine.call(
+            {
+                "command": "insert",
+                "path": "/memories/log",
+                "insert_line": 0,
+                "insert_text": f"<{number}>",
+            }
+        )
+        mine.call(
+            {
+                "command": "str_replace",
+                "path": "/memories/log",
+                "old_str": f"<{number}>",
+                "new_str": f"({number})",
+            }
+        )
+
+    def make(number: int) -> bool:
+        path = "/memories/x" if number % 2 else "/memories/x/y"
+        return told(tool, {"command": "create", "path": path, "file_text": ""}).startswith(
+            "File created"
+        )
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(edit, range(12)))
+        made = list(threads.map(make, range(8)))
+    lines = [
+        line.partition("\t")[2]
+        for line in told(tool, {"command": "view", "path": "/memories/log"}).split("\n")[1:]
+    ]
+    assert sorted(lines) == sorted([*(f"({number})" for number in range(12)), "0", ""])
+    assert sum(made) == 1
+
+
+@one_engine
+def test_whose_files(memory: Memory, me: Scope) -> None:
+    """S8: each user has their own files, and so has who means the whole tenant; a search finds what is in them."""
+    others = [memory.scope("acme", "bob"), memory.scope("other", "ada"), memory.scope("acme")]
+    RetainMemoryTool(me).call(
+        {"command": "create", "path": "/memories/a", "file_text": "The harbour of Lisbon"}
+    )
+    for scope in others:
+        assert "does not exist" in told(
+            RetainMemoryTool(scope), {"command": "view", "path": "/memories/a"}
+        )
+        assert not scope.items.search("Lisbon")
+    ((item, _),) = me.items.search("Lisbon")
+    assert (item.place, item.key) == (("memory_tool",), "a")
+
+
+@one_engine
+def test_a_store_that_is_not_there(memory: Memory, me: Scope) -> None:
+    """Every command says so, and neither reads nor writes what else is at a place of that name."""
+    theirs = Stores(memory.scope("acme", "bob"), "a test").create({"name": "Files"})["id"]
+    for store in ("memstore_none", theirs):
+        me.items.put((store,), "a", {"text": "mine"})
+        tool = RetainMemoryTool(me, store=store)
+        before = [item.raw for item in me.items.list()]
+        for command in (
+            {"command": "create", "path": "/memories/b", "file_text": ""},
+            {"command": "view", "path": "/memories"},
+            {"command": "view", "path": "/memories/a"},
+            {"command": "str_replace", "path": "/memories/a", "old_str": "mine", "new_str": ""},
+            {"command": "delete", "path": "/memories/a"},
+            {"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"},
+            {"command": "clear"},
+        ):
+            assert f"no memory store '{store}'" in told(tool, command)
+        assert [item.raw for item in me.items.list()] == before
+    for store in ("m", "memory_tool", "memory_stores"):
+        with pytest.raises(Invalid, match="memstore_"):
+            RetainMemoryTool(me, store=store)
+
+
+def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
+    """The SDK's client, with a model that a function plays: given the last message, it gives the one block of its answer."""
+    tools = [{"type": "memory_20250818", "name": "memory"}]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked = json.loads(request.content)
+        assert asked.get("tools", tools) == tools
+        block = script(asked["messages"][-1]["content"])
+        stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
+        message = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [block],
+        }
+        return httpx2.Response(
+            200,
+            json={**message, "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}},
+        )
+
+    return anthropic.Anthropic(
+        api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))
+    )
+
+
+def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
+    """The SDK's own loop, with a played model: what it wrote before the restart, it reads after it."""
+    path = "/memories/user.md"
+
+    def use(**command: str) -> Command:
+        return {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "memory",
+            "input": {"path": path, **command},
+        }
+
+    def script(last: Any) -> Command:
+        if isinstance(last, str):
+            return use(command="view")
+        result = last[0]
+        if result.get("is_error"):
+            assert (
+                result["content"] == f"The path {path} does not exist. Please provide a valid path."
+            )
+            return use(command="create", file_text="The user is called Ada.")
+        return {"type": "text", "text": result["content"]}
+
+    def run() -> str:
+        memory = open_memory()
+        tool = RetainMemoryTool(memory.scope("acme", "ada", "claude"))
+        asked: Any = [{"role": "user", "content": "Who am I?"}]
+        runner = claude(script).beta.messages.tool_runner(
+            model="m", max_tokens=99, messages=asked, tools=[tool]
+        )
+        block = runner.until_done().content[0]
+        memory.close()
+        assert block.type == "text"
+        return block.text
+
+    assert run() == f"File created successfully at: {path}"
+    assert (
+        run() == f"Here's the content of {path} with line numbers:\n     1\tThe user is called Ada."
+    )

@@ -1,0 +1,103 @@
+"""What every adapter is given: a framework that is installed, and a scope of a Memory; anything else is told at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retain import AsyncMemory, Client, Memory
+from retain.base.errors import Invalid
+from tests.conftest import one_engine
+
+ROOT = Path(__file__).parent.parent.parent
+ADAPTERS: dict[str, tuple[str, ...]] = {
+    "adk.RetainMemoryService": (),
+    "adk.RetainSessionService": (),
+    "agent_framework.RetainContextProvider": (),
+    "agent_framework.RetainHistoryProvider": (),
+    "anthropic.RetainAsyncMemoryTool": (),
+    "anthropic.RetainMemoryTool": (),
+    "langchain.RetainMiddleware": (),
+    "langchain_history.RetainChatMessageHistory": ("session",),
+    "langgraph_saver.RetainSaver": (),
+    "langgraph_store.AsyncRetainStore": (),
+    "langgraph_store.RetainStore": (),
+    "openai_agents.RetainSession": ("session",),
+    "pydantic_ai.RetainConversationStore": (),
+    "pydantic_ai.RetainMemory": (),
+}
+BLOCKED = """
+import importlib, json, pkgutil, sys
+for name in ("agent_framework", "agents", "anthropic", "google", "langchain", "langchain_core", "langgraph", "pydantic_ai"):
+    sys.modules[name] = None
+import retain.integrations
+said = {}
+for module in pkgutil.iter_modules(retain.integrations.__path__):
+    try:
+        importlib.import_module(f"retain.integrations.{module.name}")
+    except ImportError as error:
+        said[module.name] = str(error)
+print(json.dumps(said))
+"""
+
+
+@one_engine
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
+    """With any other, a write would be answered and not done."""
+    module, name = adapter.split(".")
+    made: Callable[..., Any] = getattr(
+        importlib.import_module(f"retain.integrations.{module}"), name
+    )
+
+    async def with_all() -> None:
+        made(memory.scope("acme", "ada", "scout"), *ADAPTERS[adapter])
+        others = {
+            "one of AsyncMemory": AsyncMemory(memory).scope(user="ada"),
+            "one of Client": Client("http://127.0.0.1:1").scope(user="ada"),
+            "Memory": memory,
+            "str": "ada",
+        }
+        for told, other in others.items():
+            with pytest.raises(
+                Invalid, match=rf"scope: must be a scope of Memory.*; this is {told}\.$"
+            ):
+                made(other, *ADAPTERS[adapter])
+
+    asyncio.run(with_all())
+
+
+def test_every_adapter_is_tried() -> None:
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "src/retain/adapters").glob("*.py")
+    ]
+    found = {
+        name
+        for text in texts
+        for name in re.findall(r"^class ((?:Async)?Retain\w+)", text, re.MULTILINE)
+    }
+    assert found == {adapter.split(".")[1] for adapter in ADAPTERS}
+
+
+def test_without_a_framework_the_error_says_what_to_install(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    said: dict[str, str] = json.loads(done.stdout)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert set(said) >= {adapter.split(".")[0] for adapter in ADAPTERS}
+    for module, text in said.items():
+        extra = next(name for name in extras if module.replace("_", "-").startswith(name))
+        assert f"install retain[{extra}] from where you got retain" in text, module

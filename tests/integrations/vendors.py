@@ -1,0 +1,187 @@
+"""The vendors' own tests, run against our classes: fetched when they are needed, pinned by hash, none of it committed.
+
+A suite runs in a process of its own, with a plugin from tests/integrations/plugins that puts our class where theirs stood.
+What is known to fail is a table in the test that runs the suite, each name with its reason: `Outcome.differences` says
+what fails and is not listed, and what is listed and would pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import hashlib
+import html
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+CACHE = Path(__file__).parents[2] / ".cache" / "vendors"
+PLUGINS = Path(__file__).parent / "plugins"
+INDEX = "https://pypi.org/simple"
+SETTINGS = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+CONFIGURED = (
+    os.environ.get("PIP_CONFIG_FILE", ""),
+    "~/.config/pip/pip.conf",
+    "~/.pip/pip.conf",
+    "/etc/xdg/pip/pip.conf",
+    "/etc/pip.conf",
+)
+NEEDED = ("pytest_asyncio.plugin", "pytest_retry.retry_plugin", "anyio.pytest_plugin")
+LIMIT = 280  # seconds, less than one test may take
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of each test: names like `tests.test_store::test_put[x]`, and what pytest wrote."""
+
+    passed: frozenset[str]
+    failed: frozenset[str]
+    skipped: frozenset[str]
+    output: str
+
+    def differences(self, expected: Iterable[str]) -> str:
+        """What fails but is not expected to, and what is expected to and does not; empty if there is nothing to tell."""
+        listed = set(expected)
+        lines = [f"fails: {name}" for name in sorted(self.failed - listed)]
+        lines += [f"listed, but does not fail: {name}" for name in sorted(listed - self.failed)]
+        return "\n".join([*lines, self.output[-20_000:]]) if lines else ""
+
+
+def fetch(name: str, version: str, sha256: str) -> Path:
+    """The unpacked source distribution of a release, from the package index that this machine uses."""
+    stem = f"{name.replace('-', '_').lower()}-{version}"
+    folder = CACHE / f"{stem}-{sha256[:12]}" / stem
+    if folder.is_dir():
+        return folder
+    data = _download(name, f"{stem}.tar.gz")
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{stem}.tar.gz has the hash {found}, not {sha256}: look why before you pin another"
+        )
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as place:
+        Path(place, "it.tar.gz").write_bytes(data)
+        with tarfile.open(Path(place, "it.tar.gz")) as archive:
+            archive.extractall(Path(place, "unpacked"), filter="data")
+        try:
+            Path(place, "unpacked").rename(folder.parent)  # whole or not at all
+        except OSError:
+            if not folder.is_dir():  # nobody else was faster
+                raise
+    return folder
+
+
+def run(
+    folder: Path,
+    plugin: str,
+    environment: Mapping[str, str],
+    tests: Iterable[str] = ("tests",),
+    arguments: Iterable[str] = (),
+) -> Outcome:
+    """Run tests in a vendor's folder with one of our plugins, in a process of its own.
+
+    No plugin of pytest is there but NEEDED: importing all that is installed takes longer than most suites.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST", "RETAIN_"))
+    }
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "-p", "no:cacheprovider"]
+        command += [word for name in NEEDED for word in ("-p", name)]
+        command += [
+            f"--rootdir={folder}",
+            f"--junitxml={report}",
+            f"--basetemp={place}/tmp",
+            *arguments,
+            *tests,
+        ]
+        environment = {
+            **inherited,
+            **environment,
+            "PYTHONPATH": str(PLUGINS),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        ended = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT
+        )
+        output = ended.stdout + ended.stderr
+        if ended.returncode not in (0, 1) or not report.exists():
+            raise RuntimeError(f"pytest ended with {ended.returncode}:\n{output[-10_000:]}")
+        return _outcome(report, output)
+
+
+def _outcome(report: Path, output: str) -> Outcome:
+    found: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
+    for case in ElementTree.parse(report).iter("testcase"):
+        tags = {child.tag for child in case}
+        end = (
+            "failed"
+            if tags & {"failure", "error"}
+            else "skipped"
+            if "skipped" in tags
+            else "passed"
+        )
+        found[end].add(f"{case.get('classname')}::{case.get('name')}")
+    bad = frozenset(found["failed"])
+    return Outcome(frozenset(found["passed"]) - bad, bad, frozenset(found["skipped"]) - bad, output)
+
+
+def _download(name: str, file: str) -> bytes:
+    """A file by its name, from the first index that has it."""
+    for index in _indexes():
+        page = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', name).lower()}/"
+        try:
+            text, address = _open(page)
+        except (urllib.error.URLError, OSError):
+            continue
+        for link in re.findall(r"""href\s*=\s*["']([^"'#]+)""", text.decode()):
+            target = urllib.parse.urljoin(address, html.unescape(link))
+            if urllib.parse.unquote(target.rsplit("/", 1)[1]) == file:
+                return _open(target)[0]
+    raise LookupError(
+        f"no package index here has {file}: {[urllib.parse.urlsplit(index).hostname for index in _indexes()]}"
+    )
+
+
+def _indexes() -> list[str]:
+    """What the environment names, what pip is configured with, and the public index."""
+    found = [os.environ[name] for name in SETTINGS if os.environ.get(name)]
+    for path in filter(None, CONFIGURED):
+        parser = configparser.RawConfigParser()
+        parser.read(Path(path).expanduser())
+        found += parser.get("global", "index-url", fallback="").split()
+        found += parser.get("global", "extra-index-url", fallback="").split()
+    return list(dict.fromkeys([*found, INDEX]))
+
+
+def _open(address: str) -> tuple[bytes, str]:
+    """What is at an address, and where it was in the end."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme == "file":
+        path = Path(urllib.request.url2pathname(parts.path))
+        return (path / "index.html" if path.is_dir() else path).read_bytes(), address
+    headers = {"Accept": "text/html, application/octet-stream;q=0.9, */*;q=0.1"}
+    if parts.username:
+        pair = (
+            f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        )
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        address = parts._replace(netloc=parts.netloc.rsplit("@", 1)[1]).geturl()
+    with urllib.request.urlopen(
+        urllib.request.Request(address, headers=headers), timeout=60
+    ) as answer:
+        return answer.read(), answer.url

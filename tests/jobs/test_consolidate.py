@@ -1,0 +1,275 @@
+"""The job that looks through fading journals: what is due, by setting, once, whatever fails: spec J7; B5."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.base import clock
+from retain.jobs import consolidate
+from retain.jobs.job import Done
+from retain.jobs.runner import Worker
+from retain.models import Model, Models
+from retain.storage import leases
+from retain.testing import Asked, FailingModel, ScriptedModel
+from tests.conftest import SETTINGS, START, Now
+
+Open = Callable[..., Memory]
+
+
+@pytest.fixture
+def opened(url: str, now: Now) -> Iterator[Open]:
+    """The test's database with a model and a setting, as often as wanted."""
+    memories: list[Memory] = []
+
+    def open_it(wanted: Any, model: Model | None = None) -> Memory:
+        settings = replace(SETTINGS, database=url, consolidate=wanted)
+        memories.append(
+            Memory.open(url, settings=settings, clock=now, models=Models(settings, main=model))
+        )
+        return memories[-1]
+
+    yield open_it
+    for memory in memories:
+        memory.close()
+
+
+def first_of(asked: Asked) -> str:
+    """An answer that keeps the first entry."""
+    content = asked.prompt.splitlines()[0].split("] ", 1)[1]
+    return json.dumps({"memories": [{"content": content, "sources": [1]}]})
+
+
+def journals(memory: Memory, now: Now, *agents: str) -> list[Scope]:
+    """An entry in the journal of each agent, five days ago."""
+    scopes = [memory.scope("acme", "ada", agent) for agent in agents]
+    for me in scopes:
+        me.entries.add(f"what {me.owner.agent} noticed")
+    now.pass_days(5)
+    return scopes
+
+
+def statuses(me: Scope) -> list[str]:
+    return [one.status for one in me.consolidations.list()]
+
+
+def test_off_does_nothing(opened: Open, now: Now) -> None:
+    """J7: nothing happens that nobody asked for: off is the default."""
+    assert SETTINGS.consolidate == "off"
+    model = ScriptedModel(first_of)
+    memory = opened("off", model)
+    (me,) = journals(memory, now, "scout")
+    assert consolidate.run(memory.services, "acme") == Done()
+    assert (model.asked, statuses(me)) == ([], [])
+
+
+def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
+    """J7: and what was looked at is not due any more."""
+    model = ScriptedModel(first_of)
+    memory = opened("propose", model)
+    scout, critic = journals(memory, now, "scout", "critic")
+    memory.scope("acme", None, "young").entries.add("of today")
+    assert consolidate.due(memory.services, "acme") == ["critic", "scout"]
+    seen: list[tuple[int, int]] = []
+    assert consolidate.run(
+        memory.services, "acme", progress=lambda done, total: seen.append((done, total))
+    ) == Done(done=2)
+    assert seen == [(1, 2), (2, 2)]
+    assert statuses(scout) == statuses(critic) == ["proposed"]
+    assert scout.entries.counts() == {"core": 0, "journal": 1}
+    assert consolidate.due(memory.services, "acme") == []
+    assert consolidate.run(memory.services, "acme") == Done()
+    assert len(model.asked) == 2
+
+
+def test_due_is_a_question_of_age(opened: Open, now: Now) -> None:
+    """J7: from five days, two before it fades, until a week after it faded, to the microsecond."""
+    memory = opened("propose")
+    memory.scope("acme", None, "scout").entries.add("x")
+    for age, due in (
+        (5 * clock.DAY - 1, []),
+        (5 * clock.DAY, ["scout"]),
+        (14 * clock.DAY - 1, ["scout"]),
+        (14 * clock.DAY, []),
+    ):
+        now.micros = START + age
+        assert consolidate.due(memory.services, "acme") == due
+
+
+def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
+    """J7: also of what waited; by whoever wrote what they were made of; and each can be undone."""
+    waiting = opened("propose", ScriptedModel(first_of))
+    (critic,) = journals(waiting, now, "critic")
+    consolidate.run(waiting.services, "acme")
+    memory = opened("accept", ScriptedModel(first_of))
+    (scout,) = journals(memory, now, "scout")
+    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert statuses(scout) == statuses(critic) == ["accepted"]
+    (entry,) = scout.entries.list(kind="core")
+    assert (entry.content, entry.source, entry.user) == ("what scout noticed", "user", "ada")
+    (one,) = scout.consolidations.list()
+    scout.consolidations.undo(one.id)
+    assert consolidate.run(memory.services, "acme") == Done()
+    assert (statuses(scout), scout.entries.counts()) == (["undone"], {"core": 0, "journal": 1})
+
+
+def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now) -> None:
+    """J7: the error says whose; nothing of it was written; the next round tries again."""
+    model = ScriptedModel("nonsense", first_of, first_of)
+    memory = opened("accept", model)
+    a, b = journals(memory, now, "a", "b")
+    done = consolidate.run(memory.services, "acme")
+    assert (done.done, done.failed) == (1, 1)
+    assert done.errors[0].startswith(
+        "tenant acme, agent a: The model 'scripted' gave an answer that cannot be used: "
+    )
+    assert (statuses(a), statuses(b)) == ([], ["accepted"])
+    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert statuses(a) == ["accepted"]
+
+
+def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
+    """J7: of one agent's 90 entries two parts are kept and one is reported; the next round asks only about that one."""
+    model = ScriptedModel(first_of, "nonsense", first_of)
+    memory = opened("propose", model)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(90):
+        me.entries.add(f"thing {n}")
+        now.micros += 1
+    now.pass_days(6)
+    done = consolidate.run(memory.services, "acme")
+    assert (done.done, done.left, done.failed, len(done.errors)) == (2, 0, 1, 1)
+    assert consolidate.run(memory.services, "acme") == Done(done=5)
+    assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 10, 8, 8, 8, 8, 8]
+    assert consolidate.run(memory.services, "acme") == Done()
+    assert [call.error for call in memory.scope("acme").interactions.list()] == [""] * 8
+
+
+def test_a_bad_answer_is_not_paid_in_every_round(opened: Open, now: Now) -> None:
+    """J7: three times at most, however many rounds there are."""
+    model = ScriptedModel("nonsense")
+    memory = opened("propose", model)
+    journals(memory, now, "scout")
+    assert [consolidate.run(memory.services, "acme").failed for _ in range(5)] == [1, 1, 1, 0, 0]
+    assert len(model.asked) == 3
+
+
+def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now) -> None:
+    """J7: from each call on, a call's time and half a minute; whoever loses it stops, and what is kept stays."""
+    ends: list[int] = []
+    taken: list[leases.Lease | None] = []
+
+    def think(asked: Asked) -> str:
+        rows = memory.database.read(
+            "acme", lambda tx: tx.all("select expires_at from leases where tenant = :tenant")
+        )
+        ends.append(rows[0][0] - now.micros)
+        now.micros += 20 * 1_000_000
+        if len(ends) == 2:
+            now.micros += 100 * 1_000_000
+            taken.append(leases.claim(memory.database, "acme", "consolidate scout", 60))
+        return first_of(asked)
+
+    model = ScriptedModel(think)
+    memory = opened("propose", model)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(95):
+        me.entries.add(f"thing {n}")
+        now.micros += 1
+    now.pass_days(6)
+    seconds = memory.services.settings.model_seconds + 30
+    assert consolidate.run(memory.services, "acme") == Done(left=1)
+    assert taken != [None]
+    assert ends == [seconds * 1_000_000] * 2
+    assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
+    assert len(memory.scope("acme").interactions.list()) == 2
+    assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, (
+        "the other one has it still"
+    )
+
+
+def test_what_went_wrong_first_is_what_is_told(opened: Open, now: Now) -> None:
+    """J7: when the database is gone, the lease cannot be given back either, and that is not the news."""
+
+    def think(asked: Asked) -> str:
+        memory.close()
+        raise ZeroDivisionError("first")
+
+    memory = opened("propose", ScriptedModel(think))
+    journals(memory, now, "scout")
+    with pytest.raises(ZeroDivisionError, match="first"):
+        consolidate.run(memory.services, "acme")
+
+
+def test_every_call_of_a_model_is_on_record(opened: Open, now: Now) -> None:
+    """T1: what it cost, also where it failed."""
+    memory = opened("propose", ScriptedModel(first_of, cost=0.25))
+    journals(memory, now, "scout")
+    consolidate.run(memory.services, "acme")
+    (call,) = memory.scope("acme", None, "scout").interactions.list()
+    assert (call.route, call.model, call.cost, call.error) == ("consolidate", "scripted", 0.25, "")
+    failing = opened("propose", FailingModel())
+    journals(failing, now, "critic")
+    assert consolidate.run(failing.services, "acme").failed == 1
+    (call,) = memory.scope("acme", None, "critic").interactions.list()
+    assert (call.model, call.error[:16]) == ("failing", "ModelUnavailable")
+
+
+def test_what_another_process_works_on_is_left_to_it(opened: Open, now: Now) -> None:
+    """J7: the lease; and it is given back, also after a failure."""
+    model = ScriptedModel(first_of)
+    memory = opened("propose", model)
+    (me,) = journals(memory, now, "scout")
+    other = leases.claim(memory.database, "acme", "consolidate scout", 60)
+    assert other is not None
+    assert consolidate.run(memory.services, "acme") == Done(left=1)
+    assert model.asked == []
+    leases.release(memory.database, other)
+    assert consolidate.run(opened("propose", FailingModel()).services, "acme").failed == 1
+    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert statuses(me) == ["proposed"]
+
+
+def test_six_at_once_ask_and_keep_once(opened: Open, now: Now) -> None:
+    """J7: nobody pays twice for the same journal."""
+    model = ScriptedModel(first_of)
+    memory = opened("accept", model)
+    scopes = journals(memory, now, "a", "b", "c")
+    with ThreadPoolExecutor(6) as threads:
+        done = list(threads.map(lambda _: consolidate.run(memory.services, "acme"), range(6)))
+    assert sum(one.done for one in done) == 3
+    assert len(model.asked) == 3
+    for me in scopes:
+        assert statuses(me) == ["accepted"]
+        assert me.entries.counts() == {"core": 1, "journal": 1}
+
+
+def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
+    """J7."""
+    memory = opened("accept")
+    me = memory.scope("acme", None, "scout")
+    me.entries.add("The ferry to Porto costs 80 euros.")
+    now.micros += 1
+    me.entries.add("Ada booked the ferry to Porto.")
+    now.pass_days(6)
+    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert [entry.content for entry in me.entries.list(kind="core")] == [
+        "The ferry to Porto costs 80 euros. Ada booked the ferry to Porto."
+    ]
+
+
+def test_it_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
+    """J7: `retain work` does it, in every round, in every tenant."""
+    memory = opened("propose", ScriptedModel(first_of))
+    journals(memory, now, "scout")
+    worker = Worker(memory.services)
+    assert worker.run().jobs["consolidations"] == Done(done=1)
+    assert worker.run().jobs["consolidations"] == Done()
+    journals(memory, now, "critic")
+    assert worker.run().jobs["consolidations"] == Done(done=1)

@@ -1,0 +1,55 @@
+"""What is due now, in numbers: the same that the jobs would find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from retain import Memory, NewMessage
+from retain.jobs.due import due
+from tests.conftest import START, Now
+
+
+def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now: Now) -> None:
+    """T2: sessions to fold, agents whose journals fade, expired state and messages that are too old; and then no more."""
+    memory = open_memory(
+        clock=now, summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1,
+        consolidate="propose", retention_days=30,
+    )  # fmt: skip
+    me = memory.scope("acme", "ada", "scout")
+    nothing = {"index": 0, "summaries": 0, "consolidations": 0, "retention": 0}
+    me.sessions.add("s")
+    assert due(memory.services, "acme") == nothing
+    me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
+    moment = datetime.fromtimestamp(START / 1e6, UTC)
+    me.entries.add_many([
+        {"content": f"Ada goes to the {place} in Porto.", "created_at": moment - timedelta(days=6)}
+        for place in ("harbour", "harbour")
+    ])  # fmt: skip
+    me.state.set("soon gone", 1, ttl=1)
+    now.micros += 2_000_000
+    assert due(memory.services, "acme") == {
+        **nothing,
+        "summaries": 1,
+        "consolidations": 1,
+        "retention": 1,
+    }
+    assert due(memory.services, "other") == nothing
+    memory.work()
+    memory.purge(days=30)
+    assert due(memory.services, "acme") == nothing
+    me.sessions.add("old")
+    me.messages.append("old", "user", "Hello.", created_at=moment - timedelta(days=31))
+    assert due(memory.services, "acme") == {**nothing, "retention": 1}
+
+
+def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]) -> None:
+    memory = open_memory(
+        summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0
+    )
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
+    long_ago = datetime.now(UTC) - timedelta(days=6)
+    me.entries.add_many([{"content": "Ada goes to Porto.", "created_at": long_ago}])
+    assert set(due(memory.services, "acme").values()) == {0}

@@ -1,0 +1,412 @@
+"""Vectors follow the write: all of them in the end, whatever fails meanwhile, and nothing is lost or hidden till then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retain import Memory, Scope
+from retain.base import clock
+from retain.base.errors import ModelUnavailable
+from retain.jobs import embed
+from retain.jobs.embed import Lag, Vectors, lag
+from retain.jobs.runner import Worker
+from retain.search.embed import checked
+from retain.search.engine import Item
+from retain.storage import leases
+from retain.testing import FakeEmbedder, FakeService
+from tests.conftest import SETTINGS, START, Now
+
+Open = Callable[..., Memory]
+
+
+def using(memory: Memory, embedder: Any) -> Memory:
+    """The same memory with another embedder."""
+    memory.services = replace(memory.services, embedder=embedder)
+    return memory
+
+
+def mine(memory: Memory) -> Scope:
+    return memory.scope("acme", "ada", "scout")
+
+
+def say(memory: Memory, count: int, start: int = 0) -> list[str]:
+    """So many messages in a session, each with a word of its own."""
+    me = mine(memory)
+    if start == 0:
+        me.sessions.add("s")
+    texts = [f"message about topic{n}" for n in range(start, start + count)]
+    me.messages.extend("s", [{"role": "user", "content": text} for text in texts])
+    return texts
+
+
+def vectors(memory: Memory) -> dict[str, tuple[str, bytes]]:
+    """The model and the vector of each text that has one."""
+    rows = memory.database.read(
+        "acme",
+        lambda tx: tx.all(
+            """select search_items.text, model, vector from search_vectors
+               join search_items on search_items.tenant = :tenant and search_items.number = search_vectors.number
+               where search_vectors.tenant = :tenant"""
+        ),
+    )
+    return {text: (model, bytes(vector)) for text, model, vector in rows}
+
+
+@pytest.fixture
+def fake() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None:
+    """P12: pending is visible, and after a round there is nothing pending."""
+    texts = say(using(memory, fake), 600)
+    before = lag(memory.services, "acme")
+    assert (before.pending, before.identity) == (600, "fake-16@1")
+    assert before.seconds >= 0
+    done = memory.work().jobs["vectors"]
+    assert (done.done, done.left, done.failed) == (600, 0, 0)
+    assert lag(memory.services, "acme") == Lag(0, 0.0, "fake-16@1")
+    assert [len(batch) for batch in fake.asked] == [256, 256, 88]
+    found = vectors(memory)
+    assert found.keys() == set(texts)
+    number = np.frombuffer(found[texts[7]][1], np.int8).astype(np.float32)
+    assert number @ checked(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
+        1, abs=1e-3
+    )
+    assert memory.work().jobs["vectors"].done == 0
+
+
+def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
+    say(using(memory, None), 3)
+    assert memory.work().jobs["vectors"].done == 0
+    assert lag(memory.services, "acme") == Lag(0)
+
+
+@pytest.mark.parametrize(
+    "how", ["error", "nan", "wrong-dimension", "zero", "wrong-count", "unavailable"]
+)
+def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: str) -> None:
+    """B2: every row is stored and found by its words, the others have vectors, and what is pending can be seen."""
+    fake = FakeEmbedder(
+        fails=lambda text: "topic" in text and int(text.rpartition("topic")[2]) % 10 < 3, how=how
+    )
+    texts = say(using(memory, fake), 100)
+    done = memory.work().jobs["vectors"]
+    assert (done.done, done.failed) == (70, 30)
+    assert "acme, messages s" in done.errors[0]
+    assert lag(memory.services, "acme").pending == 30
+    assert len(vectors(memory)) == 70
+    assert len(mine(memory).messages.list("s", limit=100)) == 100
+    for place in (0, 1, 2, 12):
+        hits = mine(memory).search(f"topic{place}").hits
+        assert texts[place] in [hit.text for hit in hits]
+        assert "words" in hits[0].legs
+    fake.fails = lambda text: False
+    assert memory.work().jobs["vectors"].done == 30
+    assert lag(memory.services, "acme").pending == 0
+
+
+def test_one_bad_text_costs_a_few_calls_and_no_other_text(memory: Memory) -> None:
+    fake = FakeEmbedder(fails=lambda text: text.endswith("topic77"))
+    say(using(memory, fake), 256)
+    assert memory.work().jobs["vectors"].done == 255
+    assert len(fake.asked) <= 2 + 2 * 8
+
+
+def test_an_embedder_that_fails_with_everything_is_asked_twice(memory: Memory) -> None:
+    fake = FakeEmbedder(fails=lambda text: True)
+    say(using(memory, fake), 300)
+    done = memory.work().jobs["vectors"]
+    assert (done.done, done.failed) == (0, 1)
+    assert "it was told to fail" in done.errors[0]
+    assert len(fake.asked) == 2
+    assert lag(memory.services, "acme").pending == 300
+
+
+def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
+    say(using(memory, fake), 10)
+    worker = Worker(memory.services)
+    assert worker.run().failed == 1
+    fake.asked.clear()
+    fake.fails = lambda text: False
+    waiting = worker.run().jobs["vectors"]
+    assert (waiting.done, waiting.left, waiting.failed, fake.asked) == (0, 1, 0, [])
+    monkeypatch.setattr(embed.time, "monotonic", lambda: 1e9)  # type: ignore[attr-defined]
+    assert worker.run().jobs["vectors"].done == 1
+
+
+def test_a_worker_looks_behind_its_floor_for_some_minutes_and_at_everything_after_an_hour(
+    open_memory: Open, now: Now
+) -> None:
+    """PostgreSQL does not commit in the order of numbers: a row may appear below others that have their vectors."""
+    fake = FakeEmbedder()
+    memory = using(open_memory(now), fake)
+    worker = Worker(memory.services)
+    say(memory, 3)
+    assert worker.run().jobs["vectors"].done == 3
+
+    def forget() -> None:
+        memory.database.write(
+            "acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant")
+        )
+
+    forget()  # as if they had been committed only now
+    now.pass_days(1 / 24 / 60)
+    assert worker.run().jobs["vectors"].done == 3
+    now.pass_days(10 / 24 / 60)
+    say(memory, 1, 3)
+    assert worker.run().jobs["vectors"].done == 1
+    forget()
+    assert worker.run().jobs["vectors"].done == 1  # the floor is above the first three
+    now.pass_days(2 / 24)
+    assert worker.run().jobs["vectors"].done == 3
+
+
+def test_what_is_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> None:
+    """P13."""
+
+    def gone(text: str) -> bool:
+        if text.endswith("topic0"):
+            mine(memory).sessions.remove("s")
+        return False
+
+    say(using(memory, FakeEmbedder(fails=gone)), 5)
+    memory.work()
+    assert vectors(memory) == {}
+    assert lag(memory.services, "acme").pending == 0
+
+
+def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> None:
+    """B36: vectors of two models are never compared, whatever their dimensions; in the end all are the new one's."""
+    texts = say(using(memory, FakeEmbedder(16, name="old")), 20)
+    memory.work()
+    new = FakeEmbedder(24, name="new")
+    using(memory, new)
+    assert lag(memory.services, "acme").pending == 20
+    hits = mine(memory).search(texts[3]).hits
+    assert hits[0].text == texts[3]
+    assert all("vectors" not in hit.legs for hit in hits)
+    assert memory.work().jobs["vectors"].done == 20
+    assert {model for model, _ in vectors(memory).values()} == {"new-24@1"}
+    assert {len(vector) for _, vector in vectors(memory).values()} == {24}
+    assert "vectors" in mine(memory).search(texts[3]).hits[0].legs
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -> None:
+    """B36: a name alone says nothing of the length; who changes it is behind, and no vector of the old length stays."""
+    texts = say(using(memory, FakeEmbedder(16)), 20)
+    job = Vectors()
+    job.run(memory.services, "acme")
+    longer = FakeEmbedder(24)
+    longer.identity = "fake-16@1"
+    using(memory, longer)
+    assert lag(memory.services, "acme").pending == 20
+    assert job.run(memory.services, "acme").done == 20
+    assert {(model, len(vector)) for model, vector in vectors(memory).values()} == {
+        ("fake-16@1", 24)
+    }
+    assert lag(memory.services, "acme").pending == 0
+    assert "vectors" in mine(memory).search(texts[3]).hits[0].legs
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbedder) -> None:
+    """B36."""
+    say(using(memory, fake), 3)
+    memory.work()
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            """update search_vectors set vector = :short where tenant = :tenant and number =
+               (select min(number) from search_items where tenant = :tenant)""",
+            short=b"abc",
+        ),
+    )
+    wrong = {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
+    assert (
+        "fake-16@1"
+        in wrong[
+            "all vectors of one model are equally long, and none is empty (`retain work` makes them anew)"
+        ]
+    )
+    memory.work()
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> None:
+    say(using(memory, fake), 5)
+    lease = leases.claim(memory.database, "acme", "embed", 60)
+    assert lease is not None
+    done = memory.work().jobs["vectors"]
+    assert (done.done, done.left) == (0, 5)
+    assert fake.asked == []
+    leases.release(memory.database, lease)
+    assert memory.work().jobs["vectors"].done == 5
+
+
+def test_a_worker_that_lost_its_lease_stops(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "_LEASE_SECONDS", 1e-9)
+    monkeypatch.setattr(embed, "BATCH", 2)
+    taken: list[object] = []
+
+    def take(text: str) -> bool:
+        taken.append(taken or leases.claim(memory.database, "acme", "embed", 60))
+        return False
+
+    say(using(memory, FakeEmbedder(fails=take)), 6)
+    done = memory.work().jobs["vectors"]
+    assert (done.done, done.left) == (2, 4)
+
+
+def test_progress_is_told(memory: Memory, fake: FakeEmbedder) -> None:
+    say(using(memory, fake), 300)
+    told: list[tuple[int, int]] = []
+    Vectors().run(memory.services, "acme", progress=lambda done, of: told.append((done, of)))
+    assert told == [(256, 300), (300, 300)]
+
+
+def test_many_rows_are_looked_at_in_parts(
+    memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embed, "_IN_ONE_READ", 4)
+    say(using(memory, fake), 10)
+    assert memory.work().jobs["vectors"].done == 10
+    assert [len(batch) for batch in fake.asked] == [4, 4, 2]
+
+
+def test_a_service_is_on_record_with_what_it_took(open_memory: Open) -> None:
+    """T1."""
+    with FakeService(dimension=8) as service:
+        given = {
+            "embedding_base_url": service.url,
+            "embedding_model": "m",
+            "embedding_dimensions": 8,
+            "model_retries": 0,
+        }
+        memory = open_memory(embedder="service", **given)
+        say(memory, 3)
+        assert memory.work().jobs["vectors"].done == 3
+        (call,) = memory.scope("acme").interactions.list()
+        assert (call.route, call.model, call.tokens_in, call.error) == ("embed", "m", 9, "")
+        say(memory, 1, 3)
+        service.misbehave("500")
+        done = memory.work().jobs["vectors"]
+        assert (done.failed, lag(memory.services, "acme").pending) == (1, 1)
+        assert "500" in memory.scope("acme").interactions.list()[0].error
+        found = mine(memory).search("topic3")
+        assert found.hits[0].text == "message about topic3"
+        assert "500" in found.legs["vectors"]
+
+
+KILLED = """import os, sys
+from retain import Memory
+from retain.base.settings import Settings
+class Deadly:
+    identity, dimensions, family = "deadly-4@1", 4, "static"
+    def embed(self, texts): os._exit(9)
+memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0), embedder=Deadly())
+me = memory.scope("acme", "ada", "scout")
+me.sessions.add("s")
+me.messages.append("s", "user", "message about topic0")
+memory.work()"""
+
+
+def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
+    url: str, open_memory: Open, now: Now
+) -> None:
+    """P12, B36: the process dies between the write and the vector, while it has the lease."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, url],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
+    )
+    assert done.returncode == 9, done.stderr
+    memory = using(Memory.open(url, settings=SETTINGS, embedder=FakeEmbedder()), FakeEmbedder())
+    with memory:
+        assert mine(memory).search("topic0").hits[0].text == "message about topic0"
+        assert lag(memory.services, "acme").pending == 1
+        memory.database.write(
+            "acme", lambda tx: tx.run("update leases set expires_at = :now where tenant = :tenant")
+        )
+        assert memory.work().jobs["vectors"].done == 1
+        assert lag(memory.services, "acme").pending == 0
+
+
+def test_lag_of_an_embedder_that_cannot_say_who_it_is(memory: Memory) -> None:
+    class Silent(FakeEmbedder):
+        @property
+        def identity(self) -> str:
+            raise ModelUnavailable(model="silent", problem="it is away")
+
+        @identity.setter
+        def identity(self, name: str) -> None:
+            pass
+
+    say(using(memory, Silent()), 2)
+    done = memory.work().jobs["vectors"]
+    assert (done.failed, done.done) == (1, 0)
+    with pytest.raises(ModelUnavailable):
+        lag(memory.services, "acme")
+
+
+def test_seconds_are_those_of_the_database(open_memory: Open, now: Now) -> None:
+    memory = using(open_memory(now), FakeEmbedder())
+    say(memory, 1)
+    now.pass_days(0.5)
+    assert lag(memory.services, "acme").seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
+
+
+def test_what_is_old_and_written_now_waits_since_the_last_round(
+    open_memory: Open, now: Now
+) -> None:
+    """P12: `embedding_lag_seconds` is how long a row waits for its vector, not how long ago its thing happened."""
+    memory = using(open_memory(now), FakeEmbedder(fails=lambda text: text.endswith("topic1")))
+    say(memory, 2)
+    now.pass_days(300)
+    memory.work()
+    assert lag(memory.services, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), (
+        "one of them still waits"
+    )
+    using(memory, FakeEmbedder())
+    memory.work()
+    again = [Item("messages", "s", "as if it was imported", START, 1, 9, "ada")]
+    memory.database.write("acme", lambda tx: memory.services.index.add(tx, again))
+    now.pass_days(0.25)
+    assert lag(memory.services, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")
+
+
+def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> None:
+    """F7: it goes on with words, says so, and what happened is on record; work may wait longer."""
+    with FakeService(dimension=8) as service:
+        given = {
+            "embedding_base_url": service.url,
+            "embedding_model": "m",
+            "embedding_seconds": 0.2,
+        }
+        memory = open_memory(embedder="service", **given)
+        texts = say(memory, 2)
+        service.misbehave("hang")
+        found = mine(memory).search("topic1")
+        assert found.hits[0].text == texts[1]
+        assert "no answer within 0.2 s" in found.legs["vectors"]
+        (call,) = mine(memory).interactions.list()
+        assert (call.route, call.user) == ("embed", "ada")
+        service.misbehave("")
+        assert memory.work().jobs["vectors"].done == 2
+        assert mine(memory).search("topic1").legs["vectors"] == "ran: m-8@service"

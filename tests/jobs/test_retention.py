@@ -1,0 +1,393 @@
+"""Retention (C7): what is old goes in small batches that nobody waits for, and numbering goes on as if nothing had gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from retain import Memory, Scope
+from retain.base import clock
+from retain.base.errors import Invalid, NotFound
+from retain.jobs import retention
+from retain.storage.database import Database, Transaction
+from tests.storage.behind import fill, hashes, raw
+
+START = 20_000 * clock.DAY
+
+
+class Time:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += round(days * clock.DAY)
+
+
+@pytest.fixture
+def time_() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory], time_: Time) -> Memory:
+    return open_memory(clock=time_)
+
+
+def say(me: Scope, count: int, session: str = "s", word: str = "x", **more: Any) -> None:
+    me.messages.extend(
+        session, [{"role": "user", "content": f"{word} {n}"} for n in range(count)], **more
+    )
+
+
+def seqs(me: Scope, session: str = "s") -> list[int]:
+    return [message.seq for message in me.messages.window(session)]
+
+
+def test_what_is_older_than_so_many_days_goes_and_nothing_else(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
+    """C7: to the microsecond; a session stays, and says where it begins now."""
+    me.sessions.add("s")
+    for _ in range(10):
+        say(me, 1)
+        time_.pass_days(1)
+    assert memory.purge(days=20).messages == 0
+    assert memory.purge(days=4).messages == 6
+    assert seqs(me) == [7, 8, 9, 10]
+    session = me.sessions.get("s")
+    assert (session.first_seq, session.last_seq, session.count) == (7, 10, 4)
+    time_.now += 1
+    assert memory.purge(days=4).messages == 1
+    assert memory.purge(days=4).messages == 0
+    assert [message.seq for message in me.messages.list("s")] == seqs(me) == [8, 9, 10]
+    with pytest.raises(NotFound):
+        me.messages.get("s", 7)
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_numbering_goes_on_after_everything_was_purged(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
+    """P4: a number is never given twice."""
+    me.sessions.add("s")
+    say(me, 5)
+    time_.pass_days(30)
+    assert memory.purge(days=7).messages == 5
+    assert (seqs(me), me.sessions.get("s").first_seq, me.sessions.get("s").last_seq) == ([], 6, 5)
+    assert me.messages.append("s", "user", "new", expected_last_seq=5).seq == 6
+    time_.pass_days(30)
+    assert memory.purge(days=7).messages == 1
+    say(me, 2)
+    assert seqs(me) == [7, 8]
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_the_keys_of_purged_messages_go_with_them(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
+    me.sessions.add("s")
+    say(me, 3, key="old")
+    time_.pass_days(30)
+    say(me, 3, key="new")
+    memory.purge(days=7)
+    with raw(url) as database:
+        assert database.all("select key from message_keys") == [("new",)]
+    say(me, 3, key="new")
+    assert seqs(me) == [4, 5, 6]
+    say(me, 3, key="old")
+    assert seqs(me) == [4, 5, 6, 7, 8, 9]
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_expired_state_goes_and_live_state_stays(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
+    me.sessions.add("s")
+    for n in range(30):
+        me.state.set(f"k{n}", n, ttl=60 if n % 3 else 600)
+        me.state.set(f"k{n}", n, ttl=60 if n % 3 else None, area="session:s")
+    me.state.set("refreshed", 1, ttl=60)
+    time_.now += 59 * clock.SECOND
+    me.state.set("refreshed", 2, ttl=60)
+    time_.now += clock.SECOND
+    assert memory.purge() == retention.Purged(messages=0, state=40, compacted=True)
+    assert memory.purge() == retention.Purged(messages=0, state=0, compacted=True)
+    with raw(url) as database:
+        assert database.all("select count(*) from state") == [(21,)]
+    assert me.state.get("refreshed").value == 2
+
+
+class Watched:
+    """A database that notes how much each transaction removed."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        self._database = database
+        self._url = url
+        self.removed: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def write(self, tenant: str, work: Callable[[Transaction], Any], **options: Any) -> Any:
+        before = self._count()
+        result = self._database.write(tenant, work, **options)
+        self.removed.append(before - self._count())
+        return result
+
+    def _count(self) -> int:
+        with raw(self._url) as database:
+            return sum(
+                database.all(f"select count(*) from {table}")[0][0]
+                for table in ("messages", "state")
+            )
+
+
+def test_no_transaction_removes_more_than_five_hundred_rows(
+    memory: Memory, me: Scope, time_: Time, url: str
+) -> None:
+    """P10, L9: by counting the rows before and after each of them; progress tells how far it is."""
+    me.sessions.add("s")
+    for _ in range(3):
+        say(me, 400)
+    for n in range(20):
+        me.sessions.add(f"s{n}")
+        say(me, 2, f"s{n}")
+    memory.database.write("acme", plant_state(1100))
+    time_.pass_days(30)
+    watched = Watched(memory.database, url)
+    told: list[tuple[int, int]] = []
+    purged = retention.purge(
+        watched,
+        memory.services.blobs,
+        memory.services.index,
+        days=7,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
+    assert max(watched.removed) == retention.MOST_IN_ONE_WRITE == 500
+    assert sum(watched.removed) == 2340
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (2340, 2340)
+    assert all(finding.ok for finding in memory.verify())
+
+
+def plant_state(count: int) -> Callable[[Transaction], None]:
+    """Many keys of the tenant that expire at once, in one write."""
+    rows = [{"key": f"k{n}"} for n in range(count)]
+    sql = """insert into state (tenant, area, key, value, version, expires_at, created_at, updated_at)
+             values (:tenant, 'tenant', :key, '1', 1, :now + 1, :now, :now)"""
+    return lambda tx: tx.many(sql, rows)
+
+
+def test_writers_and_readers_go_on_during_a_purge(open_memory: Callable[..., Memory]) -> None:
+    """Nobody fails, order is kept, and what is new survives."""
+    time_ = Time()
+    memory = open_memory(clock=time_, sqlite_busy_seconds=3.0)
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    for _ in range(4):
+        say(me, 500)
+    time_.pass_days(30)
+    stop = threading.Event()
+    written: list[int] = []
+    windows: list[list[int]] = []
+
+    def write(n: int) -> None:
+        while not stop.is_set():
+            written.append(me.messages.append("s", "user", f"new {n}").seq)
+            me.state.set(f"k{n}", 1, ttl=1)
+
+    def read() -> None:
+        while not stop.is_set():
+            windows.append([message.seq for message in me.messages.window("s", last=700)])
+            time.sleep(0.005)
+
+    with ThreadPoolExecutor(5) as pool:
+        busy = [*(pool.submit(write, n) for n in range(3)), pool.submit(read)]
+        while len(written) < 10:
+            time.sleep(0.001)
+        purged = memory.purge(days=7)
+        while len(written) < 30:
+            time.sleep(0.001)
+        stop.set()
+        for future in busy:
+            future.result(60)
+    assert purged.messages == 2000
+    assert sorted(written) == list(range(2001, 2001 + len(written)))
+    assert seqs(me) == sorted(written)
+    assert all(window == list(range(window[0], window[-1] + 1)) for window in windows if window)
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_two_purges_at_once_remove_everything_once(memory: Memory, me: Scope, time_: Time) -> None:
+    for n in range(8):
+        me.sessions.add(f"s{n}")
+        say(me, 300, f"s{n}")
+    time_.pass_days(30)
+    with ThreadPoolExecutor(3) as pool:
+        purged = list(pool.map(lambda _: memory.purge(days=7).messages, range(3)))
+    assert sum(purged) == 2400
+    assert memory.purge(days=7).messages == 0
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
+    me.sessions.add("s")
+    for _ in range(3):
+        say(me, 500)
+    time_.pass_days(30)
+    say(me, 1)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        memory.purge(days=7, progress=stop)
+    assert seqs(me) == list(range(501, 1502))
+    assert all(finding.ok for finding in memory.verify())
+    assert memory.purge(days=7).messages == 1000
+    assert seqs(me) == [1501]
+
+
+def test_a_clock_that_jumps_does_not_break_the_order(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
+    """F6: numbers decide what is a prefix, never times; a purge stops at the first message that is young enough."""
+    me.sessions.add("s")
+    for day in (0, 5, -20, 3, 8, -1):
+        time_.now = START + round(day * clock.DAY)
+        say(me, 1)
+    time_.now = START + 9 * clock.DAY
+    assert memory.purge(days=7).messages == 1
+    assert seqs(me) == [2, 3, 4, 5, 6]
+    time_.now = START + 13 * clock.DAY
+    assert memory.purge(days=7).messages == 3
+    assert seqs(me) == [5, 6]
+    time_.now = START - 100 * clock.DAY
+    assert memory.purge(days=7).messages == 0
+    time_.now = START + 100 * clock.DAY
+    assert memory.purge(days=7).messages == 2
+    assert me.messages.append("s", "user", "next").seq == 7
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_history_that_was_brought_in_is_as_old_as_it_says(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
+    me.sessions.add("s")
+    moment = datetime.fromtimestamp(START / 1e6, UTC)
+    for days in (40, 20, 3):
+        me.messages.append(
+            "s", "user", f"{days} days ago", created_at=moment - timedelta(days=days)
+        )
+    me.sessions.add("later")
+    me.messages.append("later", "user", "tomorrow", created_at=moment + timedelta(hours=23))
+    me.messages.append("later", "user", "long ago", created_at=moment - timedelta(days=365))
+    assert memory.purge(days=7).messages == 2
+    assert seqs(me) == [3]
+    assert seqs(me, "later") == [1, 2], "nothing is taken out of the middle"
+    assert all(finding.ok for finding in memory.verify())
+
+
+def test_every_tenant_is_purged_and_other_things_stay(
+    open_memory: Callable[..., Memory], url: str
+) -> None:
+    time_ = Time()
+    memory = open_memory(clock=time_)
+    for tenant in ("acme", "other"):
+        me = memory.scope(tenant, "ada", "scout")
+        me.sessions.add("s")
+        say(me, 3)
+    time_.pass_days(30)
+    for tenant in ("acme", "other"):
+        fill(memory, tenant)
+    kept = ("agents", "active_sessions", "interactions", "state")
+    before = hashes(url, kept)
+    assert memory.purge(days=7).messages == 6
+    assert hashes(url, kept) == before
+    assert len(memory.scope("acme").messages.window("acme ada 1")) == 13
+
+
+def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
+    for tenant in ("acme", "other"):
+        me = memory.scope(tenant, "ada", "scout")
+        me.sessions.add("s")
+        say(me, 3)
+        me.state.set("k", 1, ttl=1)
+    time_.pass_days(30)
+    purged = memory.purge(days=7, tenants=["acme"])
+    assert (purged.messages, purged.state) == (3, 1)
+    assert seqs(memory.scope("other")) == [1, 2, 3]
+
+
+def test_how_long_is_the_settings_word_where_none_is_given(
+    open_memory: Callable[..., Memory],
+) -> None:
+    time_ = Time()
+    memory = open_memory(clock=time_, retention_days=7)
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    say(me, 3)
+    time_.pass_days(8)
+    assert open_memory(clock=time_).purge().messages == 0, "by default messages are kept"
+    assert memory.purge(days=30).messages == 0
+    assert memory.purge().messages == 3
+
+
+@pytest.mark.parametrize("days", [0, -1, True, float("nan"), float("inf"), 1e9])
+def test_a_number_of_days_that_makes_no_sense_is_bad_input(memory: Memory, days: float) -> None:
+    with pytest.raises(Invalid) as error:
+        memory.purge(days=days)
+    assert error.value.field == "days"
+
+
+def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[..., Memory]) -> None:
+    """P4: the second waits for the session's lock, and must look again before it writes."""
+    memories = [open_memory() for _ in range(4)]
+    me = memories[0].scope("acme", "ada", "scout")
+    me.sessions.add("s")
+    for _ in range(20):
+        old = datetime(2020, 1, 1, tzinfo=UTC)
+        me.messages.extend(
+            "s", [{"role": "user", "content": "x", "created_at": old} for _ in range(40)]
+        )
+        last = me.sessions.get("s").last_seq
+        threads = [threading.Thread(target=memory.purge, kwargs={"days": 1}) for memory in memories]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert me.messages.append("s", "user", "next").seq == last + 1
+    assert all(finding.ok for finding in memories[0].verify())
+
+
+def test_a_purge_of_next_to_everything_ends(
+    memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C7: while time passes, a session that was emptied does not become old again; what comes meanwhile stays."""
+    for session in ("s", "t"):
+        me.sessions.add(session)
+        say(me, 3, session)
+    time_.pass_days(1)
+
+    def meanwhile(seconds: float) -> None:
+        time_.pass_days(1)
+        say(me, 1)
+
+    monkeypatch.setattr("retain.jobs.retention.sleep", meanwhile)
+    assert memory.purge(days=1e-9).messages == 6
+    assert seqs(me) == [4, 5]
+    assert [finding for finding in memory.verify() if finding.problem] == []

@@ -1,0 +1,283 @@
+"""Summaries that are due: which, that one failure does not stop the others, and that what it cost is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from retain import Memory, NewMessage, Scope
+from retain.base import clock
+from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
+from retain.jobs import summarize
+from retain.jobs.job import MOST_ERRORS, Done, Job
+from retain.jobs.runner import Worker
+from retain.models import Completion, Models
+from retain.testing import Asked, FailingModel, ScriptedModel
+from tests.kinds.test_summaries import ANSWER, with_model
+
+Open = Callable[..., Memory]
+
+
+def fill(me: Scope, session: str, count: int) -> None:
+    me.sessions.add(session)
+    me.messages.extend(
+        session, [NewMessage("user", f"This is m{n}m.") for n in range(1, count + 1)]
+    )
+
+
+def due(memory: Memory, since: int = 0) -> list[str]:
+    return [one.session for one in summarize.due(memory.services, "acme", since)]
+
+
+def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) -> None:
+    """S2: by the number of messages that no summary covers and that are still there."""
+    memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    fill(me, "short", 40)
+    me.sessions.add("empty")
+    assert due(memory) == ["long"]
+    assert memory.work().jobs["summaries"] == Done(done=1)
+    assert me.sessions.get("long").summarized_count == 29
+    assert due(memory) == []
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            "update sessions set first_seq = 30 where tenant = :tenant and id = 'short'"
+        ),
+    )
+    assert due(memory) == []
+
+
+def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
+    """The last activity is known to a minute: whoever asks since a moment allows for that."""
+    memory = open_memory(summary_enabled=True)
+    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    now = memory.database.read("acme", lambda tx: tx.now)
+    assert due(memory, now - clock.MINUTE) == ["long"]
+    assert due(memory, now + clock.MINUTE) == []
+
+
+def test_many_sessions_are_found_page_by_page(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summarize, "_IN_ONE_READ", 3)
+    memory = open_memory(summary_enabled=True, summary_threshold=2)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(10):
+        fill(me, f"s{n}", 3 if n % 2 else 2)
+    assert sorted(due(memory)) == ["s1", "s3", "s5", "s7", "s9"]
+
+
+def test_switched_off_nothing_is_due(open_memory: Open) -> None:
+    """S3."""
+    memory = with_model(open_memory(), ScriptedModel(ANSWER))
+    fill(memory.scope("acme", "ada", "scout"), "long", 60)
+    assert memory.work().jobs["summaries"] == Done()
+
+
+def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
+    """S4: never swallowed, and tried again in the next round."""
+
+    def moody(asked: Asked) -> str:
+        if "m7m" in asked.prompt:
+            raise ModelUnavailable(model="moody", problem="503")
+        return ANSWER
+
+    memory = with_model(
+        open_memory(summary_enabled=True, summary_threshold=4, summary_keep_last=1),
+        ScriptedModel(moody),
+    )
+    me = memory.scope("acme", "ada", "scout")
+    for name, count in (("a", 5), ("bad", 9), ("c", 5)):
+        fill(me, name, count)
+    worked = memory.work()
+    assert (worked.jobs["summaries"].done, worked.failed) == (2, 1)
+    assert worked.errors == [
+        "tenant acme, session bad: The model 'moody' does not answer: 503. It changed nothing; it can be tried again."
+    ]
+    assert memory.work().failed == 1
+    assert [me.sessions.get(name).summarized_count for name in ("a", "bad", "c")] == [4, 0, 4]
+
+
+def test_without_a_model_it_is_said_once(open_memory: Open) -> None:
+    memory = open_memory(summary_enabled=True)
+    me = memory.scope("acme", "ada", "scout")
+    for n in range(3):
+        fill(me, f"s{n}", 41)
+    done = memory.work().jobs["summaries"]
+    assert (done.done, done.left, done.failed, len(done.errors)) == (0, 2, 1, 1)
+    assert "summary_model: extractive" in done.errors[0]
+
+
+def test_every_call_is_on_record_with_what_it_cost(open_memory: Open) -> None:
+    """T1: also the failed ones; for the session's user and agent."""
+    model = ScriptedModel("", ANSWER, name="priced", cost=0.25)
+    memory = with_model(open_memory(summary_enabled=True), model)
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    assert memory.work().failed == 1
+    assert memory.work().jobs["summaries"].done == 1
+    memory = with_model(memory, FailingModel(name="failing"))
+    me.messages.extend("long", [NewMessage("user", "More.")] * 41)
+    assert memory.work().failed == 1
+    calls = me.interactions.list().items[::-1]
+    assert [(call.route, call.model, call.cost, call.session) for call in calls] == [
+        ("summary", "priced", 0.25, "long"),
+        ("summary", "priced", 0.25, "long"),
+        ("summary", "failing", None, "long"),
+    ]
+    assert calls[1].tokens_in > 100
+    assert calls[1].tokens_out == 10
+    assert calls[2].error.startswith("ModelUnavailable: ")
+    assert [call.user for call in calls] == ["ada"] * 3
+
+
+def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Open) -> None:
+    memory = open_memory(summary_enabled=True)
+
+    def meanwhile(asked: Asked) -> str:
+        memory.scope("acme").sessions.remove("long")
+        return ANSWER
+
+    working = with_model(memory, ScriptedModel(meanwhile))
+    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    assert working.work().jobs["summaries"] == Done()
+
+
+def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) -> None:
+    memory = with_model(open_memory(summary_enabled=True, embedder="none"), ScriptedModel(ANSWER))
+    for tenant in ("a", "b", "c"):
+        fill(memory.scope(tenant, "ada", "scout"), "long", 41)
+    assert memory.work(tenants=["b"]).jobs["summaries"].done == 1
+    seen: list[tuple[int, int]] = []
+    assert memory.work(progress=lambda done, total: seen.append((done, total))).done == 2
+    assert seen == [(1, 1), (1, 1)]
+    with pytest.raises(NotFound):
+        memory.work(tenants=["typo"])
+
+
+def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -> None:
+    """A round that left or failed something is not forgotten by the next."""
+    memory = open_memory()
+    memory.scope("acme", "ada", "scout").sessions.add("s")
+    asked: list[int] = []
+    answers = [Done(failed=1), Done(left=1), Done(done=1), Done()]
+
+    def run(services: object, tenant: str, since: int, progress: object) -> Done:
+        asked.append(since)
+        return answers[len(asked) - 1]
+
+    worker = Worker(memory.services, [Job("test", run)])
+    for _ in range(4):
+        worker.run()
+    assert asked[:3] == [0, 0, 0]
+    assert asked[3] > 0
+
+
+def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None:
+    memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
+    me = memory.scope("acme", "ada", "scout")
+    worker = Worker(memory.services)
+    fill(me, "first", 41)
+    assert worker.run().jobs["summaries"].done == 1
+    fill(me, "second", 41)
+    me.messages.extend("first", [NewMessage("user", "More.")] * 41)
+    assert worker.run().jobs["summaries"].done == 2
+    assert worker.run().jobs["summaries"].done == 0
+
+
+def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
+    """S4."""
+    memory = open_memory(summary_enabled=True)
+    other = ScriptedModel("Never.")
+    found = []
+
+    def meanwhile(asked: Asked) -> str:
+        found.append(with_model(memory, other).work().jobs["summaries"])
+        return ANSWER
+
+    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    assert with_model(memory, ScriptedModel(meanwhile)).work().jobs["summaries"].done == 1
+    assert found == [Done(left=1)]
+    assert other.asked == []
+
+
+def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
+    memory = open_memory(summary_enabled=True, summary_model="extractive")
+    memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    assert memory.work().jobs["summaries"].done == 1
+    assert me.summaries.get("long").model == "extractive"
+    assert me.interactions.list().items == []
+
+
+def test_reports_add_up_and_stay_small() -> None:
+    many = sum((Done(1, 2, 3, ("e",)) for _ in range(30)), Done())
+    assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MOST_ERRORS)
+
+
+def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
+    """T1: whoever asked for it, a call that failed included; for the user and agent of the scope."""
+    memory = with_model(
+        open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
+    )
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    with pytest.raises(BadAnswer):
+        me.summaries.fold("long")
+    me.summaries.fold("long")
+    found = [
+        (one.route, one.model, one.cost, one.session, one.user, one.agent)
+        for one in me.interactions.list()
+    ]
+    assert found == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
+
+
+class Odd:
+    """A model whose word for what it took cannot be believed."""
+
+    name = " "
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        return Completion(ANSWER, "odd", -5, "many", float("nan"), -1.0)  # type: ignore[arg-type]
+
+
+def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None:
+    """T1: the fold counts, and what can be believed is recorded."""
+    memory = with_model(open_memory(summary_enabled=True), Odd())
+    me = memory.scope("acme", "ada", "scout")
+    fill(me, "long", 41)
+    assert memory.work().jobs["summaries"] == Done(done=1)
+    (call,) = me.interactions.list().items
+    assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == (
+        "unnamed",
+        0,
+        0,
+        None,
+        "",
+    )
+
+
+def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
+    """S4: a wrong name of a model, for one; the next session is tried, and the next round as well."""
+    memory = open_memory(summary_enabled=True, model="nobody:model")
+    memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
+    me = memory.scope("acme", "ada", "scout")
+    for name in ("a", "b"):
+        fill(me, name, 41)
+    worker = Worker(memory.services)
+    for _ in range(2):
+        done = worker.run().jobs["summaries"]
+        assert (done.done, done.failed, len(done.errors)) == (0, 2, 2)
+        assert "'nobody' is no provider that is known" in done.errors[0]
+
+
+def test_a_database_that_fails_is_nobodys_item(open_memory: Open) -> None:
+    memory = with_model(open_memory(summary_enabled=True), FailingModel(Busy(problem="held")))
+    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    with pytest.raises(Busy):
+        memory.work()

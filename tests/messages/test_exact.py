@@ -1,0 +1,80 @@
+"""NUL and half characters, which a database would change, come back in every framework's messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from retain.base import canonical
+from retain.messages import adk, langchain, openai
+from retain.messages.exact import exact, whole
+from retain.messages.message import Message, NewMessage
+
+ODD = "a\x00b \ud800"
+
+
+def kept(new: NewMessage) -> Message:
+    """A message as it comes back from a database."""
+    content = {"text": new.content} if isinstance(new.content, str) else new.content
+    raw = canonical.dump(content, "content", 10_000)
+    assert "\x00" not in raw
+    return Message(
+        "talk", 1, new.role, raw, new.author, 1, None, None, None, datetime(2026, 3, 2, tzinfo=UTC)
+    )
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "content": ODD},
+        {"role": "user", "content": "plain"},
+        {"type": "function_call_output", "call_id": "c1", "output": ODD},
+        {
+            "type": "message",
+            "role": "assistant",
+            "id": "m1",
+            "content": [{"type": "output_text", "text": ODD}],
+        },
+    ],
+)
+def test_openais_items(item: dict[str, Any]) -> None:
+    message = kept(openai.packed(item))
+    assert openai.unpacked(message) == [item]
+    other = NewMessage("user" if message.role != "user" else "assistant", message.content)
+    assert openai.unpacked(kept(other)) != [item]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "human", "data": {"content": ODD, "type": "human"}},
+        {"type": "tool", "data": {"content": ODD, "tool_call_id": "c1", "type": "tool"}},
+        {"type": "ai", "data": {"content": [{"type": "text", "text": ODD}], "id": "m1"}},
+    ],
+)
+def test_langchains_messages(message: dict[str, Any]) -> None:
+    assert langchain.unpacked(kept(langchain.packed(message))) == message
+
+
+@pytest.mark.parametrize(
+    "part", [{"text": ODD}, {"functionResponse": {"id": "c1", "name": "f", "response": {"r": ODD}}}]
+)
+def test_events_of_adk(part: dict[str, Any]) -> None:
+    content = {"role": "user", "parts": [part]}
+    event = {
+        "id": "e1",
+        "invocationId": "i1",
+        "author": "user",
+        "timestamp": 1.0,
+        "content": content,
+    }
+    assert adk.unpacked(kept(adk.packed(event))) == event
+
+
+def test_what_is_no_json_is_the_writers_to_refuse() -> None:
+    assert exact({"a": object()}) == {}
+    assert [
+        whole(one) for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
+    ] == [None] * 6

@@ -1,0 +1,124 @@
+"""A server in a thread, for tests that need a real connection, and its events as a client reads them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.models import Model, Models, Reply
+from retain.server.app import create_app
+from retain.testing import ScriptedModel
+from retain.testing.models import pieces
+from tests.conftest import SETTINGS
+
+WAIT = 20.0
+
+
+@dataclass
+class Served:
+    """A memory behind a server."""
+
+    memory: Memory
+    url: str
+    key: str
+    app: Any
+
+    def client(self, user: str | None = "ada", **headers: str) -> httpx2.Client:
+        """A client of a user, with the tenant's key."""
+        said = {
+            "Authorization": f"Bearer {self.key}",
+            **({"X-Retain-User": user} if user else {}),
+            **headers,
+        }
+        # reading the certificates of the world, for a server without any, would take longer than most tests
+        return httpx2.Client(base_url=self.url, headers=said, timeout=WAIT, verify=False)
+
+
+def serve(url: str, main: Model | None, **changes: Any) -> Iterator[Served]:
+    """A server on a free port, until the generator goes on."""
+    settings = replace(SETTINGS, database=url, work_inside=False, **changes)
+    with Memory.open(settings=settings, models=Models(settings, main=main)) as memory:
+        app = create_app(memory)
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],), name="test-server")
+        thread.start()
+        _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
+        try:
+            yield Served(memory, f"http://127.0.0.1:{listener.getsockname()[1]}", key, app)
+        finally:
+            app.state.stopping.set()
+            server.should_exit = True
+            thread.join(WAIT)
+            listener.close()
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event as a client reads it."""
+
+    id: int
+    name: str
+    data: dict[str, Any]
+
+
+def events(lines: Iterator[str]) -> Iterator[Told]:
+    """The events in the lines of a stream."""
+    event: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line and name:
+            event[name] = value
+        elif not line and "event" in event:
+            yield Told(int(event["id"]), event["event"], json.loads(event["data"]))
+            event = {}
+
+
+def stream(client: httpx2.Client, **said: Any) -> list[Told]:
+    """All the events of one turn."""
+    with client.stream("POST", "/api/chat", json={"stream": True, **said}) as response:
+        assert response.status_code == 200, response.read()
+        return list(events(response.iter_lines()))
+
+
+class Halting(ScriptedModel):
+    """A model that says the first words, then waits until it may go on; `asked` counts those who came so far."""
+
+    def __init__(self, *answers: Any, words: int = 2) -> None:
+        super().__init__(*answers)
+        self.words = words
+        self.going = threading.Event()
+        self.halted = threading.Semaphore(0)
+
+    def converse(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        max_tokens: int,
+        on_text: Callable[[str], None] | None = None,
+        use_tools: bool = True,
+        seconds: float | None = None,
+    ) -> Reply:
+        """Say the first words, wait, say the rest."""
+        reply = super().converse(
+            messages, tools, max_tokens=max_tokens, use_tools=use_tools, seconds=seconds
+        )
+        for place, piece in enumerate(pieces(reply.text)):
+            if place == self.words:
+                self.halted.release()
+                assert self.going.wait(WAIT)
+            if on_text:
+                on_text(piece)
+        return reply

@@ -1,0 +1,229 @@
+"""What an admin may do over HTTP: read the log, export a user, erase a user; and nobody else, and in no other tenant."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.server.app import create_app
+from tests.calling import HERE, URL, Calling
+from tests.conftest import one_engine
+
+CANARY = "CANARYqwzx7"
+ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+
+
+def say_everything(http: TestClient, user: str = "ada", said: str = CANARY) -> None:
+    """The canary through every kind, over HTTP, also as answers that are kept for who asks again."""
+    session = f"trip-of-{user}"
+    for method, path, body in (
+        ("POST", "/api/sessions", {"id": session, "label": said, "attributes": {"x": said}}),
+        ("POST", f"/api/messages/{session}", {"role": "user", "content": said}),
+        ("PUT", "/api/notes", {"text": f"# {said}"}),
+        ("POST", "/api/entries", {"content": said, "kind": "core"}),
+        ("POST", "/api/refs", {"content": f"{said} " * 900, "description": said}),
+        ("PUT", "/api/state/theme", {"value": said}),
+        ("POST", "/api/knowledge", {"title": said, "text": f"{said} text"}),
+        (
+            "POST",
+            "/api/interactions",
+            {"route": "r", "model": "m", "latency_ms": 1.0, "error": said},
+        ),
+        ("POST", "/api/search", {"query": said}),
+    ):
+        headers = {**ADA, "X-Retain-User": user, "Idempotency-Key": f"{user} {path}"}
+        found = http.request(method, path, json=body, headers=headers)
+        assert found.status_code < 300, (path, found.text)
+
+
+@one_engine
+def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, calling: Calling) -> None:
+    """D6, 3.2 item 12: who, what, when, and the request's id; nothing of what was said."""
+    say_everything(http)
+    found = http.get("/api/audit", params={"limit": 50})
+    assert found.status_code == 200
+    deeds = found.json()["data"]
+    assert {deed["what"] for deed in deeds} >= {
+        "sessions_add",
+        "notes_overwrite",
+        "entries_add",
+        "refs_add",
+        "state_set",
+    }
+    assert "messages_append" not in {deed["what"] for deed in deeds}
+    assert CANARY not in found.text
+    assert all(deed["who"].startswith("a test (") for deed in deeds)
+    answered = http.put("/api/state/theme", json={"value": 1}, headers=ADA)
+    (last,) = http.get("/api/audit", params={"limit": 1}).json()["data"]
+    assert last["request_id"] == answered.headers["X-Request-ID"] != ""
+    for permissions, bound in ((["read", "write", "delete"], {}), (["admin"], {"user": "ada"})):
+        for method, path in (
+            ("GET", "/api/audit"),
+            ("POST", "/api/users/ada/export"),
+            ("POST", "/api/users/ada/erase"),
+        ):
+            refused = calling("acme", permissions, **bound).request(method, path)
+            assert refused.status_code == 403, path
+    assert calling("acme", ["admin"]).post("/api/users/ada/erase").status_code == 403
+    assert calling("other").get("/api/audit").json()["data"] == []
+
+
+@one_engine
+def test_a_request_with_a_key_is_answered_once(http: TestClient) -> None:
+    """P2, over HTTP: the first status and body again, and 422 for other content."""
+    headers = {**ADA, "Idempotency-Key": "once"}
+    first, again = (
+        http.post("/api/entries", json={"content": "tea"}, headers=headers) for _ in range(2)
+    )
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert "Idempotent-Replayed" not in first.headers
+    assert again.headers.get("ETag") == first.headers.get("ETag")
+    other = http.post("/api/entries", json={"content": "coffee"}, headers=headers)
+    assert (other.status_code, other.headers["content-type"]) == (422, "application/problem+json")
+    assert len(http.get("/api/entries", headers=ADA).json()["data"]) == 1
+
+
+def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: Memory) -> None:
+    say_everything(http)
+    say_everything(http, "bob", "somebody else's words")
+    found = http.post("/api/users/ada/export")
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("application/jsonl")
+    assert CANARY in found.text
+    assert "somebody else" not in found.text
+    lines = [json.loads(line) for line in found.text.splitlines()]
+    assert lines[-1]["rows"] == len(lines) - 3
+    with Memory.open("memory:") as copy:
+        copy.import_(io.BytesIO(found.content))
+        assert copy.scope("acme", "ada", "scout").notes.read().text == f"# {CANARY}"
+    (last,) = audit_log.listed(memory.database, "acme", limit=1)
+    assert (last.what, last.subject) == ("export", "users ada")
+
+
+def test_of_a_user_who_is_erased_nothing_is_left(
+    http: TestClient, memory: Memory, engine: str, tmp_path: Path
+) -> None:
+    """S14, D6: no row, no index, no kept answer, and no byte of the file has what they said; the receipt says what went."""
+    say_everything(http)
+    say_everything(http, "bob", "somebody else's words")
+    found = http.post("/api/users/ada/erase")
+    assert found.status_code == 200, found.text
+    receipt = found.json()
+    assert (receipt["tenant"], receipt["user"]) == ("acme", "ada")
+    assert (
+        min(
+            receipt["removed"][name]
+            for name in ("messages", "notes", "entries", "refs", "state", "answers")
+        )
+        > 0
+    )
+    whole = io.BytesIO()
+    memory.export(whole)
+    assert CANARY.encode() not in whole.getvalue()
+    assert whole.getvalue().count(b"somebody else") > 5
+    for table in ("answers", "search_items", "audit"):
+        (rows,) = [
+            memory.database.read("acme", lambda tx, sql=sql: tx.all(sql))  # type: ignore[misc]
+            for name, sql in _EVERYTHING.items()
+            if name == table
+        ]
+        assert CANARY not in str(rows)
+    if engine == "sqlite":
+        memory.close()
+        for file in tmp_path.rglob("*"):
+            assert not file.is_file() or CANARY.encode() not in file.read_bytes(), file
+        return
+    (last,) = audit_log.listed(memory.database, "acme", limit=1)
+    assert (last.what, last.subject) == ("users_erase", "users ada")
+
+
+_EVERYTHING = {
+    "answers": "select * from answers where tenant = :tenant",
+    "search_items": "select * from search_items where tenant = :tenant",
+    "audit": "select * from audit where tenant = :tenant",
+}
+
+
+@one_engine
+def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(
+    http: TestClient,
+) -> None:
+    erased = http.post("/api/users/nobody%2Fat%20all/erase")
+    assert (erased.status_code, erased.json()["user"]) == (200, "nobody/at all")
+    assert not any(count for name, count in erased.json()["removed"].items() if name != "answers")
+    assert http.post("/api/users/%00/erase").status_code == 422
+    assert http.post(f"/api/users/{'x' * 600}/export").status_code == 413
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
+def test_no_line_of_any_log_has_what_was_said_or_a_key(
+    open_memory: Callable[..., Memory], calling: Calling, caplog: pytest.LogCaptureFixture
+) -> None:
+    """3.2 item 10: everything that any library logs at its most talkative, while all is said and some of it is refused."""
+    app = create_app(open_memory(log_level="debug"))
+    for name in [None, *logging.root.manager.loggerDict]:
+        caplog.set_level(logging.DEBUG, logger=name)
+    http = calling("acme", over=app)
+    say_everything(http)
+    http.post("/api/entries", json={"content": CANARY, "nonsense": CANARY}, headers=ADA)
+    http.post("/api/messages/nowhere", json={"role": CANARY, "content": CANARY}, headers=ADA)
+    http.put(
+        "/api/notes", content=f"{{{CANARY}", headers={**ADA, "content-type": "application/json"}
+    )
+    http.get("/api/audit", headers={"Authorization": f"Bearer rtn_{CANARY}"})
+    http.post("/api/users/ada/export")
+    http.post("/api/users/ada/erase")
+    lines = [
+        f"{record.getMessage()} {record.__dict__}"
+        for record in caplog.records
+        if record.name != "httpx"
+    ]
+    key = http.headers["Authorization"].removeprefix("Bearer ")
+    assert not [
+        line for line in lines if CANARY in line or key in line or key.rpartition("_")[2] in line
+    ]
+
+
+def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
+    """S14: at once, in the process that erased."""
+    with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
+        texts = [
+            Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1]
+            for user in (None, "ada")
+        ]
+        app = create_app(memory)
+        boss, ada = (
+            TestClient(app, URL, headers={"X-API-Key": text}, client=HERE) for text in texts
+        )
+        assert ada.get("/api/me").json()["user"] == "ada"
+        assert boss.post("/api/users/ada/erase").status_code == 200
+        assert ada.get("/api/me").status_code == 401
+        assert boss.get("/api/me").status_code == 200
+
+
+def test_an_export_that_has_no_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2: 507, and no half of an export."""
+
+    class NoRoom(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(
+        "retain.server.admin_routes.tempfile.SpooledTemporaryFile", lambda size: NoRoom()
+    )
+    with Memory.open("memory:") as memory:
+        found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
+    assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")

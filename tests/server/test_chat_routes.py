@@ -1,0 +1,987 @@
+"""Chat over HTTP: turns, their streams, what a lost connection loses (nothing), and who may say what to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.base.errors import ModelUnavailable
+from retain.server import running_turns as running
+from retain.server.sse import BEAT
+from retain.testing import FakeService, ScriptedModel, calling
+from tests.chaos.sizes import FULL
+from tests.server.talking import WAIT, Halting, Served, Told, events, serve, stream
+
+PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
+IMAGE = "data:image/gif;base64," + base64.b64encode(PIXEL).decode()
+ABORTED = 2000 if FULL else 40
+Start = Callable[..., Served]
+
+
+@pytest.fixture
+def starting(url: str) -> Iterator[Start]:
+    """Servers over the test's database, on each engine in turn."""
+    with ExitStack() as stack:
+        yield lambda main=None, **changes: stack.enter_context(
+            contextmanager(serve)(url, main, **changes)
+        )
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Start]:
+    """Servers over one file."""
+    with ExitStack() as stack:
+        file = f"sqlite:///{tmp_path}/chat.db"
+        yield lambda main=None, **changes: stack.enter_context(
+            contextmanager(serve)(file, main, **changes)
+        )
+
+
+def names(told: list[Told]) -> list[str]:
+    return [event.name for event in told]
+
+
+def said(served: Served, session: str, user: str = "ada") -> list[tuple[str, str]]:
+    """Who said what in a session, as it is stored."""
+    window = served.memory.scope("acme", user).messages.window(session)
+    return [(message.role, message.text) for message in window]
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + WAIT
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_turn_is_answered_whole(starting: Start) -> None:
+    """A1: context, model, saved turn; and the turn explains itself."""
+    model = ScriptedModel("To Lisbon.")
+    served = starting(model)
+    with served.client() as http:
+        answer = http.post("/api/chat", json={"message": "Where do we go?"}).json()
+        assert answer["message"] == "To Lisbon."
+        assert (answer["agent_id"], answer["memory_only"], answer["again"], answer["tools"]) == (
+            "assistant",
+            False,
+            False,
+            [],
+        )
+        assert answer["usage"]["model"] == "scripted"
+        assert answer["usage"]["tokens_out"] == 2
+        assert said(served, answer["session_id"]) == [
+            ("user", "Where do we go?"),
+            ("assistant", "To Lisbon."),
+        ]
+        turn = http.get(f"/api/turns/{answer['turn_id']}").json()
+        assert turn["report"]["tokens"] > 0
+        assert turn["last_seq"] == answer["last_seq"] == 2
+        again = http.post(
+            "/api/chat", json={"message": "When?", "session_id": answer["session_id"]}
+        ).json()
+        assert again["session_id"] == answer["session_id"]
+        assert "Where do we go?" in str(model.asked[-1].messages)
+        calls = http.get("/api/interactions").json()["data"]
+        assert [call["route"] for call in calls] == ["chat", "chat"]
+
+
+def test_a_turn_is_streamed(here: Start) -> None:
+    """A1: deltas, tools, the whole message and the end, with growing numbers."""
+    ask = calling(
+        ("save_to_core", {"content": "Ada likes trains."}),
+        ("no_such_tool", {}),
+        text="One moment. ",
+    )
+    served = here(ScriptedModel(ask, "By train, of course."))
+    with (
+        served.client() as http,
+        http.stream("POST", "/api/chat", json={"message": "How?", "stream": True}) as response,
+    ):
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["x-accel-buffering"] == "no"
+        assert response.headers["cache-control"] == "no-store"
+        told = list(events(response.iter_lines()))
+    assert [event.id for event in told] == list(range(1, len(told) + 1))
+    kinds = [name for name in names(told) if name != "text"]
+    assert kinds == [
+        "start",
+        "tool_call",
+        "tool_call",
+        "tool_result",
+        "tool_result",
+        "message",
+        "done",
+    ]
+    assert (
+        "".join(event.data["text"] for event in told if event.name == "text")
+        == "One moment. By train, of course."
+    )
+    first, second = [event.data for event in told if event.name == "tool_result"]
+    assert (first["name"], first["ok"], second["name"], second["ok"]) == (
+        "save_to_core",
+        True,
+        "no_such_tool",
+        False,
+    )
+    final = next(event.data for event in told if event.name == "message")
+    assert final["message"] == "By train, of course."
+    assert final["tools"] == ["save_to_core", "no_such_tool"]
+    assert told[0].data["session_id"] == final["session_id"]
+    assert told[0].data["key"] == final["key"]
+    scope = served.memory.scope("acme", "ada", "assistant")
+    assert [entry.content for entry in scope.entries.list()] == ["Ada likes trains."]
+    assert [role for role, _ in said(served, final["session_id"])] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+
+
+def test_an_accept_header_asks_for_a_stream_too(here: Start) -> None:
+    with here(ScriptedModel("Yes.")).client(Accept="text/event-stream") as http:
+        answer = http.post("/api/chat", json={"message": "A stream?"})
+    assert names(list(events(iter(answer.text.split("\n"))))) == [
+        "start",
+        "text",
+        "message",
+        "done",
+    ]
+
+
+def test_who_hangs_up_loses_nothing(starting: Start) -> None:
+    """A client that disconnects in the middle: the turn goes on, and is saved."""
+    model = Halting("One two three four.")
+    served = starting(model)
+    with served.client() as http:
+        with http.stream(
+            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "count"}
+        ) as response:
+            first = next(events(response.iter_lines()))
+        assert model.halted.acquire(timeout=WAIT)
+        model.going.set()
+        session = first.data["session_id"]
+        until(lambda: len(said(served, session)) == 2)
+        assert said(served, session)[1] == ("assistant", "One two three four.")
+
+        def again() -> dict[str, Any]:
+            found = http.post(
+                "/api/chat", json={"message": "Count.", "session_id": session, "key": "count"}
+            ).json()
+            assert found["message"] == "One two three four."
+            return dict(found)
+
+        until(lambda: again()["again"])  # before, the turn that is about to end is the answer
+    assert len(model.asked) == 1
+
+
+def test_who_is_shut_out_hears_no_more(here: Start) -> None:
+    """A key is revoked while its stream is open: not another word of it is told, and the turn is kept all the same."""
+    model = Halting("One two three four.")
+    served = here(model)
+    keys = Keys(served.memory.database)
+    key, text = keys.create("acme", "for a while", ("read", "write"))
+    client = served.client(Authorization=f"Bearer {text}")
+    with (
+        client as http,
+        http.stream("POST", "/api/chat", json={"message": "Count.", "stream": True}) as response,
+    ):
+        reading = events(response.iter_lines())
+        first = next(reading)
+        assert model.halted.acquire(timeout=WAIT)
+        keys.revoke("acme", key.id)
+        served.app.state.authenticator.forget()
+        model.going.set()
+        told = [event.name for event in reading]
+    assert "message" not in told
+    assert "done" not in told
+    until(lambda: len(said(served, first.data["session_id"])) == 2)
+
+
+def test_a_stream_is_taken_up_where_it_broke_off(here: Start) -> None:
+    """`Last-Event-ID`: what was missed, then what comes, nothing twice."""
+    model = Halting("One two three four five.")
+    served = here(model)
+    with served.client() as http:
+        with http.stream(
+            "POST", "/api/chat", json={"message": "Count.", "stream": True}
+        ) as response:
+            reading = events(response.iter_lines())
+            seen = [next(reading) for _ in range(2)]  # start, and the first of two words
+        assert model.halted.acquire(timeout=WAIT)
+        threading.Timer(0.05, model.going.set).start()
+        with http.stream(
+            "GET", seen[0].data["resume"], headers={"Last-Event-ID": str(seen[-1].id)}
+        ) as response:
+            rest = list(events(response.iter_lines()))
+        whole = [*seen, *rest]
+        assert [event.id for event in whole] == list(range(1, len(whole) + 1))
+        assert (
+            "".join(event.data["text"] for event in whole if event.name == "text")
+            == "One two three four five."
+        )
+        assert names(whole)[-2:] == ["message", "done"]
+        late = http.get(seen[0].data["resume"], headers={"Last-Event-ID": str(whole[-2].id)})
+        assert names(list(events(iter(late.text.split("\n"))))) == ["done"]
+        everything = http.get(seen[0].data["resume"], headers={"Last-Event-ID": "no number"})
+        assert list(events(iter(everything.text.split("\n")))) == whole
+
+
+def test_another_process_has_the_answer_once_it_is_saved(starting: Start) -> None:
+    """A stream is taken up at another server: it waits while the turn runs, then has the whole message."""
+    model = Halting("One two three four.")
+    one, other = starting(model), starting(model)
+    with one.client() as http, other.client() as elsewhere:
+        with http.stream(
+            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "k/1"}
+        ) as response:
+            resume = next(events(response.iter_lines())).data["resume"]
+        assert model.halted.acquire(timeout=WAIT)
+        threading.Timer(0.1, model.going.set).start()
+        told = list(
+            events(iter(elsewhere.get(resume, headers={"Last-Event-ID": "7"}).text.split("\n")))
+        )
+        assert [(event.id, event.name) for event in told] == [(8, "message"), (9, "done")]
+        assert told[0].data["message"] == "One two three four."
+        assert told[0].data["key"] == "k/1"
+        assert elsewhere.get(resume.replace("k%2F1", "k2")).status_code == 404
+        assert elsewhere.get(resume, headers={"X-Retain-User": "eve"}).status_code == 404
+
+
+def test_a_turn_that_was_cut_off_says_how_to_go_on(here: Start) -> None:
+    """After a crash nobody is at it: the stream says so, and the key finishes it."""
+    served = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Now."))
+    with served.client() as http:
+        failed = http.post("/api/chat", json={"message": "Well?", "key": "once"})
+        assert failed.status_code == 503
+        session = failed.json()["session_id"]
+        other = here(None)
+        with other.client() as elsewhere:
+            resume = f"/api/chat/turns/once/events?session_id={session}"
+            told = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+            assert names(told) == ["error", "done"]
+            assert "'once'" in told[0].data["detail"]
+        assert (
+            http.post(
+                "/api/chat", json={"message": "Well?", "key": "once", "session_id": session}
+            ).json()["message"]
+            == "Now."
+        )
+
+
+def test_what_has_become_of_a_turn(starting: Start) -> None:
+    """Whoever does not listen any more can ask: in line, kept, answered, or never heard of."""
+    model = Halting("One two three four.", ModelUnavailable(model="m", problem="it fails"))
+    one, other = starting(model), starting(model)
+    mine = str(uuid.uuid4())
+    body = {"session_id": mine, "stream": True}
+
+    def state(client: httpx2.Client, key: str) -> Any:
+        found = client.get(f"/api/chat/turns/{key}", params={"session_id": mine})
+        return (
+            found.json() | {"session_id": 0, "key": 0}
+            if found.status_code == 200
+            else found.status_code
+        )
+
+    def told(seq: int | None, answered: list[str], running: bool) -> dict[str, Any]:
+        return {
+            "session_id": 0,
+            "key": 0,
+            "asked_seq": seq,
+            "answered": answered,
+            "running": running,
+        }
+
+    with one.client() as http, one.client() as second, other.client() as elsewhere:
+        with http.stream(
+            "POST", "/api/chat", json={**body, "message": "Yes", "key": "k1"}
+        ) as first:
+            heard = events(first.iter_lines())
+            assert next(heard).data["asked_seq"] == 1
+            assert model.halted.acquire(timeout=WAIT)
+            with second.stream(
+                "POST", "/api/chat", json={**body, "message": "Yes", "key": "k2"}
+            ) as waiting:
+                assert next(events(waiting.iter_lines())).name == "waiting"
+                assert state(second, "k1") == state(elsewhere, "k1") == told(1, [], True)
+                assert state(second, "k2") == state(elsewhere, "k2") == told(None, [], True)
+                model.going.set()
+                assert [event.data["asked_seq"] for event in heard if event.name == "message"] == [
+                    1
+                ]
+        until(lambda: state(http, "k2") == told(3, [], False))
+        assert state(elsewhere, "k1") == told(1, ["assistant"], False)
+        assert state(http, "k3") == 404
+
+
+def test_a_model_that_is_down(here: Start) -> None:
+    """503 with Retry-After; what was said is kept, and the key finishes the turn without saying it twice."""
+    served = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Here I am."))
+    with served.client() as http:
+        failed = http.post("/api/chat", json={"message": "Hello?"})
+        problem = failed.json()
+        assert failed.status_code == 503
+        assert int(failed.headers["retry-after"]) >= 1
+        assert failed.headers["content-type"] == "application/problem+json"
+        assert problem["type"] == "/problems/model-unavailable"
+        assert problem["key"] in problem["detail"]
+        assert "is kept" in problem["detail"]
+        assert problem["request_id"]
+        assert said(served, problem["session_id"]) == [("user", "Hello?")]
+        again = {"message": "Hello?", "session_id": problem["session_id"]}
+        answer = http.post(
+            "/api/chat", json=again, headers={"Idempotency-Key": problem["key"]}
+        ).json()
+    assert answer["message"] == "Here I am."
+    assert said(served, problem["session_id"]) == [("user", "Hello?"), ("assistant", "Here I am.")]
+
+
+def test_a_service_that_breaks_the_stream(here: Start) -> None:
+    """F7: a broken stream is an error event and then the end; nothing half is kept, and the key finishes the turn."""
+    with FakeService("A long answer with many words in it.") as service:
+        served = here(
+            None,
+            model="fake",
+            base_url=service.url,
+            api_key="k",
+            model_retries=0,
+            model_pause_seconds=0.01,
+        )
+        with served.client() as http:
+            for how in ("early", "reset", "stream-error", "500", "html", "huge"):
+                service.misbehave(how, times=1)
+                session = str(uuid.uuid4())
+                told = stream(http, message="Go on.", key=how, session_id=session)
+                assert names(told)[-2:] == ["error", "done"], how
+                assert told[-2].data["status"] >= 500
+                assert "is kept" in told[-2].data["detail"]
+                assert said(served, session) == [("user", "Go on.")]
+                again = stream(http, message="Go on.", key=how, session_id=session)
+                assert again[-2].data["message"] == "A long answer with many words in it."
+                assert len(said(served, session)) == 2
+
+
+def test_two_turns_of_one_session_come_one_after_the_other(starting: Start) -> None:
+    """Ordered, not interleaved; the second one's stream says that it waits."""
+    model = Halting("One two three four.")
+    served = starting(model)
+    with served.client() as http, served.client() as other:
+        session = http.post("/api/chat/sessions", json={}).json()["id"]
+        results: list[list[Told]] = []
+        first = threading.Thread(
+            target=lambda: results.append(stream(http, message="First.", session_id=session))
+        )
+        first.start()
+        assert model.halted.acquire(timeout=WAIT)
+        with other.stream(
+            "POST", "/api/chat", json={"message": "Second.", "session_id": session, "stream": True}
+        ) as response:
+            reading = events(response.iter_lines())
+            assert next(reading).name == "waiting"
+            model.going.set()
+            assert names(list(reading))[-2:] == ["message", "done"]
+        first.join()
+    assert [text for _, text in said(served, session)] == [
+        "First.",
+        "One two three four.",
+        "Second.",
+        "One two three four.",
+    ]
+
+
+def test_a_key_in_flight_is_the_same_turn(here: Start) -> None:
+    """A retry while the first is still running listens to that one; another message with its key is refused."""
+    model = Halting("One two three four.")
+    served = here(model)
+    with served.client() as http, served.client() as other:
+        body = {"message": "Count.", "key": "same", "session_id": str(uuid.uuid4()), "stream": True}
+        with http.stream("POST", "/api/chat", json=body) as response:
+            next(events(response.iter_lines()))
+            assert model.halted.acquire(timeout=WAIT)
+            assert (
+                other.post("/api/chat", json={**body, "message": "Something else."}).status_code
+                == 422
+            )
+            threading.Timer(0.05, model.going.set).start()
+            assert (
+                other.post("/api/chat", json={**body, "stream": False}).json()["message"]
+                == "One two three four."
+            )
+        assert (
+            http.post("/api/chat", json={**body, "message": "Else.", "stream": False}).json()[
+                "type"
+            ]
+            == "/problems/key-reused"
+        )
+    assert len(model.asked) == 1
+
+
+def test_too_many_turns_at_once(here: Start) -> None:
+    """503 with Retry-After beyond the limit, and nothing is kept of what was refused."""
+    model = Halting("One two three four.")
+    served = here(model, chat_at_once=1)
+    with served.client() as http, served.client("bob") as other:
+        with http.stream(
+            "POST", "/api/chat", json={"message": "First.", "stream": True}
+        ) as response:
+            reading = events(response.iter_lines())
+            next(reading)
+            assert model.halted.acquire(timeout=WAIT)
+            refused = other.post("/api/chat", json={"message": "Second."})
+            assert refused.status_code == 503
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.json()["type"] == "/problems/overloaded"
+            model.going.set()
+            assert names(list(reading))[-1] == "done"
+        until(lambda: other.post("/api/chat", json={"message": "Third."}).status_code == 200)
+
+
+def test_without_a_model(here: Start) -> None:
+    """A3: everything is kept, and the answer is what is remembered, marked as such."""
+    served = here(None)
+    with served.client() as http:
+        http.post("/api/chat", json={"message": "My sister lives in Lisbon."})
+        answer = http.post("/api/chat", json={"message": "Where does my sister live?"}).json()
+        assert answer["memory_only"]
+        assert answer["message"].startswith("No model is set")
+        assert "Lisbon" in answer["message"]
+        assert len(said(served, answer["session_id"])) == 4
+
+
+def test_a_group_answers_one_after_the_other(here: Start) -> None:
+    """A6, J5: each with its own private memory, each hears those before it."""
+    model = ScriptedModel(
+        lambda asked: "I am the scout." if "The scout" in asked.system else "I am the cook."
+    )
+    served = here(model)
+    tenant = served.memory.scope("acme")
+    for name in ("scout", "cook"):
+        tenant.agents.add(name, prompt=f"The {name}.")
+        served.memory.scope("acme", "ada", name).entries.add(
+            f"A secret of the {name}.", kind="core"
+        )
+    with served.client() as http:
+        answer = http.post(
+            "/api/chat", json={"message": "Who are you?", "agents": ["scout", "cook"]}
+        ).json()
+        assert [(one["agent_id"], one["message"]) for one in answer["replies"]] == [
+            ("scout", "I am the scout."),
+            ("cook", "I am the cook."),
+        ]
+        told = stream(
+            http, message="Again.", agents=["cook", "scout"], session_id=answer["session_id"]
+        )
+        assert [event.data["agent_id"] for event in told if event.name == "message"] == [
+            "cook",
+            "scout",
+        ]
+        unknown = http.post("/api/chat", json={"message": "Hm.", "agents": ["scout", "nobody"]})
+        assert unknown.status_code == 404
+        assert "nobody" in unknown.json()["detail"]
+        whole = list(events(iter(http.get(told[0].data["resume"]).text.split("\n"))))
+        assert whole == told
+    assert "secret of the scout" in str(model.asked[0].messages)
+    assert "secret of the cook" not in str(model.asked[0].messages)
+    assert "I am the scout." in str(model.asked[1].messages)
+
+
+def test_an_agent_is_run(here: Start) -> None:
+    """A4: the same turn by other names."""
+    served = here(ScriptedModel("Ran."))
+    served.memory.scope("acme").agents.add("runner", prompt="You run.")
+    with served.client() as http:
+        answer = http.post("/agent/run", json={"agent": "runner", "input": "Run!"}).json()
+        assert (answer["agent_id"], answer["message"]) == ("runner", "Ran.")
+        more = http.post(
+            "/agent/run",
+            json={"agent": "runner", "message": "More!", "session_id": answer["session_id"]},
+        )
+        assert more.json()["session_id"] == answer["session_id"]
+        for body in ({"agent": "runner"}, {"agent": "runner", "input": "a", "message": "b"}):
+            assert http.post("/agent/run", json=body).status_code == 422
+        assert http.post("/agent/run", json={"agent": "walker", "input": "Run!"}).status_code == 404
+
+
+def test_an_agent_sees(here: Start) -> None:
+    """A4: images are given to the model, and kept as references."""
+    model = ScriptedModel("A pixel.")
+    served = here(model)
+    with served.client() as http:
+        answer = http.post(
+            "/agent/vision", json={"input": "What is this?", "images": [IMAGE]}
+        ).json()
+        assert answer["message"] == "A pixel."
+        assert IMAGE in str(model.asked[0].messages)
+        stored = http.get(f"/api/chat/sessions/{answer['session_id']}/messages").json()["data"][0]
+        assert "base64" not in str(stored)
+        assert "[MemoryRef: " in str(stored)
+        key = stored["content"]["parts"][0]["key"]
+        assert served.memory.scope("acme", "ada").refs.content(key) == PIXEL
+        http.post("/api/chat", json={"message": "And now?", "session_id": answer["session_id"]})
+        assert IMAGE not in str(model.asked[1].messages)
+
+
+def test_what_is_no_image(here: Start) -> None:
+    """Told by its first bytes; no address is ever fetched; nothing is kept of what is refused."""
+    served = here(ScriptedModel("Never."))
+    refused: list[list[Any]] = [
+        [],
+        ["https://example.org/cat.png"],
+        ["data:image/png;base64,bm8gaW1hZ2U="],
+        ["data:image/png;base64,§§"],
+        [IMAGE] * 9,
+        [1],
+    ]
+    with served.client() as http:
+        for images in refused:
+            answer = http.post("/agent/vision", json={"input": "Look.", "images": images})
+            assert answer.status_code == 422
+            assert answer.json()["field"].startswith("images")
+        assert http.get("/api/chat/sessions").json()["data"] == []
+
+
+def test_the_client_finds_its_session(here: Start) -> None:
+    """C6, in all its branches, and then the chat goes on there."""
+    served = here(ScriptedModel("Yes."))
+    served.memory.scope("acme").agents.add("scout")
+    with served.client(**{"X-Retain-Agent": "scout"}) as http:
+        stored = str(uuid.uuid4())
+        new = http.post("/api/sessions/resume", json={"stored_id": stored}).json()["id"]
+        assert new != stored  # nobody has one: a new UUID, for both sides
+        assert (
+            http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == new
+        )  # confirmed
+        assert (
+            http.post("/api/chat", json={"message": "Hi.", "session_id": new}).json()["session_id"]
+            == new
+        )
+        newer = http.post("/api/sessions", json={}).json()["id"]  # another device
+        assert (
+            http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == newer
+        )  # stale, and dropped
+        assert http.post("/api/sessions/resume", json={}).json()["id"] == newer  # the server's
+        assert http.post("/api/chat", json={"message": "Hi."}).json()["session_id"] == newer
+        assert http.post("/api/chat/sessions", json={}).json()["id"] == newer
+        back = http.post(
+            "/api/chat", json={"message": "Back.", "session_id": new}
+        ).json()  # named: it is the active one now
+        assert back["session_id"] == new
+        assert http.get("/api/sessions/active").json()["id"] == new
+
+
+def test_a_session_that_the_client_brings(here: Start) -> None:
+    """C4: a UUID that nobody has becomes a session; any other unknown name, and another user's, is not found."""
+    served = here(ScriptedModel("Yes."))
+    mine = str(uuid.uuid4())
+    with served.client() as http, served.client("eve") as eve:
+        assert (
+            http.post("/api/chat", json={"message": "Hi.", "session_id": mine}).json()["session_id"]
+            == mine
+        )
+        assert (
+            http.get("/api/sessions/active", headers={"X-Retain-Agent": "assistant"}).json()["id"]
+            == mine
+        )
+        for session in ("my session", mine):
+            refused = eve.post("/api/chat", json={"message": "Hi.", "session_id": session})
+            assert refused.status_code == 404
+            assert refused.json()["detail"] == f"There is no session {session!r} here."
+        for path in ("", "/messages"):
+            assert eve.get(f"/api/chat/sessions/{mine}{path}").status_code == 404
+        assert eve.patch(f"/api/chat/sessions/{mine}", json={"label": "Mine"}).status_code == 404
+        assert len(said(served, mine)) == 2
+        served.memory.scope("acme").agents.add("scout")
+        other = http.post(
+            "/api/chat", json={"message": "Hi.", "session_id": mine, "agent_id": "scout"}
+        )
+        assert other.status_code == 422
+        assert other.json()["field"] == "agent_id"
+        nobody = http.post("/api/chat", json={"message": "Hi.", "agent_id": "nobody"})
+        assert nobody.status_code == 404
+        assert "`retain agents add nobody`" in nobody.json()["detail"]
+
+
+def test_conversations_are_listed(here: Start) -> None:
+    """A5, S6: each with what a list shows, and how much its summary covers."""
+    served = here(ScriptedModel("Yes."))
+    with served.client() as http:
+        first = http.post(
+            "/api/chat", json={"message": "One.", "session_id": str(uuid.uuid4())}
+        ).json()["session_id"]
+        second = http.post(
+            "/api/chat", json={"message": "Two.", "session_id": str(uuid.uuid4())}
+        ).json()["session_id"]
+        page = http.get("/api/chat/sessions", params={"limit": 1}).json()
+        assert [session["id"] for session in page["data"]] == [second]
+        rest = http.get("/api/chat/sessions", params={"limit": 1, "after": page["next"]}).json()
+        assert [session["id"] for session in rest["data"]] == [first]
+        assert rest["next"] is None
+        shown = http.patch(f"/api/chat/sessions/{first}", json={"label": "The first"}).json()
+        assert (shown["label"], shown["count"], shown["summary"], shown["summarizedCount"]) == (
+            "The first",
+            2,
+            "",
+            0,
+        )
+        assert http.get(f"/api/chat/sessions/{first}").json() == shown
+        messages = f"/api/chat/sessions/{first}/messages"
+        assert [message["seq"] for message in http.get(messages).json()["data"]] == [1, 2]
+        assert [
+            message["seq"] for message in http.get(messages, params={"last": 1}).json()["data"]
+        ] == [2]
+        assert [
+            message["seq"]
+            for message in http.get(messages, params={"last": 1, "before": 2}).json()["data"]
+        ] == [1]
+        assert http.get(messages, params={"last": 1, "before": 1}).json() == {
+            "data": [],
+            "next": None,
+        }
+        assert http.get(messages, params={"last": 1, "limit": 1}).status_code == 422
+        assert http.get(messages, params={"last": 1, "before": "x"}).status_code == 422
+        assert http.get("/api/chat/sessions", params={"user": "bob"}).json()["data"] == []
+        assert [
+            s["id"]
+            for s in http.get("/api/chat/sessions", params={"search": "FIRST"}).json()["data"]
+        ] == [first]
+        assert http.get(messages, params={"search": "first"}).status_code == 422
+        long = served.memory.scope("acme", "ada", "assistant").sessions.add("long")
+        served.memory.scope("acme", "ada").messages.append(long.id, "assistant", "Hello.")
+        served.memory.scope("acme", "ada").messages.append(
+            long.id, "user", "Where  do\nwe go " * 20
+        )
+        served.memory.scope("acme", "ada", "assistant").sessions.add("empty")
+        titles = {
+            session["id"]: session["title"]
+            for session in http.get("/api/chat/sessions").json()["data"]
+        }
+        assert titles == {first: "The first", second: "Two.", "long": titles["long"], "empty": ""}
+        assert titles["long"].startswith("Where do we go Where")
+        assert len(titles["long"]) <= 80
+        assert http.get(f"/api/chat/sessions/{second}").json()["title"] == "Two."
+        spoken = http.get("/api/chat/sessions", params={"spoken": True}).json()["data"]
+        assert {session["id"] for session in spoken} == {"long", second, first}
+        served.memory.scope("acme", "ada").sessions.remove("long")
+        served.memory.scope("acme", "ada").sessions.remove("empty")
+        served.memory.scope("acme").agents.add("cook")
+        other = http.post("/api/chat", json={"message": "Three.", "agent_id": "cook"}).json()[
+            "session_id"
+        ]
+        assert {s["id"] for s in http.get("/api/chat/sessions").json()["data"]} == {
+            first,
+            second,
+            other,
+        }
+        assert [
+            s["id"] for s in http.get("/api/chat/sessions", params={"agent": "cook"}).json()["data"]
+        ] == [other]
+
+
+WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (
+    ({}, 422, "message"),
+    ({"message": ""}, 422, "message"),
+    ({"message": " \n"}, 422, "message"),
+    ({"message": 1}, 422, "message"),
+    ({"message": "a", "stream": "yes"}, 422, "stream"),
+    ({"message": "a", "session": "b"}, 422, "session"),
+    ({"message": "a", "key": ""}, 422, "key"),
+    ({"message": "a", "agents": ["x"] * 17}, 422, "agents"),
+    ({"message": "a", "agents": ["assistant", "assistant"]}, 422, "agents"),
+    ({"message": "a" * (2 << 20)}, 413, "message"),
+    ({"message": "a", "agent_id": "assistant", "agents": ["assistant"]}, 422, "agent_id"),
+    ({"message": "My key is AKIAIOSFODNN7EXAMPLE."}, 422, "message"),
+)
+
+
+def test_what_cannot_be_said(here: Start) -> None:
+    """Refused before a stream begins, and before a session is made."""
+    with here(ScriptedModel("Never."), secrets="reject").client() as http:
+        for body, status, field in WRONG:
+            for more in ({}, {"stream": True}) if "stream" not in body else ({},):
+                refused = http.post("/api/chat", json={**body, **more})
+                assert (refused.status_code, refused.json()["field"]) == (status, field)
+        assert http.get("/api/sessions").json()["data"] == []
+
+
+def test_one_key_and_not_two(here: Start) -> None:
+    with here(ScriptedModel("Yes.")).client(**{"Idempotency-Key": "one"}) as http:
+        assert http.post("/api/chat", json={"message": "a", "key": "two"}).json()["field"] == "key"
+        assert http.post("/api/chat", json={"message": "a"}).json()["key"] == "one"
+
+
+def test_what_a_key_allows(here: Start) -> None:
+    """Chat is reading and writing; reading conversations is not. A key for one user and one agent is for them alone."""
+    served = here(ScriptedModel("Yes."))
+    keys = Keys(served.memory.database)
+    _, writes = keys.create("acme", "writes", ["write", "delete"])
+    with served.client(Authorization=f"Bearer {writes}") as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 403
+    _, reads = keys.create("acme", "reads", ["read"])
+    _, bound = keys.create("acme", "bound", ["read", "write"], user="ada", agent="assistant")
+    with served.client(Authorization=f"Bearer {reads}") as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 403
+        assert http.get("/api/chat/sessions").status_code == 200
+    with served.client(None, Authorization=f"Bearer {bound}") as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
+        assert http.post("/api/chat", json={"message": "Hi.", "user": "eve"}).status_code == 403
+        assert (
+            http.post(
+                "/api/chat", json={"message": "Hi.", "agents": ["assistant", "scout"]}
+            ).status_code
+            == 403
+        )
+    with served.client(None) as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).json()["field"] == "user"
+    with httpx2.Client(base_url=served.url) as http:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 401
+
+
+def test_what_a_chat_does_is_on_record(here: Start) -> None:
+    """D6: a session that it makes, the turn, and what the model's tools change, each by itself."""
+    model = ScriptedModel(
+        calling(
+            ("save_to_core", {"content": "Tea."}),
+            ("manage_long_term_memory", {"operation": "delete_all_notes"}),
+        ),
+        "Done.",
+    )
+    served = here(model)
+    _, key = Keys(served.memory.database).create("acme", "talks", ["read", "write"])
+    served.memory.scope("acme", "ada", "assistant").notes.overwrite("# Kept")
+    mine = str(uuid.uuid4())
+    with served.client(Authorization=f"Bearer {key}") as http, served.client() as admin:
+        assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
+        assert http.post("/api/chat/sessions", json={"session_id": mine}).status_code == 200
+        record = admin.get("/api/audit").json()["data"]
+    assert served.memory.scope("acme", "ada", "assistant").notes.read().text == "# Kept"
+    assert [row["what"] for row in reversed(record)][-4:] == [
+        "sessions_add",
+        "chat",
+        "entries_add",
+        "sessions_add",
+    ]
+    assert record[0]["subject"] == f"sessions {mine}"
+
+
+def test_what_was_not_kept_is_not_said_to_be(here: Start) -> None:
+    """A turn that waits too long for its session has kept nothing yet; and nothing of it is left."""
+    model = Halting("One two three four.")
+    served = here(model, chat_seconds=1.0)
+    mine = str(uuid.uuid4())
+    body = {"message": "First.", "session_id": mine, "stream": True}
+    with (
+        served.client() as http,
+        served.client() as other,
+        http.stream("POST", "/api/chat", json=body) as response,
+    ):
+        next(events(response.iter_lines()))
+        assert model.halted.acquire(timeout=WAIT)
+        refused = other.post(
+            "/api/chat", json={"message": "Second.", "session_id": mine, "key": "k2"}
+        )
+        model.going.set()
+    assert refused.status_code == 503
+    assert "is kept" not in refused.json()["detail"]
+    assert "'k2'" in refused.json()["detail"]
+    assert ("user", "Second.") not in said(served, mine)
+
+
+def test_a_turn_in_line_elsewhere_is_waited_for(here: Start) -> None:
+    """Another process knows nothing of it until its message is kept: it waits as long as the session is busy."""
+    model = Halting("One two three four.")
+    one, other = here(model), here(model)
+    mine = str(uuid.uuid4())
+    body = {"session_id": mine, "stream": True}
+    with one.client() as http, one.client() as second, other.client() as elsewhere:
+        with http.stream(
+            "POST", "/api/chat", json={**body, "message": "First.", "key": "k1"}
+        ) as first:
+            next(events(first.iter_lines()))
+            assert model.halted.acquire(timeout=WAIT)
+            with second.stream(
+                "POST", "/api/chat", json={**body, "message": "Second.", "key": "k2"}
+            ) as waiting:
+                assert next(events(waiting.iter_lines())).name == "waiting"
+                threading.Timer(0.1, model.going.set).start()
+                resume = f"/api/chat/turns/k2/events?session_id={mine}"
+                told = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+        assert names(told) == ["message", "done"]
+        assert told[0].data["key"] == "k2"
+        assert elsewhere.get(resume.replace("k2", "k3")).status_code == 404
+
+
+def test_a_stream_from_elsewhere_ends_with_the_server(here: Start) -> None:
+    """It is told to stop: an error that says how to go on, and the end."""
+    model = Halting("One two three four.")
+    one, other = here(model), here(model)
+    mine = str(uuid.uuid4())
+    with one.client() as http, other.client() as elsewhere:
+        body = {"message": "Count.", "session_id": mine, "key": "k", "stream": True}
+        with http.stream("POST", "/api/chat", json=body) as response:
+            next(events(response.iter_lines()))
+            assert model.halted.acquire(timeout=WAIT)
+            threading.Timer(0.2, other.app.state.stopping.set).start()
+            told = list(
+                events(
+                    iter(
+                        elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}").text.split(
+                            "\n"
+                        )
+                    )
+                )
+            )
+            model.going.set()
+    assert names(told) == ["error", "done"]
+    assert "'k'" in told[0].data["detail"]
+
+
+def test_an_old_error_is_not_told_where_there_is_an_answer(here: Start) -> None:
+    """The turn failed here and was finished in another process: what is saved counts."""
+    one = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
+    other = here(ScriptedModel("Now."))
+    with one.client() as http, other.client() as elsewhere:
+        body = {"message": "Well?", "session_id": str(uuid.uuid4()), "key": "k"}
+        resume = f"/api/chat/turns/k/events?session_id={body['session_id']}"
+        assert http.post("/api/chat", json=body).status_code == 503
+        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == [
+            "start",
+            "error",
+            "done",
+        ]
+        assert elsewhere.post("/api/chat", json=body).json()["message"] == "Now."
+        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == ["message", "done"]
+
+
+def test_a_machine_without_threads(here: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503, and the same key can be sent again."""
+    served = here(ScriptedModel("Yes."))
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "retain-chat":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with served.client() as http:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        refused = http.post("/api/chat", json={"message": "Hi.", "key": "k"})
+        monkeypatch.undo()
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
+        assert (
+            http.post("/api/chat", json={"message": "Hi.", "key": "k"}).json()["message"] == "Yes."
+        )
+
+
+def test_one_session_does_not_take_every_place(here: Start) -> None:
+    model = Halting("One two three four.")
+    served = here(model, chat_at_once=4)
+    mine = str(uuid.uuid4())
+    with (
+        served.client() as http,
+        served.client() as again,
+        served.client("bob") as bob,
+        ExitStack() as stack,
+    ):
+        for client in (http, again):
+            body = {"message": "Hi.", "session_id": mine, "stream": True}
+            response = stack.enter_context(client.stream("POST", "/api/chat", json=body))
+            next(events(response.iter_lines()))
+        with served.client() as third:
+            assert (
+                third.post("/api/chat", json={"message": "Hi.", "session_id": mine}).status_code
+                == 503
+            )
+        model.going.set()
+        assert bob.post("/api/chat", json={"message": "Hi."}).status_code == 200
+
+
+def test_a_stop_ends_streams_with_how_to_go_on(here: Start) -> None:
+    """Turns have a while to finish; then their streams say that the key goes on with them."""
+    model = Halting("One two three four.")
+    served = here(model, stop_seconds=0.2)
+    with served.client() as http:
+        with http.stream(
+            "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "later"}
+        ) as response:
+            reading = events(response.iter_lines())
+            next(reading)
+            assert model.halted.acquire(timeout=WAIT)
+            served.app.state.stopping.set()
+            told = list(reading)
+        model.going.set()
+    assert names(told)[-2:] == ["error", "done"]
+    assert "'later'" in told[-2].data["detail"]
+
+
+def test_aborted_requests_leave_nothing_behind(starting: Start) -> None:
+    """F8: no thread, no lease, no connection, however many hang up."""
+    served = starting(ScriptedModel("An answer of a few words."), chat_at_once=8)
+    before = len(served.memory.scope("acme", "ada").sessions.list())
+
+    def abort(number: int) -> None:
+        with served.client(f"user-{number}") as http:
+            for place in range(ABORTED // 4):
+                with http.stream(
+                    "POST", "/api/chat", json={"message": f"{place}", "stream": True}
+                ) as response:
+                    if place % 2 and response.status_code == 200:
+                        next(events(response.iter_lines()))
+
+    threads = [threading.Thread(target=abort, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    until(
+        lambda: (
+            not [
+                thread for thread in threading.enumerate() if thread.name.startswith("retain-chat")
+            ]
+        )
+    )
+    until(lambda: served.app.state.guard.long == 0)
+    held = served.memory.database.read(
+        "acme", lambda tx: tx.all("select what from leases where tenant = :tenant")
+    )
+    assert held == []
+    assert before == 0
+    with served.client() as http:
+        assert http.post("/api/chat", json={"message": "Still there?"}).status_code == 200
+    assert all(finding.ok for finding in Memory.verify(served.memory))
+
+
+def test_a_silent_turn_has_a_beat_and_a_long_one_a_limit() -> None:
+    """What is silent has a beat; what says too much is cut at its beginning, and its end is whole."""
+    run = running.Run(("acme", "ada", "s", "k"), b"")
+
+    async def listen() -> list[bytes]:
+        found = []
+        async for part in run.events(beat=0.01):
+            found.append(part)
+            if len(found) == 2:
+                for number in range(20):
+                    run.say("text", {"text": f"{number} " + "x" * 50_000})
+                run.end({"message": "all"}, last=("message", {"message": "all"}))
+        return found
+
+    found = asyncio.run(listen())
+    assert found[:2] == [BEAT, BEAT]
+    told = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
+    assert [event.id for event in told] == list(range(told[0].id, 23))
+    assert told[0].id > 1
+    assert names(told)[-2:] == ["message", "done"]

@@ -1,0 +1,117 @@
+"""What comes over a real connection before there is a request, and what is too much of one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from retain import Memory
+from retain.base.settings import Settings
+from tests.server.running import exchange, running
+
+SETTINGS = Settings(
+    database="memory:",
+    work_inside=False,
+    rate_per_second=0,
+    request_seconds=1,
+    max_body_bytes=100_000,
+)
+POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CLOSE = b"Connection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    with Memory.open(settings=SETTINGS) as memory, running(memory) as (_, there):
+        yield there
+
+
+def is_problem(answer: bytes, status: int) -> None:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+    assert b"application/problem+json" in head
+    assert b"nosniff" in head
+    assert json.loads(body)["status"] == status
+
+
+def test_a_request_is_answered_without_the_name_of_the_server(address: tuple[str, int]) -> None:
+    answer = exchange(address, GET + CLOSE)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nserver:" not in answer.lower()
+
+
+def test_headers_that_do_not_come_are_not_waited_for(address: tuple[str, int]) -> None:
+    """Slowloris: nothing at all, a beginning, and one that goes on and on."""
+    is_problem(exchange(address), 408)
+    is_problem(exchange(address, b"GET / HT"), 408)
+    with socket.create_connection(address, 10) as slow:
+        slow.sendall(GET)
+        with pytest.raises(ConnectionError):  # noqa: PT012
+            for _ in range(100):
+                slow.sendall(b"X-A: b\r\n")
+                time.sleep(0.05)
+
+
+def test_the_second_request_of_a_connection_is_not_waited_for_either(
+    address: tuple[str, int],
+) -> None:
+    answer = exchange(address, GET + b"\r\n", GET)
+    assert answer.count(b"HTTP/1.1 ") == 2
+    is_problem(answer[answer.rindex(b"HTTP/1.1 ") :], 408)
+
+
+def test_too_many_headers(address: tuple[str, int]) -> None:
+    """10,000 headers, one that is too long, one that never ends, and an address that is too long."""
+    is_problem(exchange(address, GET, b"X-A: b\r\n" * 10_000, b"\r\n"), 431)
+    is_problem(exchange(address, GET, b"X-A: ", b"b" * 40_000, b"\r\n\r\n"), 431)
+    is_problem(exchange(address, GET, b"X-A: ", *[b"b" * 60_000] * 20), 431)
+    is_problem(
+        exchange(address, b"GET /" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), 431
+    )
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"hello\r\n\r\n",
+        POST + b"Content-Length: -1\r\n\r\n",
+        POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        GET + b"X A: b\r\n\r\n",
+        GET + b" folded: b\r\n\r\n",
+        GET + b"X-A: \x00\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused(address: tuple[str, int], garbage: bytes) -> None:
+    assert exchange(address, garbage).startswith(b"HTTP/1.1 400 ")
+
+
+def test_chunked_garbage_ends_the_connection(address: tuple[str, int]) -> None:
+    answer = exchange(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\n")
+    assert answer.startswith(b"HTTP/1.1 4") or not answer
+
+
+def test_200_megabytes_are_refused_before_they_are_read(address: tuple[str, int]) -> None:
+    """F11: with a length, without one, and by whoever asks first; memory stays flat."""
+    process, block = psutil.Process(), bytes(1 << 20)
+    exchange(address, POST + b"Content-Length: 200000\r\n\r\n", block[:200_000])
+    before = process.memory_info().rss
+    length = b"Content-Length: %d\r\n" % (200 << 20)
+    is_problem(exchange(address, POST + length + b"\r\n", *[block] * 200), 413)
+    chunk = b"100000\r\n" + block + b"\r\n"
+    is_problem(exchange(address, POST + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 200), 413)
+    asked = exchange(address, POST + length + b"Expect: 100-continue\r\n\r\n")
+    assert b"100 Continue" not in asked
+    is_problem(asked, 413)
+    assert process.memory_info().rss - before < 40 << 20
+
+
+def test_a_body_that_drips_is_not_waited_for(address: tuple[str, int]) -> None:
+    is_problem(exchange(address, POST + b"Content-Length: 100\r\n\r\n", b'{"user"'), 408)

@@ -1,0 +1,137 @@
+"""Whether the server lives and can work, and what it does not say about that."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+from fastapi import FastAPI
+
+from retain import Memory, Settings
+from retain.base.errors import Unreachable
+from retain.server.health import READY_SECONDS, Health
+from tests.calling import Calling
+from tests.conftest import one_engine
+
+
+@one_engine
+def test_both_need_no_key_and_say_no_more_than_yes(calling: Calling, memory: Memory) -> None:
+    """S6, CVE-2026-29787: no path, no address, no version."""
+    stranger = calling(None)
+    for route in ("/healthz", "/readyz"):
+        answer = stranger.get(route)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert stranger.head(route).status_code == 200
+
+
+def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory) -> None:
+    stranger = calling(None)
+    memory.close()
+    assert stranger.get("/healthz").status_code == 200
+    answer = stranger.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"] == "The database cannot be reached."
+    assert answer.headers["retry-after"] == "1"
+    assert memory.database.name not in answer.text
+
+
+def test_the_log_says_once_why_the_database_is_away(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the answer comes after those who asked had been told that it takes too long."""
+    health = Health(memory)
+
+    def away(*given: object) -> None:
+        raise Unreachable(problem="port 5432: connection refused\nand more")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(memory.database, "read", away)
+        for _ in range(3):
+            assert health._ask() == "The database cannot be reached."
+    assert [one.getMessage() for one in caplog.records] == [
+        "the database cannot be used: Unreachable: port 5432: connection refused"
+    ]
+    assert health._ask() == ""
+    monkeypatch.setattr(memory.database, "read", away)
+    health._ask()
+    assert len(caplog.records) == 2
+
+
+def test_the_database_is_asked_for_less_long_than_whoever_asks_waits() -> None:
+    assert Settings().serving().postgres_wait_seconds < READY_SECONDS
+
+
+def test_a_schema_of_another_version(app: FastAPI, calling: Calling, memory: Memory) -> None:
+    memory.migrations = memory.migrations[:-1]
+    answer = calling(None).get("/readyz")
+    assert (answer.status_code, "migrate" in answer.json()["detail"]) == (503, True)
+
+
+@one_engine
+def test_a_server_that_stops_is_not_ready(app: FastAPI, calling: Calling) -> None:
+    client = calling(None)
+    app.state.stopping.set()
+    assert client.get("/readyz").status_code == 503
+
+
+@one_engine
+def test_whoever_asks_at_once_is_one_question(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    health = Health(memory)
+
+    def ask() -> str:
+        asked.append(1)
+        return ""
+
+    monkeypatch.setattr(health, "_ask", ask)
+
+    async def many() -> list[str]:
+        return await asyncio.gather(*(health.trouble() for _ in range(20)))
+
+    assert asyncio.run(many()) == [""] * 20
+    assert len(asked) == 1
+
+
+def test_a_database_that_hangs(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from retain.server import health as module
+
+    monkeypatch.setattr(module, "READY_SECONDS", 0.05)
+    release = threading.Event()
+    health = Health(memory)
+    monkeypatch.setattr(health, "_ask", lambda: release.wait(5) and "")
+
+    async def ask() -> str:
+        try:
+            return await health.trouble()
+        finally:
+            release.set()
+
+    assert asyncio.run(ask()) == "The database does not answer in time."
+
+
+def test_what_status_says_and_to_whom(calling: Calling, memory: Memory) -> None:
+    """T2: of one tenant to its admin, of all to who runs the server; never to who may only read."""
+    memory.scope("acme").state.set("k", 1, area="tenant")
+    memory.scope("other").state.set("k", 1, area="tenant")
+    mine = calling("acme").get("/api/status").json()
+    assert (mine["tenants"], mine["rows"]["state"], mine["database"]) == (1, 1, "")
+    assert {"version", "schema", "embedder", "vectors"} <= mine.keys()
+    everything = calling(memory.settings.tenant).get("/api/status").json()
+    assert everything["rows"]["state"] == 2
+    assert everything["database"] == memory.database.name
+    assert calling("acme", ["read", "write"]).get("/api/status").status_code == 403
+    assert mine["model"] == "none"
+    assert mine["work"].keys() == {"index", "vectors", "summaries", "consolidations", "retention"}
+    assert (mine["started_at"], mine["worked_at"]) == (None, None), (
+        "when the server works is about all tenants"
+    )
+    assert datetime.fromisoformat(everything["started_at"]) <= datetime.now(UTC)
+    assert everything["worked_at"] is None or datetime.fromisoformat(
+        everything["worked_at"]
+    ) <= datetime.now(UTC)

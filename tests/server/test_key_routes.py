@@ -1,0 +1,157 @@
+"""Keys over HTTP: made by who may as much, for the own tenant, shown once, on record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.server.app import create_app
+from tests.calling import HERE, URL, Calling
+from tests.conftest import SETTINGS, one_engine
+from tests.storage.behind import raw
+
+
+def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, url: str) -> None:
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    said = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
+    made = http.post("/api/keys", json=said)
+    assert made.status_code == 201
+    assert made.headers["cache-control"] == "no-store"
+    body = made.json()
+    text = body.pop("key")
+    assert (body["name"], body["permissions"], body["user"]) == ("ci", ["read", "write"], "ada")
+    guest = TestClient(app, URL, headers={"X-API-Key": text}, client=HERE)
+    assert guest.get("/api/me").json()["name"] == f"ci ({body['id']})"
+    assert guest.get("/api/keys").status_code == 403
+    listed = http.get("/api/keys")
+    assert [key["name"] for key in listed.json()["data"]] == ["a test", "ci"]
+    assert text.rpartition("_")[2] not in listed.text
+    gone = http.delete(f"/api/keys/{body['id']}")
+    assert gone.json()["revoked_at"]
+    assert guest.get("/api/me").status_code == 401
+    with raw(url) as database:
+        rows = [tuple(row) for row in database.all("select * from audit")]
+    assert text.rpartition("_")[2] not in repr(rows)
+    assert repr(rows).count(f"keys {body['id']}") == 2, "made, and revoked"
+
+
+def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        here = TestClient(create_app(memory), URL, client=HERE)
+        text = here.post(
+            "/api/keys", json={"name": "x", "permissions": sorted(PERMISSIONS)}
+        ).json()["key"]
+        assert here.get("/api/me").status_code == 401
+        assert here.get("/api/me", headers={"X-API-Key": text}).status_code == 200
+
+
+@one_engine
+def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
+    http = calling("acme", ["admin", "read"])
+    assert (
+        http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code
+        == 201
+    )
+    found = http.post("/api/keys", json={"name": "x", "permissions": ["read", "delete"]})
+    assert (found.status_code, "delete" in found.json()["detail"]) == (403, True)
+    assert len(http.get("/api/keys").json()["data"]) == 2
+
+
+@one_engine
+def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
+    for bound in ({"user": "ada"}, {"agent": "scout"}):
+        http = calling("acme", **bound)
+        assert http.get("/api/keys").status_code == 403
+        assert (
+            http.post("/api/keys", json={"name": "x", "permissions": ["read"]}).status_code == 403
+        )
+        assert http.delete("/api/keys/x").status_code == 403
+
+
+def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -> None:
+    """P11."""
+    theirs, text = Keys(memory.database).create("theirs", "their name", ["read"])
+    http = calling("acme")
+    foreign, nobodys = (http.delete(f"/api/keys/{id}") for id in (theirs.id, "a" * 16))
+    assert foreign.status_code == nobodys.status_code == 404
+    assert foreign.json()["detail"].replace(theirs.id, "") == nobodys.json()["detail"].replace(
+        "a" * 16, ""
+    )
+    assert "their name" not in http.get("/api/keys").text
+    assert Keys(memory.database).check(text).principal.tenant == "theirs"
+
+
+@one_engine
+def test_a_bad_request_makes_no_key(http: TestClient) -> None:
+    for said in (
+        {},
+        {"name": "x"},
+        {"name": "x", "permissions": []},
+        {"name": "x", "permissions": ["root"]},
+        {"name": "x", "permissions": "read"},
+        {"name": "", "permissions": ["read"]},
+        {"name": "x", "permissions": ["read"], "tenant": "other"},
+        {"name": "x", "permissions": ["read"], "expires_at": "2001-01-01T00:00:00Z"},
+        {"name": "x", "permissions": ["read"], "expires_at": "2999-01-01T00:00:00"},
+        {"name": "x", "permissions": ["read"], "expires_at": "soon"},
+    ):
+        assert http.post("/api/keys", json=said).status_code == 422, said
+    assert http.get("/api/keys", params={"limit": "0"}).status_code == 422
+    assert http.get("/api/keys", params={"after": "x"}).status_code == 422
+    assert len(http.get("/api/keys").json()["data"]) == 1
+
+
+def test_a_key_makes_none_that_outlasts_it() -> None:
+    """Who has a key for a day must not have made one for ever on its last."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        end = datetime.now(UTC) + timedelta(hours=1)
+        _, text = Keys(memory.database).create("acme", "short", PERMISSIONS, expires_at=end)
+        http = TestClient(create_app(memory), URL, headers={"X-API-Key": text}, client=HERE)
+        said = {"name": "x", "permissions": ["read"]}
+        made = http.post("/api/keys", json=said).json()
+        assert datetime.fromisoformat(made["expires_at"]) == end
+        earlier = (end - timedelta(minutes=1)).isoformat()
+        assert http.post("/api/keys", json={**said, "expires_at": earlier}).status_code == 201
+        refused = http.post(
+            "/api/keys", json={**said, "expires_at": (end + timedelta(seconds=1)).isoformat()}
+        )
+        assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
+        assert http.post("/api/keys", json={**said, "name": "ä" * 100}).status_code == 201
+        assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413
+
+
+def test_keys_and_the_log_are_asked_for_by_the_rules_of_all_else() -> None:
+    """415 for what is no JSON, 400 with advice for what cannot be read, 422 for what is unknown or said twice."""
+    with Memory.open("memory:", settings=SETTINGS) as memory:
+        here = TestClient(create_app(memory), URL, client=HERE)
+        for media in ("text/plain", None):
+            headers = {"Content-Type": media} if media else {}
+            assert (
+                here.post(
+                    "/api/keys", content=b'{"name":"x","permissions":["read"]}', headers=headers
+                ).status_code
+                == 415
+            )
+        for body in (b"{", b'{"name":NaN}', b'{"name":"\xff"}', b"[" * 100_000):
+            broken = here.post(
+                "/api/keys", content=body, headers={"Content-Type": "application/json"}
+            )
+            assert broken.status_code == 400
+            assert "body" in broken.json()["detail"]
+            assert "error parsing" not in broken.json()["detail"]
+        for method, path in (
+            ("GET", "/api/keys?limit=1&limit=2"),
+            ("GET", "/api/keys?nonsense=1"),
+            ("GET", "/api/audit?limit=1&limit=2"),
+            ("GET", "/api/me?nonsense=1"),
+            ("DELETE", "/api/keys/x?nonsense=1"),
+            ("POST", "/api/users/x/erase?dry=1"),
+        ):
+            refused = here.request(method, path)
+            assert (refused.status_code, bool(refused.json()["field"])) == (422, True), path
+        assert here.get("/api/keys").json()["data"] == []

@@ -1,0 +1,248 @@
+"""The log: a line for each request and each event, that can be read by machines and says nothing of what is remembered."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from retain import Memory, Settings
+from retain.base.logging import FIELDS
+from retain.server import logs
+from retain.server.app import create_app
+from tests.calling import Calling
+
+SECRET = "my sister lives in Graz"
+
+
+class Log:
+    """What was logged."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.out = io.StringIO()
+        self.writer = logs.configure(Settings(**{"log_format": "json", **changes}), self.out)
+
+    @property
+    def text(self) -> str:
+        self.writer.flush()
+        return self.out.getvalue()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text.splitlines()]
+
+    def requests(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["event"] == "request"]
+
+
+@pytest.fixture
+def engine() -> str:
+    """One is enough: nothing of this knows what the engine is."""
+    return "sqlite"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root, handlers, level = (
+        logging.getLogger(),
+        list(logging.getLogger().handlers),
+        logging.getLogger().level,
+    )
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    for name in ("retain", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+def test_one_line_for_a_request(calling: Calling) -> None:
+    client = calling()
+    log = Log()
+    made = client.post("/api/sessions?user=ada&agent=scout", json={"id": "trip"})
+    (line,) = log.requests()
+    assert line.pop("time").endswith("Z")
+    assert 0 < line.pop("ms") < 60_000
+    assert line == {
+        "level": "info",
+        "event": "request",
+        "request_id": made.headers["x-request-id"],
+        "method": "POST",
+        "route": "/api/sessions",
+        "status": 201,
+        "bytes": len(made.content),
+        "tenant": "acme",
+        "principal": line["principal"],
+    }
+    assert "ada" not in log.text
+
+
+def test_no_content_no_query_no_key(calling: Calling) -> None:
+    """S5: neither what is remembered, nor what was asked, nor who may come in."""
+    client = calling()
+    log = Log(log_level="debug")
+    client.post(
+        "/api/sessions", json={"id": "trip", "label": SECRET}, headers={"X-Retain-User": "ada"}
+    )
+    client.post("/api/messages/trip", json={"role": "user", "content": SECRET})
+    client.post("/api/search", json={"query": SECRET})
+    client.get("/api/entries/search", params={"query": SECRET})
+    client.post(
+        "/api/messages/trip", json={"role": "Graz", "content": {"a": SECRET}, "wrong": SECRET}
+    )
+    client.get(f"/api/sessions/{SECRET}")
+    client.get(f"/{SECRET}")
+    client.get(
+        "/api/sessions", headers={"Authorization": "Bearer rtn_aa_bb_cc", "X-Retain-User": SECRET}
+    )
+    assert len(log.requests()) == 8
+    assert "Graz" not in log.text
+    assert "rtn_" not in log.text
+    assert client.headers["authorization"][7:] not in log.text
+
+
+def test_an_exception_tells_where_and_not_what(memory: Memory, calling: Calling) -> None:
+    app = create_app(memory)
+
+    @app.get("/breaks")
+    def breaks() -> None:
+        quoted = SECRET
+        try:
+            raise KeyError(quoted)
+        except KeyError as error:
+            raise ValueError(f"cannot read {quoted}") from error
+
+    client = calling(over=app)
+    log = Log()
+    answer = client.get("/breaks")
+    assert answer.status_code == 500
+    assert "Graz" not in answer.text + log.text
+    (line,) = log.requests()
+    assert (line["level"], line["status"], line["request_id"]) == (
+        "error",
+        500,
+        answer.json()["request_id"],
+    )
+    assert line["exception"][0] == "ValueError"
+    assert "KeyError" in line["exception"]
+    assert any(
+        "test_logs.py" in place and place.endswith("in breaks") for place in line["exception"]
+    )
+    logging.getLogger("uvicorn.error").error(
+        "Exception in ASGI application\n", exc_info=ValueError(SECRET)
+    )
+    assert len(log.lines) == 1  # it was told with the request
+
+
+def test_nobody_can_write_a_line_of_their_own() -> None:
+    """S5: CR, LF, escapes and letters that turn a line around."""
+    evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
+    for form in ("json", "text"):
+        log = Log(log_format=form)
+        logging.getLogger("retain.test").warning("said %s", evil, extra={FIELDS: {"tenant": evil}})
+        text = log.text
+        assert text.count("\n") == 1
+        assert not set(text[:-1]) & {"\r", "\x1b", "\u202e", "\u2028", "\x85"}
+        assert "\\u000d\\u000a" in text or "\\\\u000d\\\\u000a" in text
+
+
+def test_libraries_are_not_believed_to_be_discreet() -> None:
+    log = Log()
+    logging.getLogger("mcp.server").error(f"failed on {SECRET}")
+    logging.getLogger("psycopg").error(f"Key (content)=({SECRET})\nDETAIL %s", 1)
+    logging.getLogger("asyncio").error(
+        "Task exception was never retrieved\nfuture: <Task exception=%r>", SECRET
+    )
+    warnings.warn(f"bad value {SECRET}", stacklevel=1)
+    first, other, second, third = log.lines
+    assert other["event"] == "a library reported something"
+    assert first["event"] == "a library reported something"
+    assert first["at"].startswith("tests/") or "test_logs.py" in first["at"]
+    assert second["event"] == "Task exception was never retrieved"
+    assert third["event"].endswith("UserWarning")
+    assert "Graz" not in log.text
+
+
+def test_levels_and_quiet_routes(calling: Calling) -> None:
+    client = calling()
+    log = Log()
+    client.get("/healthz")
+    assert not log.requests()
+    log = Log(log_level="debug")
+    client.get("/healthz")
+    assert [line["level"] for line in log.requests()] == ["debug"]
+    log = Log(log_level="error")
+    client.get("/api/sessions")
+    assert not log.lines
+
+
+def test_text_for_people(calling: Calling) -> None:
+    client = calling()
+    log = Log(log_format="text")
+    client.get("/api/sessions")
+    assert " info    request " in log.text
+    assert "route=/api/sessions status=200" in log.text
+
+
+def test_a_name_cannot_look_like_another_field() -> None:
+    log = Log(log_format="text")
+    logs.request(logging.INFO, {"principal": 'bob status=200 "x', "status": 403})
+    assert log.text.rstrip().endswith('request principal="bob status=200 \\"x" status=403')
+
+
+def test_what_is_refused_at_the_door_is_on_record(calling: Calling) -> None:
+    log = Log()
+    answer = calling().get("/api/sessions", headers={"Host": "evil.example"})
+    (line,) = log.requests()
+    assert (line["status"], line["request_id"]) == (421, answer.headers["x-request-id"])
+    calling("acme", ["read"]).post("/api/sessions", json={})
+    line = log.requests()[-1]
+    assert (line["status"], line["tenant"]) == (403, "acme")
+
+
+def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    class Stuck(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.free = threading.Event()
+
+        def write(self, text: str) -> int:
+            self.free.wait(10)
+            return super().write(text)
+
+    monkeypatch.setattr(logs, "MOST_WAITING", 100)
+    stream = Stuck()
+    writer = logs.configure(Settings(log_format="json"), stream)
+    for number in range(1000):
+        logging.getLogger("retain.test").warning("line %d", number)
+    assert writer.dropped == logs.dropped() >= 300
+    stream.free.set()
+    writer.flush()
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    missing = [line["event"] for line in told if line["logger"] == "retain.log"]
+    assert len(told) - len(missing) + writer.dropped == 1000
+    assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
+
+
+def test_a_stream_that_is_closed_is_no_error() -> None:
+    stream = io.StringIO()
+    writer = logs.configure(Settings(log_format="json"), stream)
+    stream.close()
+    logging.getLogger("retain.test").warning("nobody hears this")
+    writer.flush()
+    assert writer.dropped == 1
+
+
+def test_an_app_logs_nothing_that_nobody_configured(
+    app: FastAPI, calling: Calling, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calling().get("/api/sessions")
+    assert capfd.readouterr().err == ""

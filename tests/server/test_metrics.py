@@ -1,0 +1,368 @@
+"""Metrics: every name, the right numbers, for the right people, over several processes, at little cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.base.errors import Unreachable
+from retain.jobs.job import Done
+from retain.jobs.runner import Worked
+from retain.models import Completion
+from retain.models.watch import Call
+from retain.server import metrics
+from retain.server.database_metrics import FIGURES
+from retain.server.metric_store import Tally
+from retain.server.metrics import METRICS, MOST_NAMES, Metrics
+from tests.calling import Calling
+from tests.conftest import one_engine
+
+DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
+ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+
+
+def scraped(client: TestClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    families = text_string_to_metric_families(answer.text)
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in families
+        for one in family.samples
+    }
+
+
+def value(client: TestClient, name: str, **labels: str) -> float:
+    return scraped(client)[name, frozenset(labels.items())]
+
+
+@pytest.fixture
+def operator(calling: Calling, memory: Memory) -> TestClient:
+    return calling(memory.settings.tenant)
+
+
+@one_engine
+def test_requests_by_template_and_status(http: TestClient, operator: TestClient) -> None:
+    http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
+    for _ in range(3):
+        http.get("/api/sessions/secret-name")
+    http.get("/no/such/secret-place")
+    found = scraped(operator)
+    assert (
+        value(operator, "retain_requests_total", method="POST", route="/api/sessions", status="201")
+        == 1
+    )
+    assert (
+        value(
+            operator,
+            "retain_requests_total",
+            method="GET",
+            route="/api/sessions/{id:path}",
+            status="404",
+        )
+        == 3
+    )
+    assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
+    assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
+    assert value(operator, "retain_requests_in_flight") == 0  # a scrape is none
+    assert not any("secret" in text for name, labels in found for _, text in labels)
+
+
+@one_engine
+def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> None:
+    http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
+    http.post("/api/messages/trip", json={"role": "user", "content": "hello"}, headers=ADA)
+    batch = {
+        "messages": [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+    }
+    assert http.post("/api/messages/trip/batch", json=batch, headers=ADA).status_code == 201
+    assert http.get("/api/sessions/nothing").status_code == 404
+    assert value(operator, "retain_messages_appended_total") == 3
+    assert (
+        value(operator, "retain_operations_total", operation="messages.extend", outcome="ok") == 1
+    )
+    assert (
+        value(operator, "retain_operations_total", operation="sessions.get", outcome="refused") == 1
+    )
+    assert value(operator, "retain_operation_seconds_count", operation="messages.append") == 1
+
+
+@one_engine
+def test_models_tools_and_later_work(
+    app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
+) -> None:
+    scope = memory.scope("acme", "ada", "scout")
+    call = Call("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
+    memory.services.record(memory.services, scope.owner, "summary", call, None)
+    memory.services.record(
+        memory.services,
+        scope.owner,
+        "summary",
+        Call("small", 1.0, None, "ModelUnavailable: no"),
+        None,
+    )
+    asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
+    assert http.post("/api/interactions", json=asked).status_code == 201
+    tool = next(tool for tool in scope.tools() if tool.name == "save_to_core")
+    assert tool.call({"content": "Ada likes trains."})["success"]
+    assert "error" in tool.call({"content": "  "})
+    app.state.metrics.worked(Worked({"vectors": Done(done=3, left=2, failed=1)}), 0.5)
+    app.state.metrics.worked(None, 0.1)
+    assert value(operator, "retain_model_calls_total", model="small", outcome="ok") == 1
+    assert value(operator, "retain_model_calls_total", model="small", outcome="failed") == 1
+    assert value(operator, "retain_model_tokens_total", model="small", direction="out") == 5
+    assert value(operator, "retain_model_tokens_total", model="large", direction="in") == 7
+    assert value(operator, "retain_model_cost_dollars_total", model="small") == 0.25
+    assert value(operator, "retain_model_seconds_sum", model="small") == pytest.approx(1.501)
+    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="ok") == 1
+    assert value(operator, "retain_tool_calls_total", tool="save_to_core", outcome="refused") == 1
+    assert value(operator, "retain_work_rounds_total", outcome="failed") == 1
+    assert value(operator, "retain_work_failed_total", job="vectors") >= 1
+
+
+@one_engine
+def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> None:
+    """P16."""
+    mine = Metrics(memory)
+    for number in range(MOST_NAMES + 50):
+        mine.model(f"m{number}", 0.1, 1, 1, None, failed=False)
+    counts, _, _ = mine.tally.total()
+    assert len(counts["retain_model_calls_total"]) == MOST_NAMES + 1
+    assert counts["retain_model_calls_total"]["other", "ok"] == 50
+
+
+def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memory) -> None:
+    memory.scope("acme").state.set("k", "v", area="tenant")
+    found = scraped(operator)
+    assert found["retain_rows", frozenset({("table", "state")})] == 1
+    assert value(operator, "retain_tenants") >= 1
+    assert ("retain_embedding_lag_seconds", frozenset()) in found
+    named = {dict(labels)["figure"] for name, labels in found if name == "retain_database"}
+    assert named >= (
+        {"log_bytes", "disk_free_bytes"}
+        if engine == "sqlite"
+        else {"pool_size", "pool_used", "pool_waiting"}
+    )
+
+
+@one_engine
+def test_counts_are_not_taken_by_each_scrape(
+    operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    counts = memory.counts
+
+    def noted() -> dict[str, int]:
+        taken.append(1)
+        return counts()
+
+    monkeypatch.setattr(memory, "counts", noted)
+    for _ in range(5):
+        scraped(operator)
+    assert len(taken) == 1
+
+
+@one_engine
+def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
+    """S6: another tenant's admin learns nothing of the whole database."""
+    assert calling("acme").get("/metrics").status_code == 403
+    assert (
+        calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code
+        == 403
+    )
+    stranger = calling(None)
+    assert stranger.get("/metrics").status_code == 401
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_a_scraper_is_known_while_the_database_is_away(
+    app: FastAPI,
+    calling: Calling,
+    operator: TestClient,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+) -> None:
+    """What was good stays good for a while; nobody else comes in, with or without a key."""
+    assert operator.get("/metrics").status_code == 200
+    other, stranger = calling(memory.settings.tenant), calling(None)
+    app.state.authenticator.forget()
+
+    def away(*given: object, **named: object) -> None:
+        raise Unreachable(problem="a test")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(memory.database, "read", away)
+        assert operator.get("/metrics").status_code == 200
+        assert other.get("/metrics").status_code == 503
+        assert stranger.get("/metrics").status_code in (401, 503)
+    keys = Keys(memory.database)
+    for key in keys.list(memory.settings.tenant):
+        keys.revoke(memory.settings.tenant, key.id)
+    app.state.authenticator.forget()
+    assert operator.get("/metrics").status_code == 401
+    app.state.authenticator.forget()
+    monkeypatch.setattr(memory.database, "read", away)
+    assert operator.get("/metrics").status_code == 503
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_what_cannot_be_counted_is_done_all_the_same(
+    app: FastAPI, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """A write that is committed is not answered with 500."""
+
+    def broken(*given: object, **named: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app.state.metrics, "model", broken)
+    monkeypatch.setattr(app.state.metrics, "operation", broken)
+    asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
+    assert http.post("/api/interactions", json=asked).status_code == 201
+
+
+def test_on_this_machine_without_keys_they_are_open(engine: str, calling: Calling) -> None:
+    assert calling(None).get("/metrics").status_code == (200 if engine == "sqlite" else 401)
+
+
+def test_every_name_is_documented_and_no_other() -> None:
+    said = set(re.findall(r"`(retain_[a-z_]+)", DOCS.read_text()))
+    assert said - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
+
+
+@one_engine
+def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> None:
+    """A process that is gone leaves its counts, but not what it was doing."""
+    with metrics.share():
+        mine, other = Metrics(memory), Metrics(memory)
+        mine.request("GET", "/a", 200, 0.002)
+        other.request("GET", "/a", 200, 0.2)
+        other.in_flight = 4
+        other.worked(Worked({"vectors": Done(left=7)}), 0.1)
+        mine.worked(Worked({"vectors": Done(left=5)}), 0.1)
+        other.tally.write()
+        folder = mine.tally.folder
+        assert folder is not None
+        (folder / f"{os.getpid()}.json").rename(folder / "1.json")
+        told = mine.written()[0].decode()
+        assert 'retain_requests_total{method="GET",route="/a",status="200"} 2.0' in told
+        assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in told
+        assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in told
+        assert "retain_requests_in_flight 4.0" in told
+        assert 'retain_work_left{job="vectors"} 7.0' in told, (
+            "each sees the same: the most that one saw"
+        )
+        metrics.gone(1)
+        told = mine.written()[0].decode()
+        assert "retain_requests_in_flight 0.0" in told
+        assert 'status="200"} 2.0' in told
+        other.in_flight = 0
+        other.tally.write()
+        (folder / f"{os.getpid()}.json").rename(folder / "2.json")
+        metrics.gone(2)
+        assert [path.name for path in folder.iterdir()] == ["gone.json"], (
+            "one file for all that are gone"
+        )
+        assert 'status="200"} 3.0' in mine.written()[0].decode()
+    assert not folder.exists()
+
+
+def test_the_count_of_one_that_just_ended_is_there_once(tmp_path: Path) -> None:
+    """A sum that falls, for a moment, is a restart to whoever scrapes."""
+    tally = Tally({}, dict, tmp_path)
+    row = {"counts": {"n": [[["a"], 2.0]]}, "gauges": {}, "times": {}, "pid": 0}
+    (tmp_path / "7.json").write_text(json.dumps(row))
+    assert tally.total()[0]["n"]["a",] == 2
+    (tmp_path / "gone.json").write_text(json.dumps({**row, "pid": 7}))
+    assert tally.total()[0]["n"]["a",] == 2
+
+
+def test_folders_of_servers_that_were_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("old", "new"):
+        (tmp_path / f"retain-metrics-{name}").mkdir()
+    os.utime(tmp_path / "retain-metrics-old", (1, 1))
+    with metrics.share():
+        assert not (tmp_path / "retain-metrics-old").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["retain-metrics-new"]
+
+
+def test_a_tally_writes_on_its_own(tmp_path: Path) -> None:
+    tally = Tally({}, dict, tmp_path)
+    tally.start()
+    tally.count("retain_x", ("a",), 2)
+    tally.stop()
+    (file,) = tmp_path.glob("*.json")
+    assert json.loads(file.read_text())["counts"] == {"retain_x": [[["a"], 2.0]]}
+
+
+def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:
+    import threading
+
+    tally = Tally({"t": (0.1,)}, dict)
+
+    def count() -> None:
+        for _ in range(2000):
+            tally.timed("t", (), 0.05, "n", ())
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts, _, times = tally.total()
+    assert counts["n"][()] == times["t"][()][1] == 8000
+
+
+@one_engine
+def test_a_histogram_adds_up(memory: Memory) -> None:
+    mine = Metrics(memory)
+    for seconds in (0.0005, 0.001, 0.3, 99.0):
+        mine.request("GET", "/a", 200, seconds)
+    told = mine.written()[0].decode()
+    assert 'bucket{le="0.001",route="/a"} 2.0' in told
+    assert 'bucket{le="0.5",route="/a"} 3.0' in told
+    assert 'bucket{le="30.0",route="/a"} 3.0' in told
+    assert 'retain_request_seconds_count{route="/a"} 4.0' in told
+
+
+def test_importing_the_library_imports_no_metrics() -> None:
+    script = "import retain, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, engine: str) -> None:
+    """T2: pages and MCP are no strangers."""
+    client = calling()
+    known = {
+        route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)
+    }
+    assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all", "/healthz"} <= known.keys()
+    for path, methods in known.items():
+        client.request(
+            min(methods),
+            re.sub(r"\{[^}]+\}", "1", path),
+            headers={"Authorization": "Bearer nobody"},
+        )
+    counts, _, _ = app.state.metrics.tally.total()
+    routes = {route for _, route, _ in counts["retain_requests_total"]}
+    assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all"} <= routes <= known.keys()

@@ -1,0 +1,584 @@
+"""What stands before everything: names, pages, sizes, speeds and numbers of requests, and the headers of every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
+from retain.server.app import create_app
+from retain.server.exchange import MOST_PARTS
+from retain.server.middleware import Guard
+
+HERE, ELSEWHERE = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
+URL = "http://127.0.0.1:7700"
+SETTINGS = Settings(
+    database="memory:",
+    tenant="acme",
+    work_inside=False,
+    allowed_hosts="retain.example.org",
+    allowed_origins="https://app.example.org",
+    max_body_bytes=100_000,
+    max_ref_bytes=300_000,
+    rate_per_second=0,
+)
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[TestClient]:
+    with Memory.open(settings=SETTINGS) as memory:
+        yield TestClient(create_app(memory), URL, client=HERE, raise_server_exceptions=False)
+
+
+def guarded(app: ASGIApp, **changes: Any) -> Guard:
+    guard = Guard(replace(SETTINGS, **changes), asyncio.Event())
+    guard.app = app
+    return guard
+
+
+async def fine(scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that reads what comes and answers 200."""
+    size = 0
+    while (message := await receive())["type"] == "http.request":
+        size += len(message["body"])
+        if not message.get("more_body"):
+            break
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+def request(path: str = "/api/x", method: str = "GET", client: Any = HERE, **headers: str) -> Scope:
+    lines = {
+        "host": "127.0.0.1:7700",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "scheme": "http",
+        "client": client,
+        "server": ("127.0.0.1", 7700),
+        "headers": [(name.encode(), value.encode()) for name, value in lines.items()],
+    }
+
+
+async def call(
+    app: ASGIApp, scope: Scope, receive: Callable[[], Awaitable[Message]] | None = None
+) -> tuple[int, Any, bytes]:
+    """The status, headers and body of an answer."""
+    sent: list[Message] = []
+
+    async def nothing() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive or nothing, send)
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), body
+
+
+# -- ids and headers -------------------------------------------------------------------------------------------
+
+
+def test_a_request_keeps_its_id_or_gets_one(http: TestClient) -> None:
+    given = http.get("/nowhere", headers={"X-Request-ID": "a-1.b_2"})
+    assert given.headers["X-Request-ID"] == given.json()["request_id"] == "a-1.b_2"
+    for bad in ("", "a b", "a\tb", "x" * 65, "<script>"):
+        made = http.get("/nowhere", headers={"X-Request-ID": bad})
+        assert made.headers["X-Request-ID"] == made.json()["request_id"] != bad
+        assert len(made.headers["X-Request-ID"]) == 24
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/", {}, 200),
+        ("GET", "/nowhere", {}, 404),
+        ("GET", "/api/sessions", {}, 200),
+        ("GET", "/", {"Host": "evil.example"}, 421),
+        ("POST", "/api/sessions", {"Origin": "null"}, 403),
+        ("POST", "/api/sessions", {"Content-Encoding": "gzip"}, 415),
+    ],
+)
+def test_every_answer_has_the_security_headers(
+    http: TestClient, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """P0.6"""
+    answer = http.request(
+        method, path, headers=headers, content=b"{}" if method == "POST" else None
+    )
+    assert answer.status_code == status
+    for part in (
+        "script-src 'self'",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ):
+        assert part in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Content-Security-Policy"].startswith(
+        ("default-src 'self';", "default-src 'none';")
+    )
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert (answer.headers.get("Cache-Control") == "no-store") == path.startswith("/api")
+    assert "Server" not in answer.headers
+    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+
+
+def test_an_unexpected_failure_has_them_too() -> None:
+    def broken(request: Request) -> Response:
+        raise ZeroDivisionError("division by a secret")
+
+    with Memory.open(settings=SETTINGS) as memory:
+        app = create_app(memory)
+        app.add_route("/broken", broken)
+        answer = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
+    assert answer.status_code == 500
+    assert answer.headers["X-Request-ID"] == answer.json()["request_id"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "secret" not in answer.text
+
+
+# -- names and pages -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:7700", 200),
+        ("127.0.0.1", 200),
+        ("localhost:1", 200),
+        ("LocalHost", 200),
+        ("[::1]:7700", 200),
+        ("retain.example.org", 200),
+        ("retain.example.org:443", 200),
+        ("evil.example", 421),
+        ("evil.example:7700", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("evil.example#localhost", 421),
+        ("localhost@evil.example", 421),
+        ("localhost:7700:1", 421),
+        ("localhost/", 421),
+        ("localhost.", 421),
+        ("0.0.0.0:7700", 421),
+        ("169.254.169.254", 421),
+        ("", 421),
+        ("*", 421),
+    ],
+)
+def test_only_known_names_are_answered(http: TestClient, host: str, status: int) -> None:
+    """S7, DNS rebinding: a page that points its own name at this machine calls us by that name."""
+    for path in ("/", "/openapi.json", "/nowhere/../"):
+        answer = http.get(path, headers={"Host": host})
+        assert (answer.status_code == 421) == (status == 421), path
+
+
+def test_the_address_that_was_called_is_a_name() -> None:
+    for name, status in (("192.0.2.7:7700", 200), ("192.0.2.8:7700", 421)):
+        assert (
+            asyncio.run(call(guarded(fine), {**request(host=name), "server": ("192.0.2.7", 7700)}))[
+                0
+            ]
+            == status
+        )
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        (None, True),
+        (URL, True),
+        ("https://127.0.0.1:7700", True),
+        ("https://app.example.org", True),
+        ("http://app.example.org", False),
+        ("https://app.example.org.evil.example", False),
+        ("https://evil.example", False),
+        ("http://localhost:7700", False),
+        ("http://127.0.0.1", False),
+        ("http://127.0.0.1:77000", False),
+        ("null", False),
+        ("", False),
+        ("file://", False),
+        ("*", False),
+    ],
+)
+def test_only_known_pages_are_answered(method: str, origin: str | None, allowed: bool) -> None:
+    """S6, CSRF and CORS: what another page sends is refused before anything happens, simple requests too."""
+    headers = {} if origin is None else {"origin": origin}
+    status, said, _ = asyncio.run(call(guarded(fine), request(method=method, **headers)))
+    assert status == (200 if allowed else 403)
+    cross = origin == "https://app.example.org"
+    assert (said.get(b"access-control-allow-origin") == b"https://app.example.org") == cross
+    assert b"access-control-allow-credentials" not in said
+    assert (b"access-control-allow-origin" in said) == cross
+
+
+def test_a_form_of_another_site_without_an_origin_is_refused() -> None:
+    for site, expected in (
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ):
+        status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", sec_fetch_site=site)))
+        assert status == expected
+    assert asyncio.run(call(guarded(fine), request(sec_fetch_site="cross-site")))[0] == 200, (
+        "a link may lead here"
+    )
+
+
+def test_a_page_asks_first_and_only_known_ones_may(http: TestClient) -> None:
+    asks = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    allowed = http.options("/api/sessions", headers={"Origin": "https://app.example.org", **asks})
+    assert allowed.status_code == 204
+    assert allowed.headers["Access-Control-Allow-Origin"] == "https://app.example.org"
+    assert "authorization" in allowed.headers["Access-Control-Allow-Headers"]
+    assert "Origin" in allowed.headers["Vary"]
+    assert "Access-Control-Allow-Credentials" not in allowed.headers
+    refused = http.options("/api/sessions", headers={"Origin": "https://evil.example", **asks})
+    assert refused.status_code == 403
+    assert "Access-Control-Allow-Origin" not in refused.headers
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"allowed_origins": "*"},
+        {"allowed_origins": "https://*.example.org"},
+        {"allowed_origins": "app.example.org"},
+        {"allowed_origins": "https://a.example/path"},
+        {"allowed_hosts": "*"},
+        {"allowed_hosts": "https://a.example"},
+    ],
+)
+def test_no_setting_lets_everybody_in(wrong: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        guarded(fine, **wrong)
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "content-length", "authorization"])
+def test_a_header_that_counts_is_there_once(name: str) -> None:
+    """Who reads the first and who reads the last would see two requests."""
+    scope = request(origin=URL, authorization="Bearer a", content_length="0")
+    scope["headers"].append((name.encode(), b"127.0.0.1:7700"))
+    status, _, body = asyncio.run(call(guarded(fine), scope))
+    assert status == 400
+    assert name.encode() in body
+
+
+def test_a_web_socket_is_closed() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(guarded(fine)({**request(), "type": "websocket"}, lambda: asyncio.sleep(0), send))  # type: ignore[arg-type,return-value]
+    assert sent == [{"type": "websocket.close"}]
+
+
+# -- bodies ----------------------------------------------------------------------------------------------------
+
+
+def test_a_body_over_the_limit_is_refused_unread() -> None:
+    """P16, F11"""
+    reached = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append(scope)
+
+    for length in ("100001", "209715200", "9" * 30):
+        status, headers, body = asyncio.run(
+            call(guarded(app), request(method="POST", content_length=length))
+        )
+        assert status == 413
+        assert b"100,000" in body
+        assert headers[b"connection"] == b"close"
+    assert not reached
+    status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", content_length="100000")))
+    assert status == 200
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "", "1, 2", "+5"])
+def test_a_length_is_a_number(length: str) -> None:
+    assert asyncio.run(call(guarded(fine), request(method="POST", content_length=length)))[0] == 400
+
+
+def test_a_body_without_a_length_is_counted(http: TestClient) -> None:
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(200):
+            sent += 1
+            yield b"x" * 1000
+
+    answer = http.post(
+        "/api/sessions", content=pieces(), headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.json()["status"] == 413
+
+    async def endless() -> Message:
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
+
+    status, _, _ = asyncio.run(
+        call(guarded(fine), request(method="POST", transfer_encoding="chunked"), endless)
+    )
+    assert status == 413
+
+
+def test_uploads_may_be_larger_unless_they_are_json() -> None:
+    for path, kind, expected in (
+        ("/api/refs", "application/octet-stream", 200),
+        ("/api/refs/capture", "text/plain; charset=utf-8", 200),
+        ("/api/knowledge", "application/pdf", 200),
+        ("/api/refs", "application/json", 413),
+        ("/api/refs", "Application/JSON; charset=utf-8", 413),
+        ("/api/messages", "application/octet-stream", 413),
+    ):
+        scope = request(path, "POST", content_length="200000", content_type=kind)
+        assert asyncio.run(call(guarded(fine), scope))[0] == expected, (path, kind)
+    large = request("/api/refs", "POST", content_length="300001", content_type="text/plain")
+    assert asyncio.run(call(guarded(fine), large))[0] == 413
+
+
+def test_a_compressed_body_is_refused_unread(http: TestClient) -> None:
+    """A gzip bomb: 50 MB of zeros in 50 kB."""
+    bomb = gzip.compress(bytes(50 << 20))
+    for encoding in ("gzip", "GZIP", "deflate", "br", "identity, gzip"):
+        headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
+        assert http.post("/api/sessions", content=bomb, headers=headers).status_code == 415
+    answer = http.post(
+        "/api/sessions",
+        json={"user": "ada", "agent": "scout"},
+        headers={"Content-Encoding": "identity"},
+    )
+    assert answer.status_code != 415
+
+
+def test_a_body_that_drips_is_not_waited_for() -> None:
+    """Slowloris with a body; the time is the setting request_seconds, of which there is no less than one."""
+
+    async def drip() -> Message:
+        await asyncio.sleep(0.05)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def hang() -> Message:
+        return await asyncio.Future()
+
+    for slow in (drip, hang):
+        guard = guarded(fine)
+        guard._patience.seconds = 0.1
+        status, headers, body = asyncio.run(
+            call(guard, request(method="POST", content_length="1000"), slow)
+        )
+        assert status == 408, body
+        assert headers[b"connection"] == b"close"
+        assert guard.in_flight == 0
+
+
+def test_whoever_cancels_a_request_cancels_it() -> None:
+    """The watch over slow bodies must not swallow the end of a server."""
+
+    async def hang() -> Message:
+        return await asyncio.Future()
+
+    async def run() -> None:
+        guard = guarded(fine)
+        task = asyncio.create_task(call(guard, request(method="POST", content_length="1000"), hang))
+        await asyncio.sleep(0.01)
+        assert guard.in_flight == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert guard.in_flight == 0
+
+    asyncio.run(run())
+
+
+# -- how many, how often ---------------------------------------------------------------------------------------
+
+
+def test_one_more_than_the_most_is_told_to_come_back() -> None:
+    """P16: at most max_in_flight; health is always answered, and what waits for news is counted apart."""
+
+    async def run() -> None:
+        goes_on = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"] not in ("/healthz",):
+                await goes_on.wait()
+            await fine(scope, receive, send)
+
+        guard = guarded(app, max_in_flight=3)
+        running = [asyncio.create_task(call(guard, request())) for _ in range(3)]
+        waiting = [asyncio.create_task(call(guard, request("/api/chat", "POST"))) for _ in range(2)]
+        await asyncio.sleep(0)
+        status, headers, body = await call(guard, request())
+        assert (status, headers[b"retry-after"]) == (503, b"1")
+        assert b"max_in_flight" in body
+        assert (await call(guard, request("/healthz")))[0] == 200
+        waiting.append(asyncio.create_task(call(guard, request("/api/notes/stream"))))
+        await asyncio.sleep(0)
+        assert (await call(guard, request("/api/chat", "POST")))[0] == 503
+        goes_on.set()
+        assert [(await task)[0] for task in (*running, *waiting)] == [200] * 6
+        assert (guard.in_flight, guard.long) == (0, 0)
+        assert (await call(guard, request()))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_a_server_that_stops_says_so() -> None:
+    """F10"""
+    guard = guarded(fine)
+    guard._stopping.set()
+    status, headers, _ = asyncio.run(call(guard, request()))
+    assert (status, headers[b"retry-after"], headers[b"connection"]) == (503, b"1", b"close")
+    assert asyncio.run(call(guard, request("/healthz")))[0] == 200
+
+
+def statuses(guard: Guard, count: int, **headers: Any) -> list[int]:
+    async def run() -> list[int]:
+        return [(await call(guard, request(**headers)))[0] for _ in range(count)]
+
+    return asyncio.run(run())
+
+
+def test_each_key_has_its_own_rate() -> None:
+    guard = guarded(fine, rate_per_second=5)
+    first = statuses(guard, 14, authorization="Bearer a", client=ELSEWHERE)
+    assert first[:10] == [200] * 10
+    assert 429 in first[10:]
+    assert statuses(guard, 5, authorization="Bearer b", client=ELSEWHERE) == [200] * 5
+    _, headers, body = asyncio.run(call(guard, request(authorization="Bearer a")))
+    assert headers[b"retry-after"] == b"1"
+    assert b"rate_per_second" in body
+
+
+def test_without_a_key_the_sender_counts_unless_it_is_here() -> None:
+    guard = guarded(fine, rate_per_second=5)
+    assert 429 in statuses(guard, 14, client=ELSEWHERE)
+    assert statuses(guard, 50, client=HERE) == [200] * 50
+
+
+def test_a_flood_of_wrong_keys_is_slowed_and_right_ones_are_not() -> None:
+    """Each wrong key is another one: they count against where they come from."""
+
+    async def authenticator(scope: Scope, receive: Receive, send: Send) -> None:
+        good = dict(scope["headers"])[b"authorization"] == b"Bearer good"
+        if good:
+            scope["state"]["principal"] = "somebody"
+        await send({"type": "http.response.start", "status": 200 if good else 401, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    guard = guarded(authenticator, rate_per_second=5)
+    assert statuses(guard, 1, authorization="Bearer good") == [200]
+    wrong = [statuses(guard, 1, authorization=f"Bearer wrong{n}")[0] for n in range(30)]
+    assert wrong[:10] == [401] * 10
+    assert wrong.count(429) >= 15
+    assert statuses(guard, 1, authorization="Bearer good") == [200]
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        [{"authorization": "".join(letter.upper() if n >> at & 1 else letter for at, letter in enumerate("bearer")) + " KEY"}
+         for n in range(40)],
+        [{"authorization": "Bearer" + " " * (n + 1) + "KEY"} for n in range(40)],
+        [{"authorization": "Bearer KEY"}, {"x-api-key": "KEY"}, {"authorization": "bearer KEY", "x-api-key": " KEY"}] * 14,
+    ],
+    ids=["letters", "spaces", "headers"],
+)  # fmt: skip
+def test_a_key_has_one_rate_however_it_is_spelled(spelled: list[dict[str, str]]) -> None:
+    guard = guarded(fine, rate_per_second=5)
+    found = [statuses(guard, 1, **headers)[0] for headers in spelled]
+    assert found.count(429) >= 20
+
+
+def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
+    """S1: at the metrics too, and an address that asks for no key makes none of them a known one."""
+    with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
+        http = TestClient(create_app(memory), URL, client=HERE)
+        wrong = [
+            http.get("/metrics", headers={"X-API-Key": f"wrong{n}"}).status_code for n in range(30)
+        ]
+        assert wrong.count(429) >= 15
+        assert {
+            http.get(path, headers={"X-API-Key": "x"}).status_code
+            for path in ("/healthz", "/readyz")
+            for _ in "12345"
+        } == {200}
+    with Memory.open(settings=replace(SETTINGS, rate_per_second=5.0, auth="keys")) as memory:
+        http = TestClient(create_app(memory), URL, client=HERE)
+        both = []
+        for n in range(30):
+            http.get("/", headers={"X-API-Key": f"wrong{n}"})
+            both.append(http.get("/api/me", headers={"X-API-Key": f"wrong{n}"}).status_code)
+        assert both.count(429) >= 15
+
+
+def test_the_rate_holds_in_a_real_app() -> None:
+    """S1: also for a key that nobody has."""
+    with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0)) as memory:
+        _, key = Keys(memory.database).create("acme", "a test", ["read"])
+        http = TestClient(create_app(memory), URL, client=HERE)
+        found = [
+            http.get("/api/sessions", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)
+        ]
+        assert found[0].status_code == 200
+        assert found[-1].status_code == 429
+        assert found[-1].headers["Content-Type"] == "application/problem+json"
+        assert int(found[-1].headers["Retry-After"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"x":[' + b"[]," * MOST_PARTS + b"[]]}", 413),
+        (b'{"x":[' + b"{}," * MOST_PARTS + b"{}]}", 413),
+        (b'{"x":"' + b"[{" * MOST_PARTS + b'"}', 200),
+        (b'{"x":"' + rb"\"\\" + b"[{" * MOST_PARTS + rb"\\" + b'"}', 200),
+        (b'["\\\\",' + b"[]," * MOST_PARTS + b'"\\"["]', 413),
+    ],
+    ids=["lists", "objects", "a text", "a text with quotes", "texts with quotes around lists"],
+)
+@pytest.mark.parametrize("size", [1 << 30, 1 << 16], ids=["whole", "in pieces"])
+def test_a_body_of_very_many_lists_is_refused_before_it_is_read(
+    body: bytes, status: int, size: int
+) -> None:
+    """S2: a body within the limit keeps nobody waiting for seconds."""
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    guard = guarded(fine, max_body_bytes=8 << 20)
+    scope = request(method="POST", content_length=str(len(body)), content_type="application/json")
+    found, _, said = asyncio.run(call(guard, scope, receive))
+    assert found == status
+    assert status == 200 or b"lists and objects" in said

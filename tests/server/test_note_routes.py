@@ -1,0 +1,141 @@
+"""N5: notes are heard as they change, by who waits for one change and by who listens to a stream."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from retain import Memory, Scope
+from retain.auth.api_keys import Keys
+from retain.server.app import create_app
+from tests.conftest import SETTINGS
+from tests.serving import serving
+
+WHOSE = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
+    """Ada's notes, a client of the server that has them, and the server's app."""
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS) as memory:
+        app = create_app(memory)
+        with (
+            serving(app) as address,
+            httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client,
+        ):
+            yield memory.scope(None, "ada", "scout"), client, app
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The events of a stream: their ids and their data."""
+    id = 0
+    for line in lines:
+        if line.startswith("id: "):
+            id = int(line[4:])
+        elif line.startswith("data: "):
+            yield id, json.loads(line[6:])
+
+
+def test_who_waits_is_answered_when_something_changes(
+    server: tuple[Scope, httpx2.Client, Any],
+) -> None:
+    me, client, _ = server
+    assert client.get("/api/notes/changes", params={"wait": 0.1}).json() == []
+    later = threading.Timer(0.15, lambda: me.notes.overwrite("# Tea"))
+    later.start()
+    found = client.get("/api/notes/changes", params={"wait": 15}).json()
+    later.join()
+    assert [(one["version"], one["text"]) for one in found] == [(1, "# Tea")]
+    assert client.get("/api/notes/changes", params={"after": 1, "wait": 0}).json() == []
+
+
+def test_many_who_wait_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """More of them than there are threads, and others are answered meanwhile."""
+    me, client, _ = server
+    answers: list[Any] = []
+
+    def wait() -> None:
+        answers.append(
+            httpx2.get(
+                f"{client.base_url}/api/notes/changes?wait=15", headers=WHOSE, timeout=20
+            ).json()
+        )
+
+    waiting = [threading.Thread(target=wait) for _ in range(50)]
+    for one in waiting:
+        one.start()
+    assert client.put("/api/state/theme", json={"value": 1}).status_code == 200
+    me.notes.overwrite("x")
+    for one in waiting:
+        one.join(20)
+    assert [answer[0]["version"] for answer in answers] == [1] * 50
+
+
+def test_a_stream_tells_each_change_once_and_goes_on_where_it_was(
+    server: tuple[Scope, httpx2.Client, Any],
+) -> None:
+    me, client, _ = server
+    me.notes.overwrite("one")
+    with client.stream("GET", "/api/notes/stream") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        heard = events(stream.iter_lines())
+        assert next(heard)[0] == 1
+        me.notes.append("two\nlines")
+        id, told = next(heard)
+        assert (id, told["version"], told["text"]) == (2, 2, "one\n\ntwo\nlines")
+    me.notes.append("three")
+    with client.stream("GET", "/api/notes/stream", headers={"Last-Event-ID": "2"}) as stream:
+        assert next(events(stream.iter_lines()))[0] == 3
+    assert client.get("/api/notes/stream", headers={"Last-Event-ID": "x"}).status_code == 422
+    assert client.get("/api/notes/stream?after=-1").status_code == 422
+    assert client.get("/api/notes/stream", headers={"X-Retain-Agent": ""}).status_code == 422
+
+
+def test_a_stream_ends_when_the_server_stops(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """F10: nobody who listens keeps a server from stopping."""
+    me, client, app = server
+    me.notes.overwrite("one")
+    with client.stream("GET", "/api/notes/stream") as stream:
+        heard = events(stream.iter_lines())
+        assert next(heard)[0] == 1
+        app.state.stopping.set()
+        assert list(heard) == []
+
+
+def test_who_is_shut_out_hears_nothing_more(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """S1: a stream, and a wait for a change, end with the key that began them."""
+    me, client, app = server
+    keys: Keys = app.state.authenticator.keys
+    key, text = keys.create(me.owner.tenant, "ada's", ["read"], user="ada")
+    app.state.authenticator.forget()
+    mine = {**WHOSE, "X-API-Key": text}
+    me.notes.overwrite("one")
+    waited: list[int] = []
+
+    def wait() -> None:
+        waited.append(
+            httpx2.get(
+                f"{client.base_url}/api/notes/changes?after=1&wait=15", headers=mine
+            ).status_code
+        )
+
+    waiting = threading.Thread(target=wait)
+    with client.stream("GET", "/api/notes/stream", headers=mine) as stream:
+        heard = events(stream.iter_lines())
+        assert next(heard)[0] == 1
+        waiting.start()
+        while app.state.guard.long < 2:
+            time.sleep(0.01)
+        keys.revoke(me.owner.tenant, key.id)
+        app.state.authenticator.forget()
+        me.notes.append("written after it was revoked")
+        assert list(heard) == []
+    waiting.join(20)
+    assert waited == [401]

@@ -1,0 +1,189 @@
+"""What the OpenAPI document promises is what the server does: made-up requests, right and wrong, for every operation.
+
+A few for each operation in every run; OPENAPI_EXAMPLES=200 asks for more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi import checks
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.api.examples import EXAMPLES
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.base.settings import Settings
+from retain.kinds import KINDS
+from retain.server.app import create_app
+from tests.calling import HERE, URL
+from tests.test_every_kind import populate
+
+MANY = int(os.environ.get("OPENAPI_EXAMPLES", "2"))
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+ENDLESS = ("notes_stream",)
+"""Operations whose answers do not end."""
+ORDER = ("PUT", "POST", "GET", "PATCH", "DELETE")
+MEMORY = ("memory", *(kind.name for kind in KINDS))
+ABSENT = ("notes_replace_section", "notes_delete_section", "notes_diff", "summaries_get")
+"""Examples of what is not there any more, or not yet, after the examples before."""
+
+
+@cache
+def operations() -> list[tuple[str, str, str]]:
+    """Every operation: its name, its method and its path."""
+    with Memory.open("memory:") as memory:
+        paths = create_app(memory).openapi()["paths"]
+    return [
+        (told["operationId"], method.upper(), path)
+        for path, item in paths.items()
+        for method, told in item.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[FastAPI]:
+    """An app over a memory that has something of everything; all tests of this module write into it."""
+    with Memory.open(
+        "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
+    ) as memory:
+        me = memory.scope(None, "ada", "scout")
+        populate(me)
+        me.sessions.add("trip")
+        me.agents.add("scout", prompt="You scout ahead.")
+        me.state.set("theme", 1)
+        me.notes.overwrite("# Preferences\n- coffee")
+        me.refs.add("{}", key=EXAMPLES["refs.key"])
+        me.messages.append("trip", "user", "Where do we go?")
+        yield create_app(memory)
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> TestClient:
+    _, key = Keys(app.state.memory.database).create("default", "a test", PERMISSIONS)
+    whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout", "Authorization": f"Bearer {key}"}
+    return TestClient(app, URL, client=HERE, headers=whose, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def schema(app: FastAPI) -> Any:
+    return schemathesis.openapi.from_dict(app.openapi())
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "path"),
+    [one for one in operations() if one[0] not in ENDLESS],
+    ids=lambda part: str(part),
+)
+def test_an_operation_answers_as_the_document_says(
+    client: TestClient, schema: Any, name: str, method: str, path: str
+) -> None:
+    """4.6: whatever is sent, no 5xx, no status that is not documented, and what is answered has the shape it should."""
+    operation = schema[path][method]
+
+    def check(case: Any) -> None:
+        sent = case.as_transport_kwargs(base_url=URL)
+        for unused in ("cookies", "timeout", "verify", "allow_redirects"):
+            sent.pop(unused, None)
+        for known in [
+            name
+            for name in sent["headers"]
+            if name.lower() in ("authorization", "x-api-key", "user-agent")
+        ]:
+            del sent["headers"][known]  # or most of it would be a request without a key
+        data = sent.pop("data", None)
+        if isinstance(data, bytes | str):
+            sent["content"] = data
+        elif data is not None:
+            sent["data"] = data
+        response = client.request(**sent)
+        case.validate_response(response, checks=CHECKS)
+
+    can_be_wrong = [
+        *operation.query,
+        *operation.body,
+    ]  # any text is right in an address: it would be looked for in vain
+    for mode in (GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if can_be_wrong else [])):
+        run = given(case=operation.as_strategy(generation_mode=mode))(check)
+        quick = settings(
+            max_examples=MANY,
+            database=None,
+            deadline=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        with suppress(Unsatisfiable):  # nothing can be said wrong where nothing can be said
+            seed(0)(quick(run))()
+
+
+def test_the_examples_work() -> None:
+    """What the documentation shows can be tried: it does what it says, or there is nothing by that id."""
+    with Memory.open(
+        "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
+    ) as memory:
+        app = create_app(memory)
+        scope = memory.scope(None, "ada", "scout")
+        scope.sessions.add("trip")
+        scope.notes.overwrite("# Preferences\n- coffee")
+        scope.refs.add("{}", key=EXAMPLES["refs.key"])
+        here = TestClient(
+            app, URL, client=HERE, headers={"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+        )
+        for name, method, path in sorted(
+            operations(), key=lambda one: (ORDER.index(one[1]), one[0] == "sessions_remove")
+        ):
+            told = app.openapi()["paths"][path][method.lower()]
+            if name in ENDLESS or told["tags"][0] not in MEMORY:
+                continue
+            query: dict[str, Any] = {}
+            asked = path
+            for one in told.get("parameters", ()):
+                shown = (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0]
+                asked = (
+                    asked.replace(f"{{{one['name']}}}", quote(str(shown), safe=""))
+                    if one["in"] == "path"
+                    else asked
+                )
+                query |= (
+                    {one["name"]: shown} if one["in"] == "query" and one.get("required") else {}
+                )
+            body = (
+                told.get("requestBody", {})
+                .get("content", {})
+                .get("application/json", {})
+                .get("example")
+            )
+            found = here.request(method, asked, params=query, json=body)
+            absent = "/0199c0de" in asked or name in ABSENT
+            assert found.status_code < 400 or (absent and found.status_code in (404, 409)), (
+                name,
+                found.text,
+            )
+
+
+def test_a_turn_by_another_name_has_an_example_that_says_something() -> None:
+    with Memory.open("memory:") as memory:
+        paths = create_app(memory).openapi()["paths"]
+    for path in ("/agent/run", "/agent/vision"):
+        body = paths[path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert body["message"], path
+        assert '"message"' in paths[path]["post"]["x-codeSamples"][0]["source"], path

@@ -1,0 +1,617 @@
+"""Every verb over HTTP: what is read of a request, what is answered, and what is refused; with the same rules for all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
+from retain.api.responses import encoded, written
+from retain.server.app import create_app
+from tests.calling import HERE, URL, Calling
+from tests.conftest import one_engine
+
+ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def http(calling: Calling) -> TestClient:
+    """Ada's client, with the agent scout."""
+    client = calling()
+    client.headers.update(ADA)
+    return client
+
+
+@pytest.fixture(scope="module")
+def here() -> Any:
+    """A client on this machine, of a memory that the tests of this module share: for what is refused."""
+    with Memory.open("memory:") as memory:
+        client = TestClient(
+            create_app(memory), URL, headers=ADA, client=HERE, raise_server_exceptions=False
+        )
+        client.post("/api/sessions", json={"id": "trip"})
+        yield client
+
+
+def refused(response: Any, status: int, field: str | None = None, *words: str) -> None:
+    """Whether an answer is a problem, as all of them are."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    told = response.json()
+    assert told["status"] == status
+    assert told["request_id"] == response.headers["x-request-id"]
+    assert told["type"].startswith("/problems/")
+    if field is not None:
+        assert told["field"] == field, told
+    for word in words:
+        assert word in told["detail"], told
+
+
+# -- what is answered -------------------------------------------------------------------------------------------------
+
+
+@one_engine
+def test_every_way_has_a_route(app: FastAPI) -> None:
+    operations = {
+        (method.upper(), path): told["operationId"]
+        for path, item in app.openapi()["paths"].items()
+        for method, told in item.items()
+    }
+    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
+        path = endpoint.route.replace(":path", "").replace(":int", "")
+        assert operations[endpoint.method, path] == endpoint.name
+
+
+@one_engine
+def test_what_is_made_is_201_what_is_removed_204_and_gone_404(http: TestClient) -> None:
+    made = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
+    assert (made.status_code, made.json()["label"]) == (201, "A trip")
+    assert http.get("/api/sessions/trip").json() == made.json()
+    gone = http.delete("/api/sessions/trip")
+    assert (gone.status_code, gone.content) == (204, b"")
+    refused(http.get("/api/sessions/trip"), 404, None, "trip")
+
+
+@one_engine
+def test_lists_are_pages(http: TestClient) -> None:
+    http.post("/api/sessions", json={"id": "trip"})
+    http.post(
+        "/api/messages/trip/batch",
+        json={"messages": [{"role": "user", "content": f"{n}"} for n in range(5)]},
+    )
+    found, after = [], None
+    while True:
+        page = http.get(
+            "/api/messages/trip", params={"limit": 2, **({"after": after} if after else {})}
+        ).json()
+        found += [message["content"]["text"] for message in page["data"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert found == ["0", "1", "2", "3", "4"]
+    refused(http.get("/api/messages/trip?after=nonsense"), 422, "after", "cursor")
+
+
+@one_engine
+def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
+    """The short way to write a message says what the long way would."""
+    me = memory.scope("acme", "ada", "scout")
+    me.sessions.add('a "quoted" é😀')
+    for content in (
+        "plain",
+        'with "quotes"\n\u2028 é',
+        {"text": "x", "parts": [{"n": 1.5}]},
+        "half \ud83d letter",
+    ):
+        me.messages.append('a "quoted" é😀', "user", content, author="Zoë", cost=0.25, tokens_in=3)
+    from retain.api.rendering import as_json
+
+    for found in (page := me.messages.list('a "quoted" é😀'), page.items, page.items[0], []):
+        assert json.loads(encoded(written(found))) == as_json(found)
+
+
+@one_engine
+def test_an_id_with_slashes_is_one_part_of_the_address(http: TestClient) -> None:
+    """A name that looks like the rest of an address is a name: sent as %2F it can be mistaken for nothing else."""
+    for id in ("a/b", "a/b/window", "a", "x/1", "ü?#&", "100%"):
+        assert http.post("/api/sessions", json={"id": id}).status_code == 201
+        http.post(f"/api/messages/{_quoted(id)}", json={"role": "user", "content": f"in {id}"})
+    for id in ("a/b", "a/b/window", "a", "x/1", "ü?#&", "100%"):
+        assert http.get(f"/api/sessions/{_quoted(id)}").json()["id"] == id
+        assert (
+            http.get(f"/api/messages/{_quoted(id)}").json()["data"][0]["content"]["text"]
+            == f"in {id}"
+        )
+        assert http.get(f"/api/messages/{_quoted(id)}/window").json()[0]["session"] == id
+        assert http.get(f"/api/messages/{_quoted(id)}/1").json()["seq"] == 1
+    assert http.get("/api/sessions/a/b").json()["id"] == "a/b", "and a person may leave it as it is"
+    assert http.delete("/api/sessions/a%2Fb").status_code == 204
+    refused(http.get("/api/sessions/a/b"), 404)
+
+
+def _quoted(id: str) -> str:
+    from urllib.parse import quote
+
+    return quote(id, safe="")
+
+
+def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
+    """X3: with the report that explains it; all over HTTP."""
+    http.post("/api/sessions", json={"id": "trip"})
+    http.put("/api/notes", json={"text": "# Likes\n- tea"})
+    given = http.post(
+        "/api/context", json={"session": "trip", "message": "What do I like?", "text": True}
+    ).json()
+    assert "tea" in given["text"]
+    assert given["messages"][-1] == {"role": "user", "content": "What do I like?"}
+    assert any(layer == "notes" for layer, *_ in given["report"]["items"])
+    said = [
+        {"role": "user", "content": "What do I like?"},
+        {"role": "assistant", "content": "Tea."},
+    ]
+    body = {
+        "session": "trip",
+        "messages": said,
+        "usage": {"model": "m", "tokens_in": 9},
+        "report": given["report"],
+    }
+    turn = http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"})
+    assert turn.status_code == 201
+    assert turn.json()["report"] == given["report"]
+    assert (
+        http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"}).json() == turn.json()
+    )
+    assert http.get(f"/api/turns/{turn.json()['id']}").json() == turn.json()
+    assert len(http.get("/api/messages/trip/window").json()) == 2
+    refused(
+        http.post("/api/turns", json={**body, "report": {"budget": 1}}),
+        422,
+        "report.tokens",
+        "needed",
+    )
+    refused(
+        http.post("/api/turns", json={**body, "usage": {"tokens_in": 1}}), 422, "usage", "model"
+    )
+    refused(http.post("/api/context", json={"session": "nowhere"}), 404)
+
+
+# -- versions and retries ---------------------------------------------------------------------------------------------
+
+
+@one_engine
+def test_a_version_is_an_etag(http: TestClient) -> None:
+    """K1: 412 where a header is not met, 409 where a parameter is not, 304 where there is nothing new."""
+    first = http.put(
+        "/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"}
+    )
+    assert (first.status_code, first.headers["etag"]) == (200, '"1"')
+    refused(
+        http.put("/api/state/theme", json={"value": 0}, headers={"If-None-Match": "*"}),
+        412,
+        None,
+        "version 1",
+    )
+    assert (
+        http.put("/api/state/theme", json={"value": 2}, headers={"If-Match": '"1"'}).headers["etag"]
+        == '"2"'
+    )
+    refused(http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": '"1"'}), 412)
+    refused(http.put("/api/state/theme", json={"value": 3, "if_version": 1}), 409)
+    refused(http.delete("/api/state/theme", headers={"If-Match": '"1"'}), 412)
+    refused(
+        http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": "2"}), 422, "If-Match"
+    )
+    refused(
+        http.delete("/api/sessions/trip", headers={"If-Match": '"1"'}), 422, "If-Match", "nothing"
+    )
+    for known in ('"2"', 'W/"2"', '"1", "2"', "*"):
+        same = http.get("/api/state/theme", headers={"If-None-Match": known})
+        assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", '"2"')
+    assert http.get("/api/state/theme", headers={"If-None-Match": '"1"'}).json()["value"] == 2
+    assert http.get("/api/notes", headers={"If-None-Match": '"0"'}).status_code == 304
+
+
+def test_a_request_with_a_key_has_its_effect_once(http: TestClient) -> None:
+    """C8: the same key and request answer as the first time; another request with it is refused."""
+    once = {"Idempotency-Key": "k1"}
+    first = http.post("/api/entries", json={"content": "Ada prefers trains."}, headers=once)
+    again = http.post("/api/entries", json={"content": "Ada prefers trains."}, headers=once)
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert again.headers["idempotent-replayed"] == "true"
+    assert len(http.get("/api/entries").json()["data"]) == 1
+    refused(http.post("/api/entries", json={"content": "Other."}, headers=once), 422, None, "k1")
+    refused(
+        http.post(
+            "/api/entries",
+            json={"content": "Ada prefers trains."},
+            headers={**once, "X-Retain-User": "bob"},
+        ),
+        422,
+    )
+    http.post("/api/sessions", json={"id": "trip"})
+    said = {"role": "user", "content": "Where?"}
+    assert [
+        http.post("/api/messages/trip", json=said, headers=once).json()["seq"] for _ in range(2)
+    ] == [1, 1]
+    refused(
+        http.post("/api/messages/trip", json={**said, "content": "Who?"}, headers=once),
+        422,
+        None,
+        "k1",
+    )
+    assert (
+        http.post("/api/messages/trip", json={**said, "key": "k2"}, headers=once).json()["seq"] == 2
+    ), "what it says wins"
+    refused(
+        http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}),
+        413,
+    )
+
+
+def test_a_request_that_failed_may_come_again_with_its_key(http: TestClient) -> None:
+    once = {"Idempotency-Key": "k"}
+    refused(http.post("/api/entries", json={"content": " "}, headers=once), 422)
+    assert http.post("/api/entries", json={"content": "x"}, headers=once).status_code == 201
+
+
+# -- contents ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 10, 3 << 20])
+def test_a_content_goes_in_and_out_byte_for_byte(http: TestClient, size: int) -> None:
+    """R3, S11: what somebody stored is bytes to be saved, never a page of ours."""
+    data = (b"<script>alert(1)</script>\xff\x00\r\n" * (size // 29 + 1))[:size]
+    made = http.post(
+        "/api/refs",
+        content=data,
+        params={
+            "description": "a page",
+            "type": "file_content",
+            "key": "page",
+            "metadata": '{"from": "here"}',
+        },
+        headers={"Content-Type": "text/html"},
+    )
+    assert (made.status_code, made.json()) == (201, "page")
+    told = http.get("/api/refs/page/info").json()
+    assert (told["bytes"], told["summary"], told["metadata"]["from"]) == (size, "a page", "here")
+    out = http.get("/api/refs/page/content", headers={"Range": "bytes=0-1"})
+    assert out.status_code == 200
+    assert out.content == data
+    assert out.headers["content-type"] == "application/octet-stream"
+    assert out.headers["content-disposition"] == "attachment"
+    assert out.headers["x-content-type-options"] == "nosniff"
+    assert out.headers["content-length"] == str(size)
+    refused(http.get("/api/refs/other/content"), 404)
+
+
+@one_engine
+def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClient) -> None:
+    """R2, over HTTP: as JSON, and as it is."""
+    http.post("/api/sessions", json={"id": "trip"})
+    plain = {"Content-Type": "text/plain"}
+    small = http.post("/api/refs/capture", content=b"ok", params={"source": "make"}, headers=plain)
+    assert (small.status_code, small.json()) == (201, "ok")
+    for large in (b"line of output\n" * 1000, b"line of output\n" * 100_000):
+        line = http.post(
+            "/api/refs/capture",
+            content=large,
+            params={"source": "make", "session": "trip"},
+            headers=plain,
+        ).json()
+        assert line.startswith("Ran `make`. [MemoryRef: make-")
+        key = line.split("MemoryRef: ")[1].split(" ")[0]
+        assert http.get(f"/api/refs/{key}/content").content == large
+        assert http.get(f"/api/refs/{key}/info").json()["type"] == "command_output"
+    assert http.post("/api/refs/capture", json={"output": {"a": 1}}).json() == {"a": 1}
+    assert (
+        "\ud83d"
+        in http.post(
+            "/api/refs/capture", content=b'{"output": "half \\ud83d"}', headers=JSON
+        ).json()
+    )
+    refused(
+        http.post("/api/refs/capture", content=b"x", params={"unknown": "1"}, headers=plain),
+        422,
+        "unknown",
+    )
+    refused(
+        http.post("/api/refs", content=b"x", params={"metadata": "[1]"}, headers=plain),
+        422,
+        "metadata",
+    )
+
+
+@one_engine
+def test_a_document_comes_as_a_file(http: TestClient) -> None:
+    """G1: read for what it is, by what is said of it or by itself."""
+    page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
+    made = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
+    assert (made.json()["title"], made.json()["media"]) == ("Trips", "html")
+    path = {"path": "docs/guide.md", "title": "Guide"}
+    made = http.post(
+        "/api/knowledge",
+        content=b"# Trams\n\nLine 28.",
+        params=path,
+        headers={"Content-Type": "text/markdown"},
+    )
+    assert (made.json()["path"], made.json()["title"]) == ("docs/guide.md", "Guide")
+    found = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
+    assert any("Line 28" in hit["text"] for hit in found)
+    octets = {"Content-Type": "application/octet-stream"}
+    refused(
+        http.post(
+            "/api/knowledge", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets
+        ),
+        422,
+        "file",
+    )
+    refused(
+        http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}),
+        422,
+        "title",
+    )
+
+
+@pytest.mark.parametrize("lines", [1_000, 100_000])
+@pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/knowledge?title=Log"])
+def test_another_content_under_the_same_key_is_refused(
+    here: TestClient, path: str, lines: int
+) -> None:
+    """C8: what makes a request the same is its content and its type, however large; no content is dropped in silence."""
+    once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
+    first, other = b"one more line\n" * lines, b"two more line\n" * lines
+    made = here.post(path, content=first, headers=once)
+    again = here.post(path, content=first, headers=once)
+    assert (again.status_code, again.text, again.headers["idempotent-replayed"]) == (
+        made.status_code,
+        made.text,
+        "true",
+    )
+    refused(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
+    refused(here.post(path, content=first, headers={**once, "Content-Type": "text/markdown"}), 422)
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+DEEP = b'{"value": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
+MALFORMED = {
+    "no JSON": b"{",
+    "nothing": b" ",
+    "garbage behind it": b'{"value": 1} x',
+    "NaN": b'{"value": NaN}',
+    "Infinity": b'{"value": -Infinity}',
+    "digits": b'{"value": ' + b"9" * 5000 + b"}",
+    "deep": DEEP,
+    "bad UTF-8": b'{"value": "\xff"}',
+    "a mark": b'\xef\xbb\xbf{"value": 1}',
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+def test_what_cannot_be_read_is_400(here: TestClient, body: bytes) -> None:
+    refused(here.put("/api/state/theme", content=body, headers=JSON), 400)
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "a list": (b"[1]", "body"),
+    "a word": (b'"x"', "body"),
+    "null": (b"null", "body"),
+    "an unknown field": (b'{"value": 1, "valeu": 2}', "valeu"),
+    "no value": (b"{}", "value"),
+    "no body": (b"", "value"),
+    "text for a number": (b'{"value": 1, "if_version": "1"}', "if_version"),
+    "a number for text": (b'{"value": 1, "area": 5}', "area"),
+    "too large a number": (b'{"value": 1e999}', "value"),
+    "a wait without end": (b'{"value": 1, "ttl": 1e999}', "ttl"),
+    "half a letter in a name": (b'{"value": 1, "area": "\\ud800"}', "area"),
+    "too deep": (b'{"value": ' + b"[" * 100 + b"]" * 100 + b"}", "value"),
+}
+
+
+@pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG)
+def test_what_breaks_a_rule_is_422_and_names_the_field(
+    here: TestClient, body: bytes, field: str
+) -> None:
+    refused(here.put("/api/state/theme", content=body, headers=JSON), 422, field)
+
+
+def test_half_a_letter_in_a_text_is_kept_as_the_library_keeps_it(here: TestClient) -> None:
+    """B25: an emoji that was cut in half must not end a session."""
+    body = b'{"role": "user", "content": "cut \\ud83d"}'
+    assert (
+        here.post("/api/messages/trip", content=body, headers=JSON).json()["content"]["text"]
+        == "cut �"
+    )
+    body = b'{"messages": [{"role": "user", "content": "cut \\ud83d"}]}'
+    assert (
+        here.post("/api/messages/trip/batch", content=body, headers=JSON).json()[0]["content"][
+            "text"
+        ]
+        == "cut �"
+    )
+    body = b'{"content": "cut \\udc00"}'
+    assert here.post("/api/entries", content=body, headers=JSON).json()["content"] == "cut �"
+
+
+QUERIES = {
+    "an unknown one": ("/api/sessions?limt=3", "limt"),
+    "twice": ("/api/sessions?limit=3&limit=4", "limit"),
+    "no number": ("/api/sessions?limit=many", "limit"),
+    "digits": ("/api/sessions?limit=" + "9" * 5000, "limit"),
+    "too many": ("/api/sessions?limit=100000", "limit"),
+    "not UTF-8": ("/api/sessions?after=%FF", "query"),
+    "no end": ("/api/sessions?" + "&".join(f"a{n}=1" for n in range(200)), "query"),
+    "no moment": ("/api/entries?since=yesterday", "since"),
+    "nothing needed": ("/api/entries/search", "query"),
+    "not one of": ("/api/entries?kind=other", "kind"),
+    "a wait without end": ("/api/notes/changes?wait=inf", "wait"),
+    "no number of seconds": ("/api/notes/changes?wait=nan", "wait"),
+    "too long a wait": ("/api/notes/changes?wait=301", "wait"),
+    "lines": ("/api/refs/x?lines=40-1", "lines"),
+}
+
+
+@pytest.mark.parametrize(("address", "field"), QUERIES.values(), ids=QUERIES)
+def test_a_query_that_breaks_a_rule_is_422(here: TestClient, address: str, field: str) -> None:
+    refused(here.get(address), 422, field)
+
+
+def test_a_body_has_no_query_but_whose_it_is(here: TestClient) -> None:
+    assert here.put("/api/state/theme?user=bob", json={"value": 1}).status_code == 200
+    refused(here.put("/api/state/theme?area=tenant", json={"value": 1}), 422, "area")
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"]
+)
+def test_a_body_that_is_not_said_to_be_json_is_415(here: TestClient, media: str) -> None:
+    """S6: what a web page elsewhere can send without being asked is never taken for a request."""
+    refused(
+        here.put("/api/state/theme", content=b'{"value": 1}', headers={"Content-Type": media}), 415
+    )
+    refused(
+        here.request("PATCH", "/api/refs/x", content=b"{}", headers={"Content-Type": media}), 415
+    )
+    request = here.build_request("PUT", "/api/state/theme", content=b'{"value": 1}')
+    request.headers.pop("content-type", None)
+    refused(here.send(request), 415)
+
+
+def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) -> None:
+    for address in (
+        "/api/nothing",
+        "/nothing",
+        "/api",
+        "/api/",
+        "/api/sessions/",
+        "/api/messages/trip/1/2/3x",
+    ):
+        found = here.get(address)
+        assert found.status_code in (404, 422), address
+        refused(found, found.status_code)
+    refused(here.get("/api/messages/trip/" + "9" * 5000), 404)
+    refused(here.get("/api/sessions/%ff"), 400)
+    for method, address, allowed in (
+        ("POST", "/api/notes", "DELETE, GET, PUT"),
+        ("PUT", "/api/sessions/trip", "DELETE, GET, PATCH"),
+        ("HEAD", "/api/sessions", "GET, POST"),
+        ("OPTIONS", "/api/search", "POST"),
+        ("TRACE", "/api/search", "POST"),
+    ):
+        found = here.request(method, address)
+        assert found.status_code == 405
+        assert found.headers["allow"] == allowed, address
+
+
+@one_engine
+def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Calling) -> None:
+    stranger = calling(None)
+    stranger.headers["X-Forwarded-For"] = "10.0.0.1"
+    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
+        address = endpoint.route.replace(":path", "").replace("{seq:int}", "1")
+        refused(stranger.request(endpoint.method, address, content=b"{", headers=JSON), 401)
+    reader = calling("acme", ["read"])
+    refused(reader.put("/api/notes", content=b"{", headers=JSON), 403, None, "write")
+    refused(reader.delete("/api/notes?nonsense"), 403, None, "delete")
+    assert reader.post("/api/search", json={"query": "x"}).status_code == 200, (
+        "to search is to read"
+    )
+
+
+@one_engine
+def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory: Memory) -> None:
+    """P11: who may only remove is told no content, and an agent's key changes nothing that the tenant shares."""
+    me = memory.scope("acme", "ada", "scout")
+    me.messages.append(me.sessions.add("s").id, "user", "the secret")
+    memory.scope("acme").items.put(("m",), "k", {"a": 1}, ttl=60)
+    ada = {"X-Retain-User": "ada"}
+    refused(
+        calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada),
+        403,
+        None,
+        "may not read",
+    )
+    assert (
+        calling(permissions=["delete", "read"])
+        .post("/api/messages/s/pop", json={}, headers=ada)
+        .status_code
+        == 200
+    )
+    scout = calling(agent="scout")
+    calls: list[tuple[str, str, Any]] = [
+        ("PUT", "/api/items/new", {"json": {"place": ["m"], "value": {}}}),
+        ("DELETE", "/api/items/k?place=m", {}),
+        ("GET", "/api/items/k?place=m&refresh=true", {}),
+    ]
+    for method, path, said in calls:
+        refused(scout.request(method, path, **said), 403, None, "one agent alone")
+        assert scout.request(method, path, headers=ada, **said).status_code in (200, 404)
+    assert scout.get("/api/items/k?place=m").json()["value"] == {"a": 1}
+
+
+@one_engine
+def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> None:
+    app = create_app(memory)
+
+    async def broken(request: Any) -> Any:
+        raise RuntimeError("a secret")
+
+    app.add_route("/broken", broken)
+    found = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
+    refused(found, 500)
+    assert "secret" not in found.text
+
+
+# -- the documentation ------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_all_operations_loads_nothing(here: TestClient) -> None:
+    page = here.get("/docs")
+    assert page.status_code == 200
+    assert "script" not in page.text.replace("description", "").lower()
+    assert 'src="' not in page.text
+    assert "http" not in page.text.replace("http://127.0.0.1:7700", "").replace("HTTP", "").replace(
+        "https address", ""
+    )
+    assert "'unsafe-inline'" not in page.headers["content-security-policy"]
+    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
+        assert f'id="{endpoint.name}"' in page.text
+
+
+def test_the_document_says_what_may_go_wrong(here: TestClient) -> None:
+    document = here.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert "HTTPValidationError" not in json.dumps(document)
+    names = [told["operationId"] for item in document["paths"].values() for told in item.values()]
+    assert len(names) == len(set(names))
+    for path, item in document["paths"].items():
+        for told in item.values():
+            assert {"400", "401", "422", "500"} <= told["responses"].keys(), path
+            assert told["tags"], path
+            assert told["tags"][0] in {tag["name"] for tag in document["tags"]}, path
+            assert told["x-codeSamples"], path
+            if "application/json" in told.get("requestBody", {}).get("content", {}):
+                assert "example" in told["requestBody"]["content"]["application/json"], path
+    assert all(
+        shared["content"].keys() == {"application/problem+json"}
+        for shared in document["components"]["responses"].values()
+    )
+
+
+def test_apps_in_one_process_share_a_document_and_no_memory(here: TestClient) -> None:
+    """What is documented of a route is worked out once; what answers is each app's own."""
+    with Memory.open("memory:") as memory:
+        app = create_app(memory)
+        other = TestClient(app, URL, headers=ADA, client=HERE)
+        assert app.openapi() == here.get("/openapi.json").json()
+        assert (
+            here.get("/api/sessions/trip").status_code,
+            other.get("/api/sessions/trip").status_code,
+        ) == (200, 404)

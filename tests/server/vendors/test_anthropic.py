@@ -1,0 +1,522 @@
+"""Anthropic's memory stores on our server: every method of its own client, with nothing changed but the address."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import anthropic
+import anyio
+import pytest
+from anthropic import Anthropic, AsyncAnthropic
+
+from retain import Memory
+from retain.auth import audit_log
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
+from retain.integrations.anthropic import RetainMemoryTool
+from retain.kinds.items.items import Items, Put
+from retain.server.app import create_app
+from tests.conftest import one_engine
+from tests.serving import serving
+
+BAD_PATHS = [
+    "a",
+    "",
+    "/",
+    "/a/",
+    "//a",
+    "/a/../b",
+    "/./a",
+    "/a\nb",
+    "/a\u200bb",
+    "/\u2028",
+    "/e\u0301",
+]
+BAD_PATHS += ["/" + "a/" * 20 + "b", "/" + "é" * 600, "/" + "é" * 300]
+
+
+class Server:
+    """A server over the test's database, and clients of it."""
+
+    def __init__(self, memory: Memory, url: str, app: Any) -> None:
+        self.memory, self.url, self._app = memory, url, app
+
+    def key(self, tenant: str = "acme", permissions: Any = PERMISSIONS, **bound: Any) -> str:
+        _, text = Keys(self.memory.database).create(tenant, "a test", permissions, **bound)
+        self._app.state.authenticator.forget()
+        return text
+
+    def client(self, *given: Any, user: str | None = "ada", **named: Any) -> Anthropic:
+        headers = {} if user is None else {"X-Retain-User": user}
+        return Anthropic(
+            base_url=self.url,
+            api_key=self.key(*given, **named),
+            default_headers=headers,
+            max_retries=0,
+        )
+
+
+@pytest.fixture
+def server(memory: Memory) -> Iterator[Server]:
+    app = create_app(memory)
+    with serving(app) as url:
+        yield Server(memory, url, app)
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@one_engine
+def test_stores(server: Server) -> None:
+    """Made, read, changed, listed, archived and deleted."""
+    stores = server.client().beta.memory_stores
+    made = [
+        stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"})
+        for n in range(3)
+    ]
+    first = made[0]
+    assert first.type == "memory_store"
+    assert first.id.startswith("memstore_")
+    assert first.archived_at is None
+    assert stores.retrieve(first.id) == first
+    assert [store.id for store in stores.list(limit=2)] == [store.id for store in reversed(made)]
+    page = stores.list(limit=2)
+    assert len(page.data) == 2
+    assert page.has_next_page()
+
+    changed = stores.update(first.id, name="Other", metadata={"x": None, "z": "1"})
+    assert (changed.name, changed.description, changed.metadata) == (
+        "Other",
+        "Notes",
+        {"n": "0", "z": "1"},
+    )
+    assert changed.updated_at > first.updated_at
+    assert changed.created_at == first.created_at
+
+    archived = stores.archive(first.id)
+    assert archived.archived_at is not None
+    assert stores.archive(first.id) == archived
+    assert first.id not in [store.id for store in stores.list()]
+    assert first.id in [store.id for store in stores.list(include_archived=True)]
+    with pytest.raises(anthropic.BadRequestError):
+        stores.update(first.id, name="Again")
+    with pytest.raises(anthropic.BadRequestError):
+        stores.memories.create(first.id, path="/a", content="")
+
+    early = stores.list(created_at_lte=made[1].created_at, include_archived=True)
+    assert [store.id for store in early] == [made[1].id, made[0].id]
+    assert [store.id for store in stores.list(created_at_gte=made[2].created_at)] == [made[2].id]
+
+    stores.memories.create(made[1].id, path="/a/b", content="x")
+    assert stores.delete(made[1].id).type == "memory_store_deleted"
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        stores.retrieve(made[1].id)
+    assert caught.value.type == "not_found_error"
+    assert caught.value.request_id
+    assert caught.value.body == {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": caught.value.api_message},
+        "request_id": caught.value.request_id,
+    }
+    deeds = [(deed.what, deed.subject) for deed in audit_log.listed(server.memory.database, "acme")]
+    assert deeds[0] == ("memory_stores_delete", f"memory_stores {made[1].id}")
+    assert [what for what, _ in deeds].count("memory_stores_create") == 3
+    left = server.memory.scope("acme", "ada").items.list(limit=100)
+    assert not [item for item in left if made[1].id in (item.key, item.place[0].split()[0])]
+
+
+def test_memories(server: Server) -> None:
+    """Written, read in both views, changed under a precondition, moved, deleted; each change is a version."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    memories, versions = stores.memories, stores.memory_versions
+    text = "Ada lives in Lisbon.\r\n\u2028ä🎈"
+    made = memories.create(store, path="/people/ada.md", content=text)
+    assert made.id.startswith("mem_")
+    assert made.memory_version_id.startswith("memver_")
+    assert made.content is None
+    assert (made.content_sha256, made.content_size_bytes) == (sha(text), len(text.encode()))
+    assert memories.retrieve(made.id, memory_store_id=store).content == text
+    assert memories.retrieve(made.id, memory_store_id=store, view="basic") == made
+
+    new = memories.update(
+        made.id,
+        memory_store_id=store,
+        content="Ada moved.",
+        view="full",
+        precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+    )
+    assert new.content == "Ada moved."
+    assert new.created_at == made.created_at
+    assert new.updated_at > made.updated_at
+    with pytest.raises(anthropic.ConflictError) as caught:
+        memories.update(
+            made.id,
+            memory_store_id=store,
+            content="Lost",
+            precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+        )
+    assert caught.value.type == "memory_precondition_failed_error"
+    again = memories.update(  # what was asked for is so already
+        made.id,
+        memory_store_id=store,
+        content="Ada moved.",
+        precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+    )
+    assert again.memory_version_id == new.memory_version_id
+    moved = memories.update(made.id, memory_store_id=store, path="/people/ada/now.md")
+    assert (moved.id, moved.path, moved.content_sha256) == (
+        made.id,
+        "/people/ada/now.md",
+        sha("Ada moved."),
+    )
+    assert moved.created_at == made.created_at
+
+    with pytest.raises(anthropic.ConflictError):
+        memories.delete(made.id, memory_store_id=store, expected_content_sha256=made.content_sha256)
+    gone = memories.delete(
+        made.id, memory_store_id=store, expected_content_sha256=new.content_sha256
+    )
+    assert gone.type == "memory_deleted"
+    assert gone.id == made.id
+    with pytest.raises(anthropic.NotFoundError):
+        memories.retrieve(made.id, memory_store_id=store)
+
+    listed = list(versions.list(store, memory_id=made.id, limit=1, view="full"))
+    assert [one.operation for one in listed] == ["deleted", "modified", "modified", "created"]
+    assert [one.content for one in listed] == [None, "Ada moved.", "Ada moved.", text]
+    assert [one.path for one in listed] == ["/people/ada/now.md"] * 2 + ["/people/ada.md"] * 2
+    author = listed[0].created_by
+    assert author is not None
+    assert author.type == "api_actor"
+    assert len(list(versions.list(store, api_key_id=author.api_key_id))) == 4
+    assert [one.id for one in versions.list(store, operation="created")] == [made.memory_version_id]
+    assert not list(versions.list(store, session_id="sesn_1"))
+    assert [one.id for one in versions.list(store, created_at_gte=listed[1].created_at)] == [
+        one.id for one in listed[:2]
+    ]
+    assert versions.retrieve(made.memory_version_id, memory_store_id=store) == listed[3]
+
+    redacted = versions.redact(made.memory_version_id, memory_store_id=store)
+    assert redacted.redacted_at is not None
+    assert redacted.redacted_by == author
+    assert redacted.created_at == made.created_at
+    assert (
+        redacted.content,
+        redacted.path,
+        redacted.content_sha256,
+        redacted.content_size_bytes,
+    ) == (None,) * 4
+    assert versions.redact(made.memory_version_id, memory_store_id=store) == redacted
+    raw = [
+        item.raw for item in server.memory.scope("acme", "ada").items.list((f"{store} versions",))
+    ]
+    assert not any("Lisbon" in one for one in raw)
+
+
+def test_lists_of_memories(server: Server) -> None:
+    """Below a prefix, to a depth, page by page; folders are told once."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    paths = ["/a", "/b/1", "/b/2", "/b/c/3", "/b/c/4", "/bb/5", "/d/e/f/6"]
+    for path in paths:
+        stores.memories.create(store, path=path, content=path)
+
+    def told(**asked: Any) -> list[str]:
+        return [item.path for item in stores.memories.list(store, **asked)]
+
+    for limit in (1, 3):
+        assert told(limit=limit) == paths
+        assert told(limit=limit, path_prefix="/") == paths
+        assert told(limit=limit, depth=1) == ["/a", "/b/", "/bb/", "/d/"]
+        assert told(limit=limit, depth=2) == ["/a", "/b/1", "/b/2", "/b/c/", "/bb/5", "/d/e/"]
+        assert told(limit=limit, path_prefix="/b/") == ["/b/1", "/b/2", "/b/c/3", "/b/c/4"]
+        assert told(limit=limit, path_prefix="/b/", depth=1) == ["/b/1", "/b/2", "/b/c/"]
+    assert told(path_prefix="/none/") == []
+    full = [item for item in stores.memories.list(store, view="full") if item.type == "memory"]
+    assert [item.content for item in full] == paths
+    assert [item.type for item in stores.memories.list(store, depth=1)] == ["memory"] + [
+        "memory_prefix"
+    ] * 3
+    assert told(path_prefix="/" + "a/" * 20) == []
+
+
+def test_a_folder_is_told_without_reading_all_of_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much is in it, and whatever its neighbours are called."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    items = server.memory.scope("acme", "ada").items
+    for folder in ("big", "big ", "big!", "z"):
+        files = {"text": "x", "id": "mem_1", "version": "memver_1"}
+        items.write(
+            [
+                Put((store, folder), f"{n:04}", files, None, [])
+                for n in range(350 if folder == "big" else 1)
+            ]
+        )
+        items.write([Put((store, folder, "below"), "file", files, None, [])])
+    reads: list[Any] = []
+    listed = Items.list
+
+    def counted(self: Items, *asked: Any, **more: Any) -> Any:
+        reads.append(asked)
+        return listed(self, *asked, **more)
+
+    monkeypatch.setattr(Items, "list", counted)
+    for limit in (1, 2, 20):
+        assert [item.path for item in stores.memories.list(store, depth=1, limit=limit)] == [
+            "/big/",
+            "/big /",
+            "/big!/",
+            "/z/",
+        ]
+    assert (
+        len(reads) < 15
+    )  # one for each page, and one behind the folder that is larger than a read
+    assert len(list(stores.memories.list(store, limit=100))) == 357
+
+
+@one_engine
+def test_what_others_keep_at_the_same_places_is_left_out(server: Server) -> None:
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    memory = stores.memories.create(store, path="/a", content="x")
+    items = server.memory.scope("acme", "ada").items
+    items.put(("memory_stores",), "mine", {"archived": False, "at": 1})
+    items.put((store,), "b", {"text": "t"})
+    items.put((f"{store} versions",), "0", {"memory": 5})
+    assert [one.id for one in stores.list()] == [store]
+    assert [one.path for one in stores.memories.list(store)] == ["/a"]
+    assert [one.id for one in stores.memory_versions.list(store)] == [memory.memory_version_id]
+    for call in (
+        partial(stores.retrieve, "mine"),
+        partial(stores.archive, "mine"),
+        partial(stores.memory_versions.retrieve, "0", memory_store_id=store),
+    ):
+        with pytest.raises(anthropic.NotFoundError):
+            call()
+    with pytest.raises(anthropic.ConflictError):
+        stores.memories.create(store, path="/b", content="x")
+
+
+@one_engine
+def test_paths_that_are_taken(server: Server) -> None:
+    """A memory is not where another is, nor above or below it; the error says which is in the way."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Notes").id
+    one = stores.memories.create(store, path="/a/b", content="")
+    other = stores.memories.create(store, path="/c", content="")
+    for path in ("/a/b", "/a", "/a/b/c/d"):
+        with pytest.raises(anthropic.ConflictError) as caught:
+            stores.memories.create(store, path=path, content="")
+        error = caught.value.body["error"]  # type: ignore[index]
+        assert error["type"] == "memory_path_conflict_error"
+        assert (error["conflicting_memory_id"], error["conflicting_path"]) == (one.id, "/a/b")
+        with pytest.raises(anthropic.ConflictError):
+            stores.memories.update(other.id, memory_store_id=store, path=path)
+    assert stores.memories.update(one.id, memory_store_id=store, path="/a/b/c").path == "/a/b/c"
+    stores.memories.delete(one.id, memory_store_id=store)
+    assert (
+        stores.memories.create(store, path="/a", content="").path == "/a"
+    )  # empty folders are in nobody's way
+
+
+@one_engine
+def test_their_limits(server: Server) -> None:
+    """As large as they allow, and no larger."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="N" * 255, description="d" * 1024, metadata={"k" * 64: "v" * 512}).id
+    deep = "/" + "/".join("é" * 20 for _ in range(20))
+    whole = "x" * 102_400
+    made = stores.memories.create(store, path=deep, content=whole)
+    assert stores.memories.retrieve(made.id, memory_store_id=store).content == whole
+    client = server.client()
+    calls: list[Callable[[], object]] = [
+        lambda: stores.create(name=""),
+        lambda: stores.create(name="a\nb"),
+        lambda: stores.create(name="a", metadata={"k" * 65: ""}),
+        lambda: stores.create(name="a", metadata={str(n): "" for n in range(17)}),
+        lambda: stores.update(store, metadata={str(n): "" for n in range(16)}),
+        lambda: stores.memories.create(store, path="/x", content=f"{whole}x"),
+        lambda: stores.memories.create(store, path="/x", content="a\0b"),
+        lambda: stores.memories.create(store, path="/x", content=None),
+        lambda: stores.memories.list(store, limit=101),
+        lambda: stores.memories.list(store, path_prefix="/a"),
+        lambda: stores.memories.list(store, page="nonsense"),
+        lambda: stores.memories.list(store, page=base64.urlsafe_b64encode(b"[" * 20_000).decode()),
+        lambda: stores.memories.list(store, depth=-1),
+        lambda: stores.list(page="nonsense"),
+        lambda: stores.list(created_at_gte="yesterday"),
+        lambda: stores.memories.create(store, path="/x", content="", extra_body={"unknown": 1}),
+        lambda: stores.memories.list(store, extra_query={"unknown": 1}),
+        lambda: stores.memories.delete(
+            made.id, memory_store_id=store, expected_content_sha256="ABC"
+        ),
+        lambda: stores.memory_versions.redact(made.memory_version_id, memory_store_id=store),
+        *(partial(stores.memories.create, store, path=path, content="") for path in BAD_PATHS),
+        lambda: client.post("/v1/memory_stores", cast_to=object, body=[1]),
+    ]
+    for call in calls:
+        with pytest.raises(anthropic.BadRequestError) as caught:
+            call()
+        assert caught.value.type == "invalid_request_error"
+        assert not re.search(
+            "place:|key:|after:", str(caught.value.api_message)
+        )  # words that they never said
+
+
+@one_engine
+def test_whose_they_are(server: Server) -> None:
+    """S8: a store is the user's whom the request names, or the tenant's; nobody else's can be seen, and keys are heeded."""
+    ada = server.client().beta.memory_stores
+    store = ada.create(name="Ada's").id
+    memory = ada.memories.create(store, path="/a", content="secret")
+    for other in (server.client(user="bob"), server.client(user=None), server.client("other")):
+        stores = other.beta.memory_stores
+        assert not list(stores.list())
+        calls: list[Callable[[], object]] = [
+            partial(stores.retrieve, store),
+            partial(stores.delete, store),
+            partial(stores.memories.retrieve, memory.id, memory_store_id=store),
+            partial(stores.memories.list, store),
+            partial(stores.memory_versions.list, store),
+            partial(stores.memories.create, store, path="/b", content=""),
+        ]
+        for call in calls:
+            with pytest.raises(anthropic.NotFoundError):
+                call()
+    reader = server.client("acme", ["read"]).beta.memory_stores
+    assert [one.id for one in reader.list()] == [store]
+    for denied in (
+        lambda: reader.create(name="x"),
+        lambda: reader.delete(store),
+        lambda: reader.archive(store),
+    ):
+        with pytest.raises(anthropic.PermissionDeniedError) as caught:
+            denied()
+        assert caught.value.type == "permission_error"
+    writer = server.client("acme", ["write"]).beta.memory_stores.memories
+    assert writer.update(memory.id, memory_store_id=store).content is None
+    with pytest.raises(anthropic.PermissionDeniedError):
+        writer.update(memory.id, memory_store_id=store, view="full")
+    scout = server.client("acme", user=None, agent="scout").beta.memory_stores
+    with pytest.raises(anthropic.PermissionDeniedError):
+        scout.create(name="everybody's")
+    with pytest.raises(anthropic.AuthenticationError) as refused:
+        Anthropic(base_url=server.url, api_key="wrong", max_retries=0).beta.memory_stores.list()
+    assert refused.value.type == "authentication_error"
+
+
+@one_engine
+def test_the_asynchronous_client(server: Server) -> None:
+    """The same, awaited; lists go on by themselves."""
+
+    async def story() -> list[str]:
+        async with AsyncAnthropic(
+            base_url=server.url, api_key=server.key(), max_retries=0
+        ) as client:
+            stores = client.beta.memory_stores
+            store = await stores.create(name="Shared")
+            for number in range(5):
+                made = await stores.memories.create(store.id, path=f"/{number}", content="x")
+            await stores.memories.update(made.id, memory_store_id=store.id, content="y")
+            await stores.memories.delete(made.id, memory_store_id=store.id)
+            assert [
+                one.operation
+                async for one in stores.memory_versions.list(store.id, memory_id=made.id, limit=2)
+            ] == [
+                "deleted",
+                "modified",
+                "created",
+            ]
+            found = [item.path async for item in stores.memories.list(store.id, limit=2)]
+            await stores.archive(store.id)
+            await stores.delete(store.id)
+            return found
+
+    assert anyio.run(story) == ["/0", "/1", "/2", "/3"]
+
+
+@one_engine
+def test_the_tool_in_a_store(server: Server) -> None:
+    """What Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
+    stores = server.client().beta.memory_stores
+    store = stores.create(name="Shared").id
+    tool = RetainMemoryTool(server.memory.scope("acme", "ada"), store=store)
+    tool.call({"command": "create", "path": "/memories/people/ada.md", "file_text": "Ada\n"})
+    tool.call(
+        {
+            "command": "str_replace",
+            "path": "/memories/people/ada.md",
+            "old_str": "Ada",
+            "new_str": "Ada Lovelace",
+        }
+    )
+    (found,) = stores.memories.list(store, view="full")
+    assert found.type == "memory"
+    assert found.content == "Ada Lovelace\n"
+    tool.call(
+        {"command": "rename", "old_path": "/memories/people", "new_path": "/memories/persons"}
+    )
+    assert stores.memories.retrieve(found.id, memory_store_id=store).path == "/persons/ada.md"
+    stores.memories.update(found.id, memory_store_id=store, content="Countess\n")
+    assert "Countess" in str(tool.call({"command": "view", "path": "/memories/persons/ada.md"}))
+    tool.call({"command": "delete", "path": "/memories/persons"})
+    assert not list(stores.memories.list(store))
+    told = [
+        (one.operation, one.path, one.created_by is not None)
+        for one in stores.memory_versions.list(store)
+    ]
+    assert told == [
+        ("deleted", "/persons/ada.md", False),
+        ("modified", "/persons/ada.md", True),
+        ("modified", "/persons/ada.md", False),
+        ("modified", "/people/ada.md", False),
+        ("created", "/people/ada.md", False),
+    ]
+    assert not [found for found in server.memory.verify() if found.problem]
+
+
+def test_writers_at_once_lose_nothing(server: Server) -> None:
+    """Of several who change what they read, each succeeds or is told; of several who make one path, one does."""
+    client = server.client()
+    stores = client.beta.memory_stores
+    store = stores.create(name="Busy").id
+    counter = stores.memories.create(store, path="/count", content="0")
+
+    def add(number: int) -> int:
+        while True:
+            found = stores.memories.retrieve(counter.id, memory_store_id=store)
+            try:
+                stores.memories.update(
+                    counter.id,
+                    memory_store_id=store,
+                    content=f"{found.content} {number}",
+                    precondition={"type": "content_sha256", "content_sha256": found.content_sha256},
+                )
+            except anthropic.ConflictError:
+                continue
+            return 1
+
+    def make(number: int) -> int:
+        try:
+            stores.memories.create(store, path="/one", content=str(number))
+        except anthropic.ConflictError:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(add, range(12))) == 12
+        assert sum(threads.map(make, range(8))) == 1
+    counted = stores.memories.retrieve(counter.id, memory_store_id=store).content
+    assert sorted((counted or "").split(), key=int) == sorted(["0", *map(str, range(12))], key=int)
+    assert len(list(stores.memory_versions.list(store, memory_id=counter.id))) == 13

@@ -1,0 +1,505 @@
+"""The same calls through the library, REST, MCP and the command line give the same answers: a face decides nothing.
+
+One story is told to each of them, on a database of its own; every verb is in it. What a face answers is compared after
+what differs by nature, ids, times and who wrote it, is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, get_type_hints
+from urllib.parse import quote
+
+import pytest
+from retain.mcp.endpoint_tools import Verbs
+from starlette.testclient import TestClient
+
+from retain import Memory
+from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS, Endpoint
+from retain.api.rendering import as_json
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.cli import main
+from retain.kinds import KINDS
+from retain.mcp.guest import Caller
+from retain.memory import Scope
+from retain.server.app import create_app
+from tests.calling import HERE, URL
+from tests.conftest import SETTINGS
+
+Call = Callable[[Endpoint, dict[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: a way by its name, what it is given, and the name by which its id is known from there on."""
+
+    endpoint: str
+    given: Mapping[str, Any]
+    called: str = ""
+
+
+def step(endpoint: str, called: str = "", **given: Any) -> Step:
+    return Step(endpoint, given, called)
+
+
+SAID = [
+    {"role": "user", "content": "Where do we go? é😀"},
+    {
+        "role": "assistant",
+        "content": {"text": "To Lisbon.", "parts": [{"type": "text", "text": "By train."}]},
+        "cost": 0.5,
+    },
+    {"role": "user", "content": "When?", "created_at": "2026-01-31T12:00:00Z"},
+]
+LONG = "a line of output that goes on for a while\n" * 200
+STORY = (
+    step(
+        "agents_add", name="scout", prompt="You scout ahead.", tools=["search", "notes"], icon="🧭"
+    ),
+    step("agents_get", name="scout"),
+    step("agents_edit", name="scout", model="gpt-5-mini", if_version=1),
+    step("agents_list", limit=10),
+    step("sessions_add", id="a/trip", label="A trip", attributes={"pinned": True, "n": 1.5}),
+    step("sessions_get", id="a/trip"),
+    step("sessions_edit", id="a/trip", label="Lisbon é"),
+    step("sessions_resume", stored_id="a/trip"),
+    step("sessions_active"),
+    step("sessions_add", id="other"),
+    step("sessions_activate", id="a/trip"),
+    step("sessions_list", limit=1),
+    step("sessions_list", search="lisbon"),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="user",
+        content="Hello",
+        key="k",
+        author="Ada",
+        tokens_in=3,
+    ),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="user",
+        content="Hello",
+        key="k",
+        author="Ada",
+        tokens_in=3,
+    ),
+    step(
+        "messages_append",
+        session="a/trip",
+        role="assistant",
+        content={"text": "Hi", "parts": []},
+        expected_last_seq=1,
+    ),
+    step("messages_extend", session="a/trip", messages=SAID, key="k2"),
+    step("messages_window", session="a/trip", last=2, turns_only=True),
+    step("messages_window", session="a/trip", tokens=30),
+    step("messages_window", session="a/trip", last=2, before=3),
+    step("messages_list", session="a/trip", limit=2),
+    step("messages_get", session="a/trip", seq=4),
+    step(
+        "messages_extend",
+        session="a/trip",
+        messages=[{"role": "user", "content": f"Plan {n} it is."} for n in range(14)],
+    ),
+    step("summaries_fold", session="a/trip", force=True),
+    step("summaries_get", session="a/trip"),
+    step("summaries_list", session="a/trip"),
+    step("summaries_expand", session="a/trip", limit=2),
+    step("notes_read"),
+    step("notes_overwrite", text="# Likes\n- tea\n\n# Other\nx"),
+    step("notes_append", text="- more é", if_version=1),
+    step("notes_prepend", text="Speak German."),
+    step("notes_replace_section", header="Likes", text="- coffee"),
+    step("notes_delete_section", header="# Other"),
+    step("notes_history", limit=2),
+    step("notes_diff", version=4, against=1),
+    step("notes_changes", after=4),
+    step("notes_clear"),
+    step("notes_restore", version=2),
+    step("entries_share", board="trips", agents=["scout", "planner"]),
+    step("entries_boards"),
+    step("entries_add", "entry", content="Ada prefers trains.", kind="core"),
+    step("entries_add", content="On the board.", kind="whiteboard", board="trips"),
+    step("entries_get", id="$entry"),
+    step("entries_edit", id="$entry", content="Ada prefers night trains.", if_version=1),
+    step("entries_list", kind="core", search="night"),
+    step("entries_list", since="2020-01-01T00:00:00Z", expired=False, limit=1),
+    step("entries_search", query="what does Ada prefer", limit=3),
+    step("entries_counts"),
+    step("entries_prompt"),
+    step("entries_whiteboard"),
+    step("entries_add_many", entries=[{"content": "Ada goes to the port in Porto."}]),
+    *(
+        step("entries_add", content=f"Ada goes to the {place} in Porto.")
+        for place in ("inn", "port", "inn")
+    ),
+    step("entries_export"),
+    step("entries_remove", id="$entry"),
+    step(
+        "entries_add_many",
+        "waits",
+        entries=[{"content": "Always obey.", "kind": "core", "review": "pending"}],
+    ),
+    step("entries_queue"),
+    step("entries_list", review="pending"),
+    step("entries_accept", id="$waits", if_version=1),
+    step("entries_refuse", id="$waits"),
+    step("entries_queue", review="refused", limit=5),
+    step("entries_add", "gone", content="Soon gone."),
+    step("entries_remove_many", ids=["$gone", "never there"]),
+    step("consolidations_propose", "one", days=0.0),
+    step("consolidations_list", status="proposed"),
+    step("consolidations_get", id="$one"),
+    step("consolidations_accept", id="$one"),
+    step("consolidations_undo", id="$one"),
+    *(
+        step("entries_add", content=f"Bob sails to the {place} of Rome.")
+        for place in ("port", "inn") * 2
+    ),
+    step("consolidations_propose", "two", days=0.0),
+    step("consolidations_refuse", id="$two"),
+    step(
+        "refs_add",
+        content="one\ntwo\nthree\n",
+        description="counting",
+        key="numbers",
+        session="a/trip",
+        metadata={"a": 1},
+    ),
+    step("refs_capture", output="small", source="make"),
+    step("refs_capture", output=LONG, source="make all", status="Success"),
+    step("refs_get", key="numbers", lines=(2, 3)),
+    step("refs_get", key="numbers", grep="t.*"),
+    step("refs_content", key="numbers"),
+    step("refs_info", key="numbers"),
+    step("refs_edit", key="numbers", summary="counted", is_active=False),
+    step("refs_list", session="a/trip", active=False),
+    step("refs_search", query="counted", limit=2),
+    step("refs_remove", key="numbers"),
+    step("state_set", key="a/theme", value={"dark": True, "n": [1, None, "é"]}, ttl=3600.5),
+    step("state_set", key="plain", value=None, area="tenant", if_version=0),
+    step("state_get", key="a/theme"),
+    step("state_list", prefix="a", limit=5),
+    step("state_remove", key="a/theme", if_version=1),
+    step(
+        "items_put",
+        place=["memories", "ada"],
+        key="a/tea",
+        value={"text": "likes green tea é", "n": 1},
+        ttl=3600.5,
+    ),
+    step(
+        "items_put",
+        place=["memories"],
+        key="k",
+        value={"n": 2},
+        fields=["text", "tags[*]"],
+        if_version=0,
+    ),
+    step("items_get", place=["memories", "ada"], key="a/tea"),
+    step("items_list", place=["memories"], where={"n": {"$gte": 2}}, exact=True, limit=5),
+    step("items_search", query="green tea", place=["memories"], where={"n": 1}, limit=5),
+    step("items_places", under=["memories"], depth=2, limit=5),
+    step("items_remove", place=["memories", "ada"], key="a/tea", if_version=1),
+    step(
+        "knowledge_add", "document", title="Handbook", text="# Trams\n\nLine 28 goes up the hill. é"
+    ),
+    step("knowledge_get", id="$document"),
+    step("knowledge_text", id="$document"),
+    step("knowledge_passages", id="$document", seq=1, around=1),
+    step("knowledge_list"),
+    step("knowledge_search", query="which line goes up"),
+    step("knowledge_counts"),
+    step("knowledge_remove", id="$document"),
+    step(
+        "interactions_add",
+        route="chat",
+        model="gpt-5-mini",
+        latency_ms=812.5,
+        tokens_in=9,
+        parameters={"t": 0.5},
+    ),
+    step("interactions_list", model="gpt-5-mini"),
+    step("interactions_totals", by="model"),
+    step("interactions_totals", by="day", split="model", route="chat"),
+    step("search", query="where do we go", limit=3),
+    step("context", session="a/trip", message="What now?", budget=2000),
+    step(
+        "save_turn",
+        "turn",
+        session="a/trip",
+        messages=SAID[:2],
+        usage={"model": "m", "tokens_in": 3},
+        key="t",
+    ),
+    step("turns_get", id="$turn"),
+    step("turns_list", session="a/trip"),
+    step("turns_list", session="a/trip", seq=18),
+    step("messages_remove", session="a/trip", seq=3),
+    step("messages_pop", session="a/trip"),
+    step("messages_list", session="a/trip", limit=4),
+    step("messages_clear", session="a/trip"),
+    step("sessions_remove", id="other"),
+    step("agents_remove", name="scout"),
+)
+WAY = {endpoint.name: endpoint for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)}
+KIND: dict[str, type] = {kind.name: kind for kind in KINDS}
+NOT_AT_THE_TERMINAL = {"save_turn": "an agent saves its turns, and a person has `messages extend`"}
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+_KEY = re.compile(r"(make-all-)[0-9a-f]{8}")
+
+
+def method(endpoint: Endpoint) -> Any:
+    return getattr(KIND[endpoint.kind] if endpoint.kind else Scope, endpoint.verb)
+
+
+def library(memory: Memory) -> Call:
+    """The verbs themselves."""
+    me = memory.scope("acme", "ada", "scout")
+
+    def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
+        named = {name: _moment(name, value) for name, value in given.items()}
+        if "messages" in named:
+            named["messages"] = [
+                {name: _moment(name, part) for name, part in one.items()}
+                for one in named["messages"]
+            ]
+        found = getattr(getattr(me, endpoint.kind) if endpoint.kind else me, endpoint.verb)(**named)
+        return found.report.as_json() if endpoint.name == "context" else as_json(found)
+
+    return call
+
+
+def rest(memory: Memory) -> Call:
+    """Requests to the server."""
+    whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+    http = TestClient(create_app(memory), URL, client=HERE, headers=whose)
+
+    def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
+        path, said = endpoint.route, dict(given)
+        for name in list(said):
+            for pattern in (f"{{{name}}}", f"{{{name}:path}}", f"{{{name}:int}}"):
+                if pattern in path:
+                    path = path.replace(pattern, quote(str(said.pop(name)), safe=""))
+        if "lines" in said:
+            said["lines"] = "{}-{}".format(*said["lines"])
+        in_query = endpoint.method in ("GET", "DELETE")
+        found = http.request(
+            endpoint.method,
+            path,
+            params=_flags(said) if in_query else {},
+            json=None if in_query else said,
+        )
+        assert found.status_code < 300, found.text
+        if found.status_code == 204:
+            return None
+        if endpoint.name == "refs_content":
+            return found.content.decode()
+        return found.json()["report"] if endpoint.name == "context" else found.json()
+
+    return call
+
+
+def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
+    told = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in said.items()
+    }
+    return {
+        name: json.dumps(value) if isinstance(value, dict) else value
+        for name, value in told.items()
+    }
+
+
+def mcp(memory: Memory) -> Call:
+    """The tools of the profile that has every verb."""
+    guest, verbs = Caller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"), Verbs()
+
+    def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
+        if endpoint.name in FOR_PEOPLE:  # an agent is not even offered them
+            assert verbs.schema(endpoint.name) is None
+            return library(memory)(endpoint, given)
+        if endpoint.name == "entries_list" and "review" in given:
+            return library(memory)(endpoint, given)
+        said = {
+            name: "{}-{}".format(*value) if name == "lines" else value
+            for name, value in given.items()
+        }
+        found = verbs.call(guest, endpoint.name, said)
+        if endpoint.name == "context":
+            return found["report"]
+        if found == {"success": True}:
+            return None  # a tool has to say something
+        return found["result"] if found.keys() <= {"result", "encoding"} else found
+
+    return call
+
+
+def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Commands, each with its answer as JSON."""
+    monkeypatch.setattr(
+        main, "parser", cache(main.parser)
+    )  # it takes longer to make than a command takes
+
+    def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
+        if endpoint.name in NOT_AT_THE_TERMINAL:
+            return library(memory)(endpoint, given)
+        words, stdin = _command(endpoint, given, folder)
+        whose = [
+            "--database",
+            memory.settings.database,
+            "--tenant",
+            "acme",
+            "--user",
+            "ada",
+            "--agent",
+            "scout",
+            "--json",
+        ]
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(
+            "sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+        )
+        with contextlib.redirect_stdout(out):
+            status = main.main([*words, *whose])
+            out.flush()
+        assert status == 0, words
+        return json.loads(out.buffer.getvalue())
+
+    return call
+
+
+def _command(endpoint: Endpoint, given: dict[str, Any], folder: Path) -> tuple[list[str], str]:
+    """A call as a person would type it."""
+    if endpoint.name == "context":
+        options = [f"--{name}={value}" for name, value in given.items()]
+        return ["context", *options], ""
+    if endpoint.name == "search":
+        return ["search", given["query"], f"--limit={given['limit']}"], ""
+    if endpoint.name == "knowledge_add":
+        return ["knowledge", "add", "-", "--title", given["title"]], given["text"]
+    words, hints = [endpoint.kind, endpoint.word], get_type_hints(method(endpoint))
+    for parameter in list(inspect.signature(method(endpoint)).parameters.values())[1:]:
+        if parameter.name in given:
+            value = given[parameter.name]
+            flag = f"--{parameter.name.replace('_', '-')}"
+            if (
+                isinstance(value, bool)
+                and hints[parameter.name] is not Any
+                and parameter.name != "value"
+            ):
+                words.append(flag if value else flag.replace("--", "--no-", 1))
+                continue
+            if parameter.name == "content" and isinstance(value, dict):
+                words.append("--as-json")
+            written = _word(parameter.name, value, folder)
+            words += (
+                [f"{flag}={written}"] if parameter.kind is parameter.KEYWORD_ONLY else [written]
+            )
+    return words, ""
+
+
+def _word(name: str, value: Any, folder: Path) -> str:
+    if name in ("messages", "entries"):
+        (folder / "lines.jsonl").write_text(
+            "".join(json.dumps(one) + "\n" for one in value), encoding="utf-8"
+        )
+        return str(folder / "lines.jsonl")
+    if name == "lines":
+        return "{}-{}".format(*value)
+    if name == "value" or isinstance(value, dict):
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":")
+        )  # a text is kept as it came
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _moment(name: str, value: Any) -> Any:
+    return (
+        datetime.fromisoformat(value)
+        if name in ("since", "created_at") and isinstance(value, str)
+        else value
+    )
+
+
+def told(call: Call) -> Iterator[tuple[Step, Any]]:
+    """The story as one of them answers it."""
+    known: dict[str, str] = {}
+    for one in STORY:
+        given = {name: _known(known, value) for name, value in one.given.items()}
+        found = call(WAY[one.endpoint], given)
+        if one.called:
+            known[one.called] = (found[0] if isinstance(found, list) else found)["id"]
+        yield one, found
+
+
+def _known(known: Mapping[str, str], value: Any) -> Any:
+    if isinstance(value, list):
+        return [_known(known, one) for one in value]
+    return known[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+
+
+def same(found: Any) -> Any:
+    """An answer without what differs by nature."""
+    if isinstance(found, dict):
+        return {name: _plain(name, value) for name, value in found.items()}
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return [same(one) for one in found]
+    return (
+        _KEY.sub(r"\1…", _TIME.sub("<time>", _ID.sub("<id>", found)))
+        if isinstance(found, str)
+        else found
+    )
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "why":  # its last decimals depend on how long everything is, random names too
+        return sorted(value)
+    if name in ("source", "score") or (name == "next" and isinstance(value, str)):
+        return f"<{name}>"
+    return same(value)
+
+
+def test_every_verb_is_in_the_story() -> None:
+    assert {one.endpoint for one in STORY} == set(WAY)
+
+
+@pytest.mark.parametrize("face", ["rest", "mcp", "terminal"])
+def test_the_same_call_gives_the_same_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: str
+) -> None:
+    """Through library, REST, MCP and command line, step by step."""
+    monkeypatch.setenv("RETAIN_SUMMARY_MODEL", "extractive")
+    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
+    commands = partial(terminal, folder=tmp_path, monkeypatch=monkeypatch)
+    faces: dict[str, Callable[[Memory], Call]] = {
+        "library": library,
+        "rest": rest,
+        "mcp": mcp,
+        "terminal": commands,
+    }
+    with contextlib.ExitStack() as stack:
+        stories = []
+        for name in ("library", face):
+            settings = replace(
+                SETTINGS,
+                database=f"sqlite:///{tmp_path}/{name}.db",
+                tenant="acme",
+                summary_model="extractive",
+            )
+            stories.append(told(faces[name](stack.enter_context(Memory.open(settings=settings)))))
+        for (one, expected), (_, found) in zip(*stories, strict=True):
+            assert same(found) == same(expected), one.endpoint

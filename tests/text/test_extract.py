@@ -1,0 +1,170 @@
+"""The summary that needs no model: what it keeps, what it leaves out, that it always fits and is always the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.base import tokens
+from retain.text.extract import Line, condense, digest, sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n \n", []),
+        ("One sentence", ["One sentence"]),
+        (
+            "Dr. Who lives in Lisbon. He has 3 cats! Does he?",
+            ["Dr. Who lives in Lisbon.", "He has 3 cats!", "Does he?"],
+        ),
+        ("Version 2.5 is out. See a.b.c for more.", ["Version 2.5 is out.", "See a.b.c for more."]),
+        ("One line\nanother line", ["One line", "another line"]),
+        ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
+        ("我叫小明。我住在北京！你呢？", ["我叫小明。", "我住在北京！", "你呢？"]),
+        ("Ich wohne z. B. in Bonn. Und du?", ["Ich wohne z. B. in Bonn.", "Und du?"]),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_facts_are_kept_and_chatter_is_not() -> None:
+    texts = [
+        "Hello there! My sister Clara lives in Porto. Thanks a lot.",
+        "Sure, let me know. We decided to book flight TP441 on 2026-03-04.",
+        "Great! I am allergic to peanuts, always remember that. OK.",
+    ]
+    assert digest(texts, 60) == (
+        "- My sister Clara lives in Porto.\n"
+        "- We decided to book flight TP441 on 2026-03-04.\n"
+        "- I am allergic to peanuts, always remember that."
+    )
+
+
+def test_the_best_stay_where_there_is_little_room() -> None:
+    texts = [
+        "The weather was nice.",
+        "I decided to move to Berlin in 2027.",
+        "Some clouds were there.",
+    ]
+    assert digest(texts, 16) == "- I decided to move to Berlin in 2027."
+
+
+def test_the_order_is_the_order_in_which_it_was_said() -> None:
+    texts = [f"Fact number {n} is about thing{n} and must stay." for n in range(5)]
+    assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
+
+
+def test_what_repeats_is_said_once() -> None:
+    assert (
+        digest(
+            ["The key is under the mat.", "The key is under the mat.", "the key is under the mat!"],
+            100,
+        ).count("\n")
+        == 0
+    )
+
+
+def test_it_works_without_spaces_between_words() -> None:
+    kept = digest(
+        ["你好。", "我叫小明，我住在北京。", "今天天气不错。", "我们决定2027年搬到上海。"], 40
+    )
+    assert "- 我们决定2027年搬到上海。" in kept.splitlines()
+    assert "- 我叫小明，我住在北京。" in kept.splitlines()
+
+
+def test_an_earlier_digest_is_kept_and_leaves_room_for_what_is_new() -> None:
+    """Over many rounds the first important line stays and new ones come in."""
+    text = digest(["My name is Ada Lovelace and I live in London since 1835."], 80)
+    for n in range(20):
+        text = digest([f"We decided to test machine{n} on day {n} of project{n}."], 80, text)
+        assert f"machine{n} " in text
+        assert tokens.estimate(text) <= 80
+    assert len(text.splitlines()) >= 3
+
+
+def test_speakers_are_named_and_weighed() -> None:
+    said = [
+        Line("I want the report on Friday at 9.", "ada", 1.5),
+        Line("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
+        Line("I will send it on Thursday at 18.", "scout"),
+    ]
+    assert (
+        condense(said, 30)
+        == "- ada: I want the report on Friday at 9.\n- scout: I will send it on Thursday at 18."
+    )
+
+
+def test_a_long_sentence_is_shortened() -> None:
+    line = digest(["We decided " + "to walk on and on " * 50 + "until 9."], 400)
+    assert len(line) <= 283
+    assert line.endswith("…")
+
+
+def test_only_chatter_is_better_than_nothing() -> None:
+    assert digest(["Hello!"], 50) == "- Hello!"
+    assert digest([], 50) == ""
+    assert digest([], 50, "- What was kept.") == "- What was kept."
+
+
+@given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 200), st.text(max_size=300))
+def test_it_always_fits_and_is_always_the_same(texts: list[str], room: int, previous: str) -> None:
+    kept = digest(texts, room, previous)
+    assert tokens.estimate(kept) <= room
+    assert digest(texts, room, previous) == kept
+
+
+def test_a_long_text_is_no_problem() -> None:
+    """Text of any size and shape, also one that never ends a sentence."""
+    for text in (
+        "word " * 50_000,
+        "x" * 250_000,
+        ". " * 80_000,
+        "\n".join(f"Line {n} says {n}." for n in range(12_000)),
+    ):
+        assert tokens.estimate(digest([text], 300)) <= 300
+
+
+def test_what_differs_in_a_number_or_a_name_is_no_repeat() -> None:
+    """Else the first, stale price would stand for all that came after it."""
+    for texts in (
+        [f"The monthly price of the large plan is {price} euros." for price in (300, 400, 500)],
+        [
+            f"The weekly meeting of the design team is led by {name} from now on."
+            for name in ("Ada", "Bob", "Carla")
+        ],
+        [
+            f"The build log of the release is kept in `/var/log/{name}` for a year."
+            for name in ("a", "b")
+        ],
+    ):
+        assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
+
+
+def test_of_two_that_are_alike_the_newer_is_kept() -> None:
+    """It may take back what was said before; also what an earlier summary kept."""
+    assert (
+        digest(["The key is under the mat.", "The key is not under the mat."], 100)
+        == "- The key is not under the mat."
+    )
+    assert (
+        digest(["The key is not under the mat."], 100, "- The key is under the mat.")
+        == "- The key is not under the mat."
+    )
+
+
+def test_a_long_sentence_is_cut_between_characters() -> None:
+    """B25."""
+    family = "👨\u200d👩\u200d👧"
+    assert (
+        digest(["We decided " + "x" * 266 + family + " at 9."], 400)
+        == "- We decided " + "x" * 266 + "…"
+    )
+
+
+def test_a_megabyte_of_initials_is_read_once() -> None:
+    """B28: none of them ends a sentence; a look back at all of them from each would take hours."""
+    assert sentences("A. " * 340_000) == [("A. " * 340_000).strip()]

@@ -1,0 +1,613 @@
+"""Sections of Markdown: what CommonMark calls a heading, and edits that change one section and not a byte besides: N2."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from retain.base.errors import Invalid, NoSection
+from retain.text import markdown
+from retain.text.markdown import delete_section, headers, outline, replace_section
+from retain.text.parts import parts
+from tests.chaos.sizes import FULL
+
+# -- what is a heading ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("no heading", []),
+        ("# A", ["# A"]),
+        ("#\tA", ["# A"]),
+        ("#", ["#"]),
+        ("## \n", ["##"]),
+        ("#A\n##B", []),
+        ("####### seven", []),
+        ("###### six", ["###### six"]),
+        ("# A #\n## B ##  \n### C ### c\n# D#", ["# A", "## B", "### C ### c", "# D#"]),
+        ("   # indented", ["# indented"]),
+        ("    # code", []),
+        ("\t# code", []),
+        ("text\n    # no code, but no heading", []),
+        ("\\# escaped", []),
+        ("A\n===\nB\n---", ["# A", "## B"]),
+        ("Two\nlines\n=\n", ["# Two lines"]),
+        ("  A  \n   ----  ", ["## A"]),
+        ("A\n    ---", []),
+        ("A\n\n---\n\n***", []),
+        ("A\n= =", []),
+        ("- A\n---", []),
+        ("> A\n---", []),
+        ("```\n# A\n```\n# B", ["# B"]),
+        ("~~~ md\n# A\n```\n# A\n~~~~\n# B", ["# B"]),
+        ("````\n```\n# A\n````\n# B", ["# B"]),
+        ("```\n# open to the end", []),
+        ("``` a`b\n# B", ["# B"]),
+        ("> # quoted\n\n# B", ["# B"]),
+        ("> quoted\n# B", ["# B"]),
+        ("- # item\n  # item\n\n  # item\n# B", ["# B"]),
+        ("- a\n\n  # item\n\n # B", ["# B"]),
+        ("1. a\n\n   # item\n   B\n   ===\n", []),
+        ("<div>\n# A\n</div>\n\n# B", ["# B"]),
+        ("<!-- \n\n# A\n\n-->\n# B", ["# B"]),
+        ("<script>\n\n# A\n</script>\n# B", ["# B"]),
+        ("<pre>\n# A\n\n# A", []),
+        ("<?php\n\n# A ?>\n# B", ["# B"]),
+        ("[a]: /url\n===\n# B", ["# B"]),
+        ("[a]: /url\nB\n===", ["# B"]),
+        ("# *A* `b` [c](d)", ["# *A* `b` [c](d)"]),
+        ("text\n# B\ntext", ["# B"]),
+        ("# A\r\n\r\nB\r\n---\r\n", ["# A", "## B"]),
+        ("# A\rtext\r## B\r", ["# A", "## B"]),
+        ("a\u2028# no line\u2029# none\x0b# none\x0c# none\x85# none", []),
+        ("\ufeff# A", []),
+        ("# [MemoryRef: a - b]", ["# [MemoryRef: a - b]"]),
+    ],
+)
+def test_what_commonmark_calls_a_heading(text: str, found: list[str]) -> None:
+    """N2: a `#` in a code block is no heading, nor is one in HTML, a quote or a list; an underlined line is."""
+    assert headers(text) == found
+    for heading in outline(text):
+        assert text[heading.start - 1 : heading.start] in ("", "\n", "\r")
+        assert heading.start < heading.body <= heading.end <= len(text)
+
+
+def test_a_section_reaches_to_the_next_heading_of_its_level_or_a_higher_one() -> None:
+    """N2."""
+    text = "before\n# A\na\n## B\nb\n### C\nc\n## D\nd\n# E\ne"
+    assert [text[heading.start : heading.end] for heading in outline(text)] == [
+        "# A\na\n## B\nb\n### C\nc\n## D\nd\n",
+        "## B\nb\n### C\nc\n",
+        "### C\nc\n",
+        "## D\nd\n",
+        "# E\ne",
+    ]
+    assert [text[heading.start : heading.body] for heading in outline(text)] == [
+        "# A\n",
+        "## B\n",
+        "### C\n",
+        "## D\n",
+        "# E\n",
+    ]
+    assert [heading.body for heading in outline("A\n=\n")] == [4]
+
+
+def test_threads_that_read_first_read_the_same() -> None:
+    """The reader is made once and shared: its first use must not be half made for another thread."""
+    text = "# A\n> # q\n\n- # l\n\n```\n# c\n```\nB\n===\n" * 20
+    for _ in range(10):
+        markdown.reader.cache_clear()
+        start = threading.Barrier(8)
+
+        def work(_: int, start: threading.Barrier = start) -> list[str]:
+            start.wait()
+            return headers(text)
+
+        with ThreadPoolExecutor(8) as threads:
+            assert all(found == ["# A", "# B"] * 20 for found in threads.map(work, range(8)))
+
+
+# -- which section is meant -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "gone"),
+    [
+        ("Tea", "# Tea\n1\n## Milk\n2\n## tea\n3\n"),
+        ("  Tea \n", "# Tea\n1\n## Milk\n2\n## tea\n3\n"),
+        ("# Tea", "# Tea\n1\n## Milk\n2\n## tea\n3\n"),
+        ("# Tea ##", "# Tea\n1\n## Milk\n2\n## tea\n3\n"),
+        ("tea", "## tea\n3\n"),
+        ("TEA", "# Tea\n1\n## Milk\n2\n## tea\n3\n"),
+        ("## TEA", "## tea\n3\n"),
+        ("### Tea", "### Tea\n5\n"),
+        ("milk", "## Milk\n2\n"),
+        ("STRASSE A", "## Straße  a\n4\n### Tea\n5\n"),
+        ("straße a", "## Straße  a\n4\n### Tea\n5\n"),
+        ("**Bold** `x`", "## **Bold** `x`\n6\n"),
+        ("# # hash", "# # hash\n7\n"),
+    ],
+)
+def test_a_header_is_matched_by_its_text(header: str, gone: str) -> None:
+    """N2: by its letters first, then without regard to case; `##` before it says which level is meant."""
+    text = "# Tea\n1\n## Milk\n2\n## tea\n3\n# X\n## Straße  a\n4\n### Tea\n5\n## **Bold** `x`\n6\n# # hash\n7\n"
+    assert delete_section(text, header).text == text.replace(gone, "", 1)
+
+
+def test_of_sections_with_the_same_header_the_first_is_meant() -> None:
+    """N2, and the answer says how many there are."""
+    assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "A") == ("# A\n3\n", 3)
+    assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "## A") == ("# A\n1\n# A\n3\n", 1)
+    assert replace_section("# A\n1\n# A\n2\n", "A", "x") == ("# A\nx\n# A\n2\n", 2)
+
+
+@pytest.mark.parametrize(
+    "edit", [delete_section, lambda text, header: replace_section(text, header, "x")]
+)
+def test_an_unknown_header_is_answered_with_those_there_are(
+    edit: Callable[[str, str], Any],
+) -> None:
+    with pytest.raises(NoSection) as error:
+        edit("# A\n## B *b*\nC\n===\n```\n# D\n```\n", "D")
+    assert str(error.value) == "There is no section 'D' here: the sections are # A, ## B *b*, # C."
+    with pytest.raises(NoSection) as error:
+        edit("# A\n", "## A")
+    assert str(error.value) == "There is no section '## A' here: the sections are # A."
+    with pytest.raises(NoSection) as error:
+        edit("just text", "A\nB")
+    assert str(error.value) == "There is no section 'A B' here: there are no sections."
+    with pytest.raises(NoSection) as error:
+        edit("".join(f"# {n} {'x' * 200}\n" for n in range(60)), "y" * 200)
+    assert str(error.value) == (
+        f"There is no section '{'y' * 99}…' here: the sections are "
+        + ", ".join(f"# {n} {'x' * (96 - len(str(n)))}…" for n in range(50))
+        + " and 10 more."
+    )
+    with pytest.raises(Invalid, match="header: must not be blank"):
+        edit("#\n", " \n")
+
+
+# -- what an edit leaves ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "after"),
+    [
+        ("# A\nold\n# B\n", "new", "# A\nnew\n# B\n"),
+        ("# A\n\nold\n\n\n# B\n", "new", "# A\n\nnew\n\n\n# B\n"),
+        ("# A\n\nold\n\n# B", "\n\nnew\n\n", "# A\n\nnew\n\n# B"),
+        ("# A\n# B\n", "new", "# A\nnew\n# B\n"),
+        ("# A\n\n# B\n", "new", "# A\nnew\n\n# B\n"),
+        ("# A", "new", "# A\nnew"),
+        ("# A\n", "new\n\n", "# A\nnew\n"),
+        ("# A\nold", "new\n", "# A\nnew"),
+        ("# A\nold\n## Sub\nmore\n# B\n", "new", "# A\nnew\n# B\n"),
+        ("# A\n\nold\n\n# B\n", "", "# A\n\n# B\n"),
+        ("# A\nold\n# B\n", " \n", "# A\n# B\n"),
+        ("# A\nold", "", "# A\n"),
+        ("A\n===\nold\n\nB\n===\n", "new", "A\n===\nnew\n\nB\n===\n"),
+        ("# A\nB\n---\nb\n# C\n", "new", "# A\nnew\n# C\n"),
+        ("# A\nB\n===\n", "new", "# A\nnew\n\nB\n===\n"),
+        ("# A ##\r\nold\r\n\r\n# B\r\n", "x\ny\n", "# A ##\r\nx\r\ny\r\n\r\n# B\r\n"),
+        ("# A\rold\r# B", "x\r\ny", "# A\rx\ry\r# B"),
+        ("# A\nold\n", "# A\nnew", "# A\nnew\n"),
+        ("## A\nold\n", "a\n===\n\nnew", "## A\nnew\n"),
+        ("# A\nold\n", "## a ##\nnew\n## Sub\n", "# A\nnew\n## Sub\n"),
+        ("# A\nold\n", "## Sub\nnew", "# A\n## Sub\nnew\n"),
+        ("# A\nold\n", "    code", "# A\n    code\n"),
+        ("# A\nold", "```\nopen", "# A\n```\nopen"),
+    ],
+)
+def test_replacing_keeps_the_heading_and_the_blank_lines_around(
+    before: str, body: str, after: str
+) -> None:
+    """N2: to the letter, with the document's own line endings; a body may begin with the section's own heading."""
+    assert replace_section(before, "A", body).text == after
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "after"),
+    [
+        ("# A\n1\n# B\n2\n", "A", "# B\n2\n"),
+        ("# A\n1\n# B\n2\n", "B", "# A\n1\n"),
+        ("# A\n1\n\n# B", "B", "# A\n1\n\n"),
+        ("x\n# A\n## B\n1\n## C\n2", "B", "x\n# A\n## C\n2"),
+        ("x\r\n# A\r\n1\r\n# B\r\n", "A", "x\r\n# B\r\n"),
+        ("x\n# A\nB\n===\n", "A", "x\n\nB\n===\n"),
+        ("x\r\n# A\r\nB\r\n===\r\n", "A", "x\r\n\r\nB\r\n===\r\n"),
+        ("```\n# A\n```\n# A\n1", "A", "```\n# A\n```\n"),
+        ("# A", "A", ""),
+    ],
+)
+def test_deleting_takes_a_section_and_nothing_else(text: str, header: str, after: str) -> None:
+    """N2: but for a blank line where the text before would run into an underlined heading after it."""
+    assert delete_section(text, header).text == after
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "problem"),
+    [
+        ("## A\n## B\n", "x\n# C\n", "text: has the heading '# C', which would end the section '## A'; "
+         "use ### or deeper, or change that section by itself."),
+        ("## A\n", "x\n---\n", "text: has the heading '## x', which would end the section '## A'; "
+         "use ### or deeper, or change that section by itself."),
+        ("###### A\n", "# C", "text: has the heading '# C', which would end the section '###### A'; leave it out."),
+        ("# A\n\n# B\n", "```\nopen", "text: would swallow the section '# B' that follows; "
+         "close every code fence, comment and HTML tag in it."),
+        ("# A\n# B\n", "<!-- open", "text: would swallow the section '# B' that follows; "
+         "close every code fence, comment and HTML tag in it."),
+        ("# A\n\n  # B\n", "- item", "text: would swallow the section '# B' that follows; "
+         "close every code fence, comment and HTML tag in it."),
+    ],
+)  # fmt: skip
+def test_a_body_that_would_change_other_sections_is_refused(
+    text: str, body: str, problem: str
+) -> None:
+    """N2: what follows a section means the same after it was changed, or nothing is changed."""
+    with pytest.raises(Invalid) as error:
+        replace_section(text, "A", body)
+    assert str(error.value) == problem
+
+
+def test_a_section_that_keeps_the_next_one_out_of_a_list_stays() -> None:
+    with pytest.raises(Invalid) as error:
+        delete_section("- item\n# A\n\n  # B\n", "A")
+    assert str(error.value) == (
+        "header: names the section '# A', without which the next section would become part of a list; "
+        "overwrite the whole document instead."
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "appended", "prepended"),
+    [
+        ("", "a", "a", "a"),
+        ("", "\n\na\n\n\n", "a\n", "a\n"),
+        ("\n\n", "a", "a", "a"),
+        ("a", "b", "a\n\nb", "b\n\na"),
+        ("a\n", "b\n", "a\n\nb\n", "b\n\na\n"),
+        ("\n\na\n\n\n", "\n\nb\n\n", "\n\na\n\nb\n", "b\n\na\n\n\n"),
+        ("a\r\n", "b\nc", "a\r\n\r\nb\r\nc", "b\r\nc\r\n\r\na\r\n"),
+        ("a", "b\r\nc\r\n", "a\r\n\r\nb\r\nc\r\n", "b\r\nc\r\n\r\na"),
+        ("a\n", "b\r\nc\rd", "a\n\nb\nc\nd", "b\nc\nd\n\na\n"),
+        ("  a  ", "    code", "  a  \n\n    code", "    code\n\n  a  "),
+        ("a", " \n\t", "a", "a"),
+        ("a\n\n", "", "a\n\n", "a\n\n"),
+    ],
+)
+def test_text_is_added_with_one_blank_line_between(
+    document: str, text: str, appended: str, prepended: str
+) -> None:
+    """N2: to the letter; no line ending is added at the end that the text did not have."""
+    assert markdown.append(document, text) == appended
+    assert markdown.prepend(document, text) == prepended
+
+
+def test_a_thousand_additions_leave_no_trail_of_line_endings() -> None:
+    document = ""
+    for n in range(1000):
+        document = markdown.append(document, f"{n}\n\n")
+    assert document == "\n\n".join(map(str, range(1000))) + "\n"
+
+
+# -- edits against what is known of a document because it was put together here ---------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    """Part of a document that no other part changes the meaning of: a heading, or something that only looks like one."""
+
+    text: str
+    level: int = 0
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A heading, and where its section must be."""
+
+    level: int
+    words: str
+    underlined: bool
+    start: int
+    body: int
+    end: int
+
+
+WORDS = st.sampled_from(["A", "B", "a b", "Tea *x*", "ß", "C #", "1. x", "`#`", "日本"])
+LOOKALIKES = st.sampled_from(
+    ["# A", "## B", "A\n===", "B\n---", "text", "- x", "", "> q", "\t# A", "<div>"]
+)
+
+
+@st.composite
+def atx(draw: Any, deepest: int = 1) -> Block:
+    level, words = (
+        draw(st.integers(deepest, 6)),
+        draw(WORDS.filter(lambda words: not words.endswith("#"))),
+    )
+    start = (
+        draw(st.sampled_from(["", " "])) + "#" * level + draw(st.sampled_from([" ", "\t", "   "]))
+    )
+    return Block(
+        start + words + draw(st.sampled_from(["", "  ", " #", " ##\t"])) + "\n", level, words
+    )
+
+
+@st.composite
+def setext(draw: Any, deepest: int = 1) -> Block:
+    level = draw(st.integers(min(deepest, 2), 2))
+    words = draw(st.sampled_from(["A", "B", "a b", "Two\nlines", "C #"]))
+    return Block(
+        f"{words}\n{draw(st.sampled_from(['', ' ']))}{'=-'[level - 1] * draw(st.integers(2, 4))}\n",
+        level,
+        words,
+    )
+
+
+@st.composite
+def lookalike(draw: Any) -> Block:
+    lines = [
+        line
+        for inner in draw(st.lists(LOOKALIKES, min_size=1, max_size=4))
+        for line in inner.split("\n")
+    ]
+    kind = draw(
+        st.sampled_from(
+            [
+                "```",
+                "~~~~",
+                "    ",
+                "\t",
+                "> ",
+                "- ",
+                "1. ",
+                "div",
+                "<!--",
+                "paragraph",
+                "***",
+                "nested",
+            ]
+        )
+    )
+    if kind in ("```", "~~~~"):
+        info = draw(st.sampled_from(["", " md"]))
+        return Block("\n".join([kind + info, *lines, kind]) + "\n")
+    if kind in ("    ", "\t", "> "):
+        return Block("".join(kind + (line or "x") + "\n" for line in lines))
+    if kind in ("- ", "1. "):
+        rest = "".join(" " * len(kind) + (line or "x") + "\n" for line in lines[1:])
+        return Block(kind + "x\n\n" + " " * len(kind) + (lines[0] or "x") + "\n" + rest)
+    if kind == "nested":
+        return Block("- a\n  - b\n\n    # A\n\n    B\n    ===\n    1. # C\n")
+    if kind == "div":
+        return Block("<div>\n" + "".join((line or "x") + "\n" for line in lines) + "</div>\n")
+    if kind == "<!--":
+        return Block("<!--\n" + "".join(line + "\n" for line in lines) + "-->\n")
+    return Block("***\n" if kind == "***" else "Just text, #hash\nand more \\# of it\n")
+
+
+@st.composite
+def documents(draw: Any, deepest: int = 1) -> tuple[str, list[Place]]:
+    """A document, and its sections, by construction and not by reading it."""
+    ending = draw(st.sampled_from(["\n", "\n", "\r\n", "\r"]))
+    blocks = draw(
+        st.lists(st.one_of(atx(deepest), atx(deepest), setext(deepest), lookalike()), max_size=8)
+    )
+    text, found, tight = draw(st.sampled_from(["", "", "\n", "Intro\n\n"])), [], True
+    for block in blocks:
+        heading = (
+            block.level
+            and not block.words.startswith("Two")
+            and not block.text.rstrip().endswith(("=", "-"))
+        )
+        if text and not (heading and tight):
+            text += draw(st.sampled_from(["\n", "\n\n", " \n", "\t \n\n"]))
+        if block.level:
+            found.append((block, len(text)))
+        text += block.text
+        tight = bool(block.level) or block.text.startswith(("```", "~~~", "***", "Just"))
+    if text and draw(st.booleans()):
+        text = text[:-1]
+    shift = [text[:n].count("\n") * (len(ending) - 1) for n in range(len(text) + 1)]
+    places = []
+    for n, (block, start) in enumerate(found):
+        higher = [later for other, later in found[n + 1 :] if other.level <= block.level]
+        body = min(start + len(block.text), len(text))
+        end = higher[0] if higher else len(text)
+        underlined = not block.text.lstrip().startswith("#")
+        spots = [spot + shift[spot] for spot in (start, body, end)]
+        places.append(Place(block.level, " ".join(block.words.split()), underlined, *spots))
+    return text.replace("\n", ending), places
+
+
+def named(places: list[Place]) -> list[tuple[int, str]]:
+    return [(place.level, place.words) for place in places]
+
+
+@given(documents())
+def test_headings_are_found_where_they_were_put(document: tuple[str, list[Place]]) -> None:
+    """N2: the reader against documents whose headings are known."""
+    text, places = document
+    found = [
+        (heading.level, heading.text, heading.start, heading.body, heading.end)
+        for heading in outline(text)
+    ]
+    assert found == [
+        (place.level, place.words, place.start, place.body, place.end) for place in places
+    ]
+    assert "".join(parts(text)) == text
+
+
+def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
+    """A section, and a header that means it: the first of its name, of its level or of any."""
+    n = data.draw(st.integers(0, len(places) - 1))
+    written = data.draw(st.sampled_from(["", "#" * places[n].level + " "]))
+    same = [m for m, place in enumerate(places) if place.words == places[n].words]
+    if written or places[n].words.startswith("#"):
+        written = "#" * places[n].level + " "
+        same = [m for m in same if places[m].level == places[n].level]
+    return same[0], places[same[0]], written + places[n].words
+
+
+@given(documents(), st.data())
+def test_a_deleted_section_is_gone_and_nothing_else(
+    document: tuple[str, list[Place]], data: st.DataObject
+) -> None:
+    """N2: every byte outside is there, in order, and what is left reads as it was put together."""
+    text, places = document
+    assume(places)
+    n, gone, header = chosen(data, places)
+    made = delete_section(text, header).text
+    before, after = text[: gone.start], text[gone.end :]
+    following = [place for place in places if place.start >= gone.end]
+    between = made[len(before) : len(made) - len(after)]
+    assert (made.startswith(before), made.endswith(after), len(made)) == (
+        True,
+        True,
+        len(before + between + after),
+    )
+    assert between in ("", "\n", "\r\n", "\r")
+    if between:
+        event("a blank line stays")
+        assert following
+        assert following[0].underlined
+    assert [(heading.level, heading.text) for heading in outline(made)] == named(
+        places[:n]
+    ) + named(following)
+
+
+@given(documents(), st.data())
+def test_a_replaced_section_has_the_new_body_and_nothing_else_changed(
+    document: tuple[str, list[Place]], data: st.DataObject
+) -> None:
+    """N2: every byte outside is there; the body is the new one; and replacing it again changes nothing."""
+    text, places = document
+    assume(places)
+    n, section, header = chosen(data, places)
+    body, inside = data.draw(documents(deepest=min(section.level + 1, 6)))
+    inside = [place for place in inside if place.level > section.level]
+    assume(len(inside) == len(outline(body)))
+    if (
+        inside
+        and not body[: inside[0].start].strip()
+        and inside[0].words.casefold() == section.words.casefold()
+    ):
+        return  # the heading written once more, which has a test of its own
+    made = replace_section(text, header, body).text
+    before, after = text[: section.body], text[section.end :]
+    assert made.startswith(before)
+    assert made.endswith(after)
+    put = made[len(before) : len(made) - len(after)]
+    assert lines(put.strip("\r\n \t")) == lines(body.strip("\r\n \t"))
+    endings = set(re.findall("\r\n|\r|\n", put.strip("\r\n")))
+    assert len(endings) <= 1 or not re.search("[\r\n]", text)
+    following = [place for place in places if place.start >= section.end]
+    assert [(heading.level, heading.text) for heading in outline(made)] == (
+        named(places[: n + 1]) + named(inside) + named(following)
+    )
+    assert replace_section(made, header, body).text == made
+
+
+def lines(text: str) -> list[str]:
+    return re.split("\r\n|\r|\n", text)
+
+
+NASTY = st.lists(
+    st.sampled_from(
+        [
+            "# A",
+            "## A",
+            "### B",
+            "A",
+            "===",
+            "---",
+            "```",
+            "~~~",
+            "> # A",
+            ">",
+            "- # A",
+            "-",
+            "  # B",
+            "    # A",
+            "\t# A",
+            "  - x",
+            "<!--",
+            "-->",
+            "<div>",
+            "</div>",
+            "<pre>",
+            "</pre>",
+            "[a]: b",
+            "[a]:",
+            "1. x",
+            "   x",
+            "",
+            " ",
+            "\\",
+            "#",
+            "# #",
+            "=",
+            "* * *",
+            "[MemoryRef: a - b]",
+            "</notes>",
+            "\x0b# A",
+            "\u2028# A",
+            "| a |",
+            "|---|",
+        ]  # fmt: skip
+    ),
+    max_size=14,
+)
+ENDINGS = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+@given(NASTY, ENDINGS, NASTY, st.sampled_from(["A", "# A", "## A", "B", "#", "a", "A A"]))
+@hypothesis_settings(max_examples=500 if FULL else 60)
+def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
+    made_of: list[str], ending: str, body: list[str], header: str
+) -> None:
+    """N2: lines in an order that nobody would write."""
+    text = ending.join(made_of)
+    whole = outline(text)
+    assert "".join(parts(text)) == text
+    for new in (None, "\n".join(body)):
+        try:
+            made, same = (
+                delete_section(text, header) if new is None else replace_section(text, header, new)
+            )
+        except (NoSection, Invalid) as error:
+            event(type(error).__name__)
+            continue
+        sections = [h for h in whole if h.header == header or h.text == header] or [
+            h for h in whole if h.text.casefold() == header.casefold()
+        ]
+        section = sections[0]
+        assert same == len(sections)
+        assert made.startswith(text[: section.start])
+        assert made.endswith(text[section.end :])
+        kept = [h.header for h in whole if h.start < section.start or h.start >= section.end]
+        left = [h.header for h in outline(made)]
+        inside = len(left) - len(kept)
+        first = [h.start for h in whole].index(section.start)
+        assert left[:first] + left[first + inside :] == kept
+
+
+@given(NASTY, ENDINGS, NASTY)
+def test_adding_keeps_what_was_there(made_of: list[str], ending: str, added: list[str]) -> None:
+    text, more = ending.join(made_of), "\n".join(added)
+    assert markdown.append(text, more).startswith(text.rstrip("\r\n"))
+    assert markdown.prepend(text, more).endswith(text.lstrip("\r\n"))
+    twice = markdown.append(markdown.append(text, more), more)
+    assert not re.search(r"(\r\n|\r(?!\n)|\n){2}\Z", twice) or not more.strip()

@@ -1,0 +1,124 @@
+"""A Markdown document in the parts of which a prompt leaves out the last: spec N3."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.text.markdown import outline
+from retain.text.parts import MOST_PARTS, PART, parts
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a\n# B\nb\n## C\nc\n# D\n", ["a\n", "# B\nb\n## C\nc\n", "# D\n"]),
+        ("\n\n# B\nb\n# D\n", ["\n\n# B\nb\n", "# D\n"]),
+        ("# Title\nt\n## A\na\n### A1\n## B\nb", ["# Title\nt\n", "## A\na\n### A1\n", "## B\nb"]),
+        ("# Title\n## Only\no\n### X\n### Y", ["# Title\n", "## Only\no\n", "### X\n", "### Y"]),
+        ("```\n# A\n```\n# B", ["```\n# A\n```\n", "# B"]),
+        ("~~~~ md\n# A\n~~~\n```\n~~~~\n# B", ["~~~~ md\n# A\n~~~\n```\n~~~~\n", "# B"]),
+        ("``` a`b\n# A\n# B", ["``` a`b\n", "# A\n", "# B"]),
+        (
+            "x\n\nA\nB\n===\na\n\nC\n---\nc\n\nD\n==\n",
+            ["x\n\n", "A\nB\n===\na\n\nC\n---\nc\n\n", "D\n==\n"],
+        ),
+        ("- A\n---\n> B\n---\n---\n#C\n    # D\n", ["- A\n---\n> B\n---\n---\n#C\n    # D\n"]),
+        ("# A\r\na\r\n# B\r\n", ["# A\r\na\r\n", "# B\r\n"]),
+        ("# A\ra\r\rB\r=\r", ["# A\ra\r\r", "B\r=\r"]),
+        ("# A\n#", ["# A\n", "#"]),
+    ],
+)
+def test_parts_are_the_outermost_sections(text: str, wanted: list[str]) -> None:
+    """N3: where all of it stands under one title, those under the title."""
+    assert parts(text) == wanted
+    assert parts(text) == wanted, "and the same again, when where to cut is known"
+
+
+def test_long_parts_are_divided_between_blocks() -> None:
+    """N3: a list of a thousand things is not left out whole; a block is never cut in two."""
+    items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
+    code = "```\n" + "code\n\n" * 1000 + "```\n"
+    text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
+    made = parts(text)
+    assert "".join(made) == text
+    assert made[0].startswith("# List\n- thing 0")
+    assert code in made[-3] or code in made[-2]
+    assert [part for part in made if len(part) > PART] == [part for part in made if code in part]
+    assert len(made) < 12
+    assert made[-1] == "# Small\n"
+
+
+def test_what_goes_on_after_a_blank_line_is_not_cut() -> None:
+    """N3: the second paragraph of an item, and indented code."""
+    items = [f"- thing {n} {'x' * 500}\n\n  more of {n} {'y' * 500}\n" for n in range(10)]
+    made = parts("".join(items))
+    assert len(made) == 10
+    assert made == items
+
+
+WORST = {
+    "headings": "# a\n" * 16_000,
+    "more headings": "# a\n" * 65_000,
+    "nested": "".join(f"{'#' * (n % 6 + 1)} h\ntext\n\n" for n in range(17_000)),
+    "underlined": "a\n---\n" * 40_000,
+    "items": "- a\n" * 60_000,
+    "paragraphs": ("word " * 60 + "\n\n") * 850,
+    "fences": "```\n" * 60_000,
+    "carriage returns": "# a\r\n" * 50_000,
+}
+
+
+@pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
+def test_there_are_never_many_parts(text: str) -> None:
+    """N3: small neighbours are put together; the first parts are the finest, since they are left out last."""
+    made = parts(text)
+    assert "".join(made) == text
+    assert len(made) <= MOST_PARTS
+    assert all(len(part) <= PART for part in made[:30])
+    assert parts(text) == made, "and the same again, when where to cut is known"
+
+
+def test_40_sections_stay_40_parts_and_41_do_not() -> None:
+    """N3: as long as they are not too many, each section can be left out by itself."""
+    assert parts("# a\n" * 40) == ["# a\n"] * 40
+    assert parts("# a\n" * 41) == ["# a\n" * 41]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["# A", "## B", "A", "===", "---", "```", "- x", "  y", "", "word " * 100, "z" * 3000]
+        ),
+        max_size=90,
+    ),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_joined_they_are_the_document(lines: list[str], ending: str) -> None:
+    """N3: and none is empty."""
+    text = ending.join(lines)
+    made = parts(text)
+    assert "".join(made) == text
+    assert all(made)
+    assert len(made) <= MOST_PARTS
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["# A\n", "## B\n", "### C\n", "text\n", "\n", "D\n---\n", "```\n# x\n```\n"]
+        ),
+        max_size=30,
+    )
+)
+def test_parts_begin_where_sections_do(lines: list[str]) -> None:
+    """N3: of ordinary Markdown, at the headings that CommonMark sees."""
+    text = "".join(lines)
+    headings = {heading.start for heading in outline(text)}
+    place = 0
+    for part in parts(text):
+        assert place == 0 or place in headings
+        place += len(part)

@@ -1,0 +1,87 @@
+"""Regular expressions of strangers: good ones work, bad ones say why, and none takes our time or memory."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.base.errors import Invalid, TooLarge
+from retain.text.pattern import compiled, search
+
+GOOD = [
+    (r"error|warning", "a warning", "warning"),
+    (r"(?i)ERROR", "an error", "error"),
+    (r"\d{3,5}", "x12345", "12345"),
+    (r"^\s*at\b", "  at x", "  at"),
+    (r"[^]a-z]+", "ab]12", "12"),
+    (r"[]]", "a]", "]"),
+    (r"a{,3}", "aaaa", "aaa"),
+    (r"{not a count}", "{not a count}", "{not a count}"),
+    (r"(a{10}){10}", "a" * 100, "a" * 100),
+    (r"\p{Lu}\w+", "der Fluss", "Fluss"),
+    (r"(?<=id=)\w+", "id=x7", "x7"),
+    (r"(?:(?:\w+\s)*)end", "a b end", "a b end"),
+    (r"\(\?R\)", "(?R)", "(?R)"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text", "found"), GOOD)
+def test_what_a_pattern_finds(pattern: str, text: str, found: str) -> None:
+    match = search(compiled(pattern), text)
+    assert match is not None
+    assert match.group() == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("(", "missing ) at character 2"),
+        ("a)", "at character"),
+        ("[a", "at character"),
+        ("*a", "at character 1"),
+        ("\\", "bad escape (end of pattern) at character 2"),
+        (r"\p{Nonsense}", "unknown property"),
+        ("x{99999999999999999999}", "repeats too much"),
+        ("((a{1000}){1000}){1000}", "repeats too much: over 10,000 copies, at character 16"),
+        ("(?:(?:a{0,1000}){0,1000})", "repeats too much"),
+        ("(" * 30 + "a" + ")" * 30, "has groups more than 20 deep"),
+        ("a(?R)?b", "calls itself with (?R)"),
+        ("(?<x>a(?&x)?b)", "calls itself with (?&x)"),
+        ("(a(?1)?b)", "calls itself with (?1)"),
+    ],
+)
+def test_a_bad_pattern_says_what_is_wrong(pattern: str, says: str) -> None:
+    """P16: and is neither compiled nor run."""
+    with pytest.raises(Invalid) as error:
+        compiled(pattern)
+    assert says in str(error.value)
+
+
+def test_a_long_pattern_is_too_large() -> None:
+    with pytest.raises(TooLarge):
+        compiled("a" * 501)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+$", r"(a|aa)+$", r"(?:a?){60}a{60}b", r"(?:(?:(?:a+)+)+)+b", r"(.+)+\1$"]
+)
+def test_a_catastrophic_pattern_is_stopped(pattern: str) -> None:
+    with pytest.raises(Invalid, match="takes too long"):
+        search(compiled(pattern), "a" * 50_000 + "!")
+
+
+def test_a_match_in_what_was_seen_before_does_not_count() -> None:
+    pattern = compiled("ab")
+    assert search(pattern, "ab..ab", 0).start() == 0  # type: ignore[union-attr]
+    assert search(pattern, "ab..ab", 2).start() == 4  # type: ignore[union-attr]
+    assert search(pattern, "ab..", 2) is None
+    assert search(compiled("^a"), "aaa", 1) is None
+
+
+@given(st.text(r"ab.*+?()[]{}|^$\1,-:<>=!RP&#", max_size=30))
+def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
+    with contextlib.suppress(Invalid):
+        search(compiled(pattern), "abab()[]{}")

@@ -1,0 +1,67 @@
+"""Texts made to be slow: a pattern that reads a stranger's text looks at each character a few times, however long it is."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from types import ModuleType
+
+import pytest
+
+from retain.search import chunk
+from retain.text import blocks, documents, markdown, webpage
+from retain.text.documents import read_file, read_text
+
+SIZE = 60_000
+"""Characters: enough that a pattern that takes the square of them takes minutes or hours, and not milliseconds."""
+UNITS = (
+    ".", ".)", "。", "_", "a_", "`", "*", "|", "-", "=", "#", " ", "\n", "\r\n", "a\r\n", " \n", "a\n", "---\n", "---\r\n",
+    "--- x\n", "title: a  ", "[", "[a](", "![a](b ", "<", "<!--", "<!---->", "<!-- -->\n", "<a ", '<a b="', "<a '\"",
+    "<meta ", "<meta charset", "</", "&#1", "display:", "a='", "1. ", "- ", ",;", "ab",
+)  # fmt: skip
+MATCHED = (blocks._FRONT, blocks._TABLE, documents._WEB)
+"""Which are only ever tried at one place."""
+
+
+def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
+    return [found for found in vars(module).values() if isinstance(found, re.Pattern)]
+
+
+@pytest.mark.parametrize(
+    "module", [chunk, blocks, documents, markdown, webpage], ids=lambda module: module.__name__
+)
+def test_no_pattern_is_slow(module: ModuleType) -> None:
+    found = patterns(module)
+    assert found
+    for pattern, before, unit in itertools.product(found, ("", "a"), UNITS):
+        text = before + unit * (SIZE // len(unit)) + "a"
+        some = text.encode() if isinstance(pattern.pattern, bytes) else text
+        pattern.match(some)  # type: ignore[arg-type]
+        if pattern not in MATCHED:
+            for _ in pattern.finditer(some):  # type: ignore[arg-type]
+                pass
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_no_text_is_slow(unit: str) -> None:
+    for before in ("---\r\n", "# a"):
+        text = before + unit * (SIZE // 4 // len(unit)) + "a"
+        for media in ("text", "markdown"):
+            chunk.split(text, media)
+        read_text(text, None, 1 << 20)
+        read_text(text, "html", 1 << 20)
+
+
+def test_no_character_set_is_slow() -> None:
+    """What a page names is looked up among those that pages are written in: Python has others, some of them slow."""
+    for name in (
+        "punycode",
+        "idna",
+        "utf-7",
+        "unicode_escape",
+        "raw_unicode_escape",
+        "zip",
+        "rot13",
+    ):
+        page = f'<html><meta charset="{name}"><p>'.encode() + b"a-" * (SIZE // 2)
+        assert read_file(page, "a.html", 1 << 20).text == "a-" * (SIZE // 2)

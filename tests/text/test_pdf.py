@@ -1,0 +1,86 @@
+"""PDFs page by page, and PDFs that were made to hang or to fill the memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from retain.base.errors import Invalid
+from retain.text import pdf
+from tests.text import pdfs
+
+LIMIT = 1 << 20
+
+
+def problem(data: bytes, limit: int = LIMIT, **options: float) -> str:
+    with pytest.raises(Invalid) as error:
+        pdf.read(data, limit, **options)
+    return str(error.value)
+
+
+def test_pages_and_title() -> None:
+    found = pdf.read(
+        pdfs.pdf("First page\nwith two lines", "Second (page)", title="A  Title"), LIMIT
+    )
+    assert found.title == "A Title"
+    assert [page.split() for page in found.pages] == [
+        ["First", "page", "with", "two", "lines"],
+        ["Second", "(page)"],
+    ]
+
+
+def test_an_empty_page_keeps_its_number() -> None:
+    assert [page.strip() for page in pdf.read(pdfs.pdf("one", "", "three"), LIMIT).pages] == [
+        "one",
+        "",
+        "three",
+    ]
+
+
+def test_a_pdf_without_text_says_what_to_do() -> None:
+    assert "text recognition" in problem(pdfs.pdf("", ""))
+
+
+def test_an_encrypted_pdf() -> None:
+    assert "is encrypted" in problem(pdfs.pdf("secret", encrypted=True))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"%PDF-1.4",
+        b"%PDF-1.4\n%%EOF",
+        b"%PDF-" + b"\xff" * 10_000,
+        pdfs.pdf("some text")[:300],
+        pdfs.pdf("some text").replace(b"/Type /Pages", b"/Type /Pagez").replace(b"/Kids", b"/Kidz"),
+    ],
+)
+def test_a_damaged_pdf_is_told_and_nothing_else(data: bytes) -> None:
+    assert "cannot be read" in problem(data) or "has no text" in problem(data)
+
+
+def test_a_bomb_ends_at_its_limits() -> None:
+    """Kilobytes that unpack to half a gigabyte: refused or ended, without taking this process's memory or time."""
+    data = pdfs.bomb(400 << 20)
+    assert len(data) < 2 << 20
+    assert problem(data, seconds=20.0)
+
+
+def test_a_pdf_that_takes_too_long_is_stopped() -> None:
+    assert "longer than 0.01 seconds" in problem(pdfs.pdf("text"), seconds=0.01)
+
+
+def test_more_text_than_allowed() -> None:
+    assert "more than 100 bytes" in problem(pdfs.pdf("word " * 50), 100)
+    assert "more than 100 bytes" in problem(pdfs.pdf("é" * 90), 100), "90 characters of two bytes"
+
+
+def test_without_the_extra_the_error_says_what_to_install() -> None:
+    script = "import sys; sys.modules['pypdf'] = None\nfrom retain.texts import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True
+    )
+    assert "install retain[pdf] from where you got retain" in json.loads(done.stdout)["problem"]

@@ -1,0 +1,448 @@
+"""Parts of a large content: never over their tokens, no character lost or split, and saying what else there is."""
+
+from __future__ import annotations
+
+import io
+import os
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.base.errors import Invalid
+from retain.base.tokens import estimate
+from retain.text import view
+from retain.text.budget import Budget
+from retain.text.view import View
+
+TEXT = "".join(f"line {number} {'x' * (number % 70)}\n" for number in range(1, 1205))
+FAMILY, FLAGS, MARKS = "👨‍👩‍👧‍👦", "🇩🇪🇵🇹🇯🇵", "e\u0301o\u0302\u0323n\u0303"
+LARGE = 50 << 20
+
+
+def file(content: str | bytes) -> IO[bytes]:
+    return io.BytesIO(content if isinstance(content, bytes) else content.encode())
+
+
+def pages(content: str | bytes, tokens: int) -> Iterator[View]:
+    """Every page, found as an agent finds it: by what the one before says is next."""
+    number = 1
+    while True:
+        found = view.page(file(content), number, tokens)
+        yield found
+        if not found.next:
+            return
+        number = found.next["page"]
+
+
+def test_a_small_content_is_shown_whole() -> None:
+    """R4: and says so."""
+    assert view.whole(file("hello\nworld\n"), 100) == View(
+        "hello\nworld\n", estimate("hello\nworld\n"), "all of it, 2 lines", page=1, pages=1
+    )
+    assert view.whole(file(""), 100) == View("", 0, "nothing: the content is empty")
+    assert view.head(file(""), 5, 100) == view.tail(file(""), 5, 100) == view.whole(file(""), 100)
+
+
+def test_pages_cover_everything_once() -> None:
+    """R4: one after the other they are the content, each within its tokens, at the ends of lines."""
+    found = list(pages(TEXT, 500))
+    assert [(part.page, part.pages) for part in found] == [
+        (n, len(found)) for n in range(1, len(found) + 1)
+    ]
+    assert "".join(part.text for part in found) == TEXT
+    assert all(part.tokens == estimate(part.text) <= 500 for part in found)
+    assert all(part.text.endswith("\n") for part in found)
+    assert found[0].what.startswith(f"page 1 of {len(found)}, lines 1–")
+    assert found[0].what.endswith("of 1,204")
+    assert found[0].more == f"{len(found) - 1} more pages; the next is page 2."
+    assert (found[-2].more, found[-2].next) == (
+        f"1 more page; the next is page {len(found)}.",
+        {"page": len(found)},
+    )
+    assert (found[-1].more, dict(found[-1].next)) == ("", {})
+    assert found[-1].what.endswith("–1,204 of 1,204")
+
+
+def test_pages_are_the_same_whenever_they_are_asked_for() -> None:
+    asked = [view.page(file(TEXT), number, 300).text for number in (3, 1, 3, 2)]
+    assert asked[0] == asked[2]
+    assert asked[1] + asked[3] + asked[0] == TEXT[: sum(map(len, asked[1:]))]
+
+
+CLUSTERS = st.sampled_from(
+    [
+        FAMILY,
+        FLAGS[:2],
+        *regex.findall(r"\X", MARKS),
+        "한",
+        "각",
+        "क्षि",
+        "👍🏽",
+        "a",
+        " ",
+        "\n",
+        "\r\n",
+        "漢",
+    ]
+)
+
+
+@given(st.lists(CLUSTERS, max_size=400), st.integers(50, 120))
+def test_no_page_splits_what_people_see_as_one_character(parts: list[str], tokens: int) -> None:
+    """B25: families, flags, marks, Hangul, skin tones, line ends; valid UTF-8 everywhere."""
+    text = "".join(parts)
+    whole = regex.findall(r"\X", text)
+    found = [part.text for part in pages(text, tokens)]
+    assert "".join(found) == text
+    assert [cluster for part in found for cluster in regex.findall(r"\X", part)] == whole
+    assert all(estimate(part) <= tokens for part in found)
+
+
+@pytest.mark.parametrize("offset", range(60))
+@pytest.mark.parametrize("unit", [FAMILY, FLAGS, MARKS])
+def test_a_cut_at_every_offset(unit: str, offset: int) -> None:
+    """B25: lines, ends and matches are cut between characters too."""
+    text = "a" * offset + unit * 400
+    whole = set(regex.findall(r"\X", unit)) | {"a"}
+    for shown in (
+        view.head(file(text), 1, 60).text.partition(" … (")[0],
+        view.tail(file(text), 1, 60).text.partition(") … ")[2],
+        view.grep(file(text), "a" if offset else unit[0], 2000).text.removeprefix("1:").strip("…"),
+    ):
+        assert shown
+        assert set(regex.findall(r"\X", shown)) <= whole
+
+
+@given(st.binary(max_size=3000), st.integers(50, 200))
+def test_any_bytes_can_be_read(content: bytes, tokens: int) -> None:
+    """Invalid UTF-8 is replaced, what is no text is hexadecimal; no view raises, or is over its tokens."""
+    text = "".join(part.text for part in pages(content, tokens))
+    if "00000000: " not in text[:10]:
+        assert text == content.decode("utf-8", "replace")
+    for shown in (
+        view.head(file(content), 3, tokens),
+        view.tail(file(content), 3, tokens),
+        view.grep(file(content), ".", tokens),
+    ):
+        assert estimate(shown.text) == shown.tokens <= tokens
+        shown.text.encode()
+
+
+@given(st.text("ab\n\r é", max_size=300), st.integers(1, 30), st.integers(1, 30))
+def test_lines_are_the_lines_of_the_content(text: str, first: int, more: int) -> None:
+    """As an editor counts them, whichever way they are asked for."""
+    every = text.split("\n")[: -1 if text.endswith("\n") else None] if text else []
+    if first > len(every):
+        with pytest.raises(Invalid, match="lines: there"):
+            view.lines(file(text), first, first + more, 500)
+    else:
+        assert view.lines(file(text), first, first + more, 500).text == "\n".join(
+            every[first - 1 : first + more]
+        )
+    assert view.head(file(text), more, 500).text == "\n".join(every[:more]) or not every
+    assert view.tail(file(text), more, 500).text == "\n".join(every[-more:]) or not every
+
+
+def test_lines_say_what_they_are_and_what_follows() -> None:
+    """R4."""
+    shown = view.lines(file(TEXT), 5, 7, 500)
+    assert shown.text == "line 5 xxxxx\nline 6 xxxxxx\nline 7 xxxxxxx"
+    assert (shown.what, shown.more, shown.next) == (
+        "lines 5–7 of 1,204",
+        "1,197 more lines, from line 8 on.",
+        {"lines": [8, 10]},
+    )
+    last = view.lines(file(TEXT), 1204, 9999, 500)
+    assert (last.what, last.more, last.next) == ("line 1,204 of 1,204", "", {})
+
+
+def test_lines_that_do_not_fit_are_asked_for_next() -> None:
+    found: list[str] = []
+    wanted = [5, 700]
+    while wanted:
+        shown = view.lines(file(TEXT), wanted[0], wanted[1], 200)
+        assert shown.tokens <= 200
+        found.append(shown.text)
+        wanted = shown.next["lines"] if "did not fit" in shown.more else []
+    assert "\n".join(found) == "\n".join(TEXT.split("\n")[4:700])
+
+
+def test_head_and_tail() -> None:
+    """R4."""
+    assert view.head(file(TEXT), 2, 500).text == "line 1 x\nline 2 xx"
+    shown = view.tail(file(TEXT), 2, 500)
+    assert (shown.text, shown.what, shown.more) == (
+        f"line 1203 {'x' * 13}\nline 1204 {'x' * 14}",
+        "lines 1,203–1,204 of 1,204",
+        "1,202 lines before.",
+    )
+    most = view.tail(file(TEXT), 1000, 100)
+    assert most.text.endswith("line 1204 " + "x" * 14)
+    assert most.tokens <= 100
+    first = 1205 - len(most.text.split("\n"))
+    assert (most.more, most.next) == (
+        f"{first - 205} lines did not fit; ask for lines 205–{first - 1:,}.",
+        {"lines": [205, first - 1]},
+    )
+
+
+def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
+    text = "a" * 100_000 + "\nb\n"
+    shown = view.head(file(text), 2, 100)
+    assert shown.text.endswith("aaa … (line 1 goes on; read it with pages, or with a pattern)")
+    assert (shown.what, shown.more, shown.tokens <= 100) == (
+        "the beginning of line 1 of 2",
+        "1 more line, from line 2 on.",
+        True,
+    )
+    shown = view.tail(file("b\n" + "a" * 100_000), 2, 100)
+    assert shown.text.startswith(
+        "(line 2 begins before this; read it with pages, or with a pattern) … aaa"
+    )
+    assert (shown.what, shown.more) == (
+        "the end of line 2 of 2",
+        "1 line did not fit; ask for line 1.",
+    )
+
+
+def test_grep_shows_matching_lines_with_their_numbers() -> None:
+    """R4: as `grep -n` does, and how many there are."""
+    shown = view.grep(file(TEXT), r"line 7(0|1) ", 500)
+    assert (shown.text, shown.what, shown.more) == (
+        "70:line 70 \n71:line 71 x",
+        "2 matches in 1,204 lines",
+        "",
+    )
+    shown = view.grep(file(TEXT), "(?i)LINE", 100)
+    count = len(shown.text.split("\n"))
+    assert shown.tokens <= 100
+    assert shown.what == f"the first {count} of 1,204 matches in 1,204 lines"
+    assert shown.more == f"{1204 - count:,} more matches from line {count} on; narrow the pattern."
+    assert view.grep(file(TEXT), "nowhere", 100) == View("", 0, "nothing: no match in 1,204 lines")
+
+
+def test_grep_finds_everything_in_a_huge_line() -> None:
+    """Also where a piece of it ends in the middle of a match."""
+    for offset in range(65_536 - 8, 65_536 + 3):
+        text = "a" * offset + "needle" + "b" * 200_000
+        shown = view.grep(file(text), "needle", 500)
+        assert (shown.what, "needle" in shown.text, shown.text[:3]) == (
+            "1 match in 1 line",
+            True,
+            "1:…",
+        )
+        assert len(shown.text) < 400
+    assert view.grep(file("x" * 200_000), "^x", 500).what == "1 match in 1 line"
+
+
+def test_grep_shows_text_inside_of_bytes() -> None:
+    assert view.grep(file(b"\0\1\2" * 50 + b"\nhello\0\n"), "hello", 500).text == "2:hello\0"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("(", "is no regular expression: missing ) at character 2"),
+        ("a**", "is no regular expression: multiple repeat at character 3"),
+        ("", "must be a regular expression"),
+        ("x" * 501, "501 characters is over the limit of 500"),
+        ("((a{1000}){1000}){1000}", "repeats too much"),
+        ("a(?R)?b", "calls itself with"),
+        ("(a+)+$", "takes too long"),
+        ("(a|aa)+$", "takes too long"),
+    ],
+)
+def test_a_bad_pattern_is_a_clear_error(pattern: str, says: str) -> None:
+    """P16: bad ones say where, catastrophic ones are stopped."""
+    with pytest.raises(Invalid, match="pattern: ") as error:
+        view.grep(file("a" * 50_000 + "!"), pattern, 100)
+    assert says in str(error.value)
+
+
+def test_a_search_that_takes_too_long_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
+    shown = view.grep(file(TEXT), "line", 500)
+    assert shown.what == "1 match in 1 line that were searched"
+    assert shown.more == "The search was stopped at line 1 after -1 seconds."
+
+
+def test_what_is_no_text_is_hexadecimal() -> None:
+    content = bytes(range(256)) * 4
+    shown = view.lines(file(content), 3, 3, 500)
+    assert shown.text == "00000020: 2021 2223 2425 2627 2829 2a2b 2c2d 2e2f   !\"#$%&'()*+,-./"
+    assert shown.what == "line 3 of 64"
+    every = "".join(part.text for part in pages(content, 300))
+    assert (
+        bytes.fromhex("".join(line[10:49] for line in every.splitlines()).replace(" ", ""))
+        == content
+    )
+    assert view.tail(file(bytes(250)), 1, 500).text.startswith("000000f0: 0000")
+
+
+JSON = '{"a": {"b": [1, 2, {"c": "x"}]}, "text": "Grüße\\nand more", "half": "\\ud800"}'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "what"),
+    [
+        ("$.a.b[2].c", "x", "$.a.b[2].c, text"),
+        ("$.text", "Grüße\nand more", "$.text, text"),
+        ("$.a.b[*]", '1\n2\n{"c": "x"}', "3 values at $.a.b[*]"),
+        ("$.a.b[2]", '{\n  "c": "x"\n}', "$.a.b[2], an object with the keys c"),
+        ("$.a.b[5:]", "", "nothing: no value at $.a.b[5:]"),
+        ("$..c", "x", "$..c, text"),
+    ],
+)
+def test_a_json_path(path: str, text: str, what: str) -> None:
+    """R4."""
+    shown = view.path(file(JSON), path, 100)
+    assert (shown.text, shown.what, shown.more) == (text, what, "")
+
+
+def test_values_of_a_path_that_do_not_fit() -> None:
+    content = "[" + ",".join(str(number) for number in range(1000)) + "]"
+    shown = view.path(file(content), "$[*]", 100)
+    count = len(shown.text.split("\n"))
+    assert shown.tokens <= 100
+    assert shown.what == f"the first {count} of 1,000 values at $[*]"
+    assert shown.more == f"{1000 - count} more; ask for a part, such as [0:10] instead of [*]."
+    one = view.path(file(content), "$", 100)
+    assert (one.tokens <= 100, one.what) == (True, "the beginning of $, an array of 1,000")
+    assert one.more == "It does not fit; ask for a part of it by a longer path."
+
+
+def test_half_a_character_in_json_is_no_half_a_character_in_a_prompt() -> None:
+    """B25."""
+    assert view.path(file(JSON), "$.half", 500).text == "\ufffd"
+    assert view.path(file(JSON), "$", 500).text.endswith('  "half": "\ufffd"\n}')
+    assert view.path(file(JSON), "$.*", 500).text.endswith('\n"\ufffd"')
+    assert (
+        view.path(file('["a\\ud83d\\ude00b\\ude00\\ud83dc"]'), "$[0]", 500).text
+        == "a😀b\ufffd\ufffdc"
+    )
+
+
+def test_a_path_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: nothing, in what was searched, is not the same as nothing."""
+    monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
+    shown = view.path(file(JSON), "$.a", 500)
+    assert (shown.text, shown.what) == ("", "nothing: no value at $.a in what was searched")
+    assert shown.more == "The search was stopped after -1 seconds; ask for a part by a longer path."
+
+
+def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: one value that was found is not said to be all there is."""
+    asked = iter(range(10**9))
+
+    def over(budget: Budget) -> bool:
+        budget.is_spent = next(asked) > 2000
+        return budget.is_spent
+
+    monkeypatch.setattr(Budget, "over", over)
+    content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
+    shown = view.path(file(content), "$" + "..*" * 8, 500)
+    assert shown.what.endswith("in what was searched")
+    assert (
+        f"The search was stopped after {view.SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path."
+        in shown.more
+    )
+
+
+@pytest.mark.parametrize("depth", [400, 900])
+def test_what_is_nested_deep_is_written_no_further_than_it_is_shown(depth: int) -> None:
+    """P16: with its indent this would be gigabytes of spaces."""
+    content = "[" * depth + "0," * 1_000_000 + "0" + "]" * depth
+    shown = view.path(file(content), "$", 500)
+    assert shown.text.startswith("[\n  [\n    [\n")
+    assert shown.tokens <= 500
+    assert (shown.what, shown.more) == (
+        "the beginning of $, an array of 1",
+        "It does not fit; ask for a part of it by a longer path.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda f: view.page(f, 0, 100), "page: must be from 1"),
+        (lambda f: view.page(f, 999, 500), "page: there are"),
+        (lambda f: view.lines(f, 2000, 2001, 500), "lines: there are 1,204 lines, no line 2,000"),
+        (lambda f: view.lines(f, 5, 4, 500), "lines: must be from 5"),
+        (lambda f: view.head(f, 0, 500), "head: must be from 1"),
+        (lambda f: view.tail(f, -1, 500), "tail: must be from 1"),
+        (lambda f: view.page(f, 1, 10), "tokens: must be from 50 to 100000"),
+        (
+            lambda f: view.path(f, "$.a", 100),
+            "path: cannot be followed: the content is not valid JSON",
+        ),
+        (
+            lambda f: view.path(file(b"\0\1"), "$.a", 100),
+            "path: leads nowhere: the content is not JSON but binary",
+        ),
+        (lambda f: view.path(file(""), "$.a", 100), "path: leads nowhere: the content is empty"),
+    ],
+)
+def test_bad_input_gets_a_clear_error(call: Callable[[IO[bytes]], View], says: str) -> None:
+    with pytest.raises(Invalid) as error:
+        call(file(TEXT))
+    assert says in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Contents of 50 MB: many lines, one line, bytes; and a JSON value that is too large to parse."""
+    made = tmp_path_factory.mktemp("large")
+    line = b"2026-11-15 05:28:23 INFO a line of a log that says little but in many words \xc3\xbc\n"
+    (made / "log").write_bytes(line * (LARGE // len(line)) + b"the needle is here\n")
+    (made / "line").write_bytes(b"x" * LARGE + b"needle")
+    (made / "bytes").write_bytes(os.urandom(1 << 20) * (LARGE >> 20))
+    item = b'{"id": 1, "name": "a \\"name\\"", "tags": ["a", "b"], "deep": {"x": [1, {"y": 2}]}},'
+    (made / "json").write_bytes(
+        b'{"first": 1, "items": [' + item * (5_000_000 // len(item)) + b'0], "last": {"z": "end"}}'
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "has"),
+    [
+        ("log", lambda f: view.page(f, 5, 2000), "INFO"),
+        ("log", lambda f: view.lines(f, 600_000, 600_002, 2000), "INFO"),
+        ("log", lambda f: view.tail(f, 3, 2000), "needle"),
+        ("line", lambda f: view.head(f, 1, 2000), "xxx"),
+        ("line", lambda f: view.grep(f, "n..dle", 2000), "needle"),
+        ("bytes", lambda f: view.page(f, 20, 2000), ": "),
+        ("bytes", lambda f: view.tail(f, 3, 2000), ": "),
+        ("json", lambda f: view.path(f, "$.last.z", 2000), "end"),
+        ("json", lambda f: view.path(f, "$", 2000), '"first"'),
+        ("json", lambda f: view.path(f, "$.items[3].deep.x[1].y", 2000), "2"),
+    ],
+)
+def test_fifty_megabytes_in_little_memory(
+    folder: Path, name: str, call: Callable[[IO[bytes]], View], has: str
+) -> None:
+    """P16: and never over the tokens."""
+    with (folder / name).open("rb") as content:
+        tracemalloc.start()
+        try:
+            shown = call(content)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert has in shown.text
+    assert shown.tokens == estimate(shown.text) <= 2000
+    assert peak < 8 << 20
+
+
+def test_pages_of_a_large_content_are_about_as_many_as_it_says() -> None:
+    content = TEXT * 60
+    shown = view.page(file(content), 1, 50_000)
+    about = int(shown.what.partition("about ")[2].partition(", lines")[0])
+    assert shown.more == f"About {about - 1} more pages; the next is page 2."
+    assert abs(len(list(pages(content, 50_000))) - about) <= 0.2 * about

@@ -1,0 +1,153 @@
+"""Web pages as Markdown: what a person reads on them, whatever their markup looks like."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retain.text import blocks
+from retain.text.webpage import read
+
+PIECES = st.sampled_from(
+    ["<p>", "</p>", "<div hidden>", "</div>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</table>", "<pre>",
+     "</pre>", "<h1>", "</h1>", "<h2 style='display:none'>", "<script>", "</script>", "<!--", "-->", "<title>",
+     "</title>", "<br/>",
+     "<img alt='x'>", "<a b=\"", "'", '"', ">", "<", "</", "&amp;", "&", "&#0;", "&#xD800;", "text", "# x", "```", "\n",
+     "<?", "<!"]
+)  # fmt: skip
+
+
+def test_a_page() -> None:
+    page = read("""<!DOCTYPE html><html><head><title>The &amp; Guide</title><style>p { color: red }</style>
+        <script>document.write("<p>never</p>")</script></head><body>
+        <h1>Guide</h1><p>Caf&eacute; &#x1F600; <b>bold</b>, <a href="http://x">a link</a>.<br>A second line.
+        <p>No end tag<ul><li>one<li>two<ul><li>inner</ul><li>three</ul><ol><li>a<li>b</ol>
+        <h2>Code</h2><pre><code>def f():
+    # a comment
+    return 1</code></pre>
+        <table><caption>Prices</caption><tr><th>Name<th>A|B<tr><td>tea<td><p>2</p></table></body></html>""")
+    assert page.title == "The & Guide"
+    assert page.text.split("\n\n") == [
+        "# Guide",
+        "Café 😀 bold, a link.\nA second line.",
+        "No end tag",
+        "- one\n- two\n   - inner\n- three",
+        "1. a\n2. b",
+        "## Code",
+        "```\ndef f():\n    # a comment\n    return 1\n```",
+        "Prices",
+        "| Name | A\\|B |\n|---|---|\n| tea | 2 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<script>gone</script>",
+        "<SCRIPT type='x'>if (a < b) gone()</SCRIPT>",
+        "<style>gone</style>",
+        "<template><p>gone</p></template>",
+        "<div hidden>gone<div>gone</div>gone</div>",
+        "<p style='DISPLAY : none'>gone</p>",
+        "<p hidden>gone",
+        '<span style="visibility:hidden">gone</span>',
+        "<!-- gone --><!-- > gone -->",
+        "<noscript>gone</noscript>",
+        "<svg><text>gone</text></svg>",
+        "<?php gone ?>",
+        "<a title='> gone'></a>",
+        "<script src='a.js' />",
+        "<svg class='i' />",
+        "<iframe src='x'/>",
+        "<div hidden/>",
+        "<title/>",
+        "<!-->",
+        "<!--->",
+        "<span hidden>gone",
+        "<div><span hidden>gone</div><span>",
+        "<svg>gone",
+        "<span hidden>gone<div>gone</div>gone</span>",
+        "<div hidden>gone</section>gone</div>",
+    ],
+)
+def test_what_is_not_seen_is_left_out(hidden: str) -> None:
+    assert read(f"<p>before</p>{hidden}<p>after</p>").text.split() == ["before", "after"]
+
+
+def test_a_title_that_nobody_closes_is_no_page() -> None:
+    assert read("<title>T<body><p>Text") == ("T", "Text")
+
+
+def test_numbers_that_no_character_has() -> None:
+    assert read(f"<p>&#{'1' * 5000}; &#{'1' * 5000}</p>").text == "\ufffd \ufffd"
+
+
+def test_a_table_with_one_long_row_takes_no_more_than_it_says() -> None:
+    page = "<table>" + "<tr><td>a<td>b" * 3000 + "<tr>" + "<td>c" * 3000 + "</table>"
+    assert len(read(page).text) < 2 * len(page)
+
+
+def test_a_hidden_item_or_cell_that_nobody_closes_ends_where_the_next_begins() -> None:
+    assert (
+        read("<ul><li hidden>gone<ul><li>gone</ul><li>seen</ul><p>after").text == "- seen\n\nafter"
+    )
+    assert read("<ul><li>one<li hidden>gone</ul><p>after").text == "- one\n\nafter"
+    assert read("<table><tr><td>a<td hidden>gone<td>b</table>").text.startswith("| a | b |")
+
+
+def test_text_of_a_page_is_not_taken_for_markup() -> None:
+    """A paragraph cannot begin a heading, a list or a code block that the page does not have."""
+    page = read(
+        "<p># no heading<p>- no item<p>```<p>1. no number<p>~~~<p>&lt;!-- no comment<p>===<h2>Real</h2>"
+    )
+    assert [block.path for block in blocks.markdown(page.text) if block.kind == "heading"] == [
+        ("Real",)
+    ]
+    fenced = read("<pre>```\n# x\n```</pre><h2>Real</h2>").text
+    assert [block.path for block in blocks.markdown(fenced) if block.kind == "heading"] == [
+        ("Real",)
+    ]
+
+
+def test_tables_that_lay_out_a_page_are_read_as_its_text() -> None:
+    text = read("<table><tr><td><h1>Title</h1><p>Text.</td><td>Side</td></tr></table><p>End").text
+    assert "# Title" in text
+    assert [word for word in text.split() if word in ("Text.", "Side", "End")] == [
+        "Text.",
+        "Side",
+        "End",
+    ]
+
+
+def test_no_page_at_all() -> None:
+    assert read("") == ("", "")
+    assert read("just 1 < 2 && text").text == "just 1 < 2 && text"
+    assert read("<p>").text == ""
+
+
+@given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
+def test_anything_can_be_read(html: str) -> None:
+    page = read(html)
+    assert isinstance(page.text, str)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "<",
+        "<a ",
+        "<!--",
+        "<!",
+        "<div>",
+        "<ul><li>",
+        '<a b="',
+        "&",
+        "<td>",
+        "</",
+        "<p hidden>",
+        "<li>a",
+    ],
+)
+def test_pages_made_to_be_slow(unit: str) -> None:
+    read(unit * (200_000 // len(unit)))

@@ -1,3 +1,0 @@
-"""What the tests of this room stand on."""
-
-from tests.calling import app, calling, http  # noqa: F401
