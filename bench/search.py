@@ -189,8 +189,8 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
         ]
         services.database.write(
             "acme",
-            lambda tx, items=items: services.index.add(tx, items),
-            slow=True,  # type: ignore[misc]
+            lambda tx, items=items: services.index.add(tx, items),  # type: ignore[misc]
+            slow=True,
         )
         vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(
             size=(len(items), 256)
