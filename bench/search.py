@@ -190,7 +190,7 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
         services.database.write(
             "acme",
             lambda tx, items=items: services.index.add(tx, items),  # type: ignore[misc]
-            slow=True,
+            long=True,
         )
         vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(
             size=(len(items), 256)
@@ -203,7 +203,7 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
         services.database.write(
             "acme",
             lambda tx, made=made: services.index.engine.put(tx, model, made),  # type: ignore[misc]
-            slow=True,
+            long=True,
         )
 
 

@@ -18,7 +18,7 @@ from retain.kinds import KINDS
 from retain.storage.tables import Table
 
 SOURCE = Path(retain.__file__).parent
-METHODS = {"all", "one", "run", "many", "each", "lock"}
+METHODS = {"all", "one", "run", "many", "each", "lock_rows"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
 ENGINES = re.compile(r"storage/(sqlite|postgres)\w*\.py")
 BUILDERS = {
@@ -219,7 +219,7 @@ def test_the_gate_looks_at_what_there_is() -> None:
         "tx.each(x)",
         "tx.one(make(x))",
         "tx.many(' '.join(['select', x]), [])",
-        "tx.lock(_FINE + x)",
+        "tx.lock_rows(_FINE + x)",
         "tx.all(_FINE if x else x)",
         "(sql := 'a', tx.all(x.sql))",
         "database.write(lambda tx: tx.run(x))",

@@ -151,7 +151,7 @@ class Scope:
 
         def run(tx: Transaction) -> tuple[Done, list[str]]:
             if alone is not None:
-                tx.alone(alone)
+                tx.lock(alone)
             blobs = NoBlobs(self._services.blobs)
             with join(self._services.database, tx) as joined:
                 database = cast(Database, joined)

@@ -541,7 +541,7 @@ def words_read(rows: Rows, work: Callable[[Transaction], object]) -> int:
         (read,) = tx.one(_WORDS_READ) or (0,)
         return int(read)
 
-    return rows.database.write(rows.tenant, measured, slow=True)
+    return rows.database.write(rows.tenant, measured, long=True)
 
 
 _WORDS_READ = """select coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0) from pg_stat_xact_user_tables

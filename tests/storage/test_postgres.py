@@ -344,7 +344,7 @@ def test_a_statement_that_runs_too_long_is_stopped(open_memory: Callable[..., Me
         memory.database.read("acme", lambda tx: tx.one("select pg_sleep(30), :tenant"))
     assert memory.database.read("acme", lambda tx: tx.one("select 1, :tenant")) == (1, "acme")
     slow = "select 1, :tenant from pg_sleep(0.5)"
-    assert memory.database.read("acme", lambda tx: tx.one(slow), slow=True) == (1, "acme")
+    assert memory.database.read("acme", lambda tx: tx.one(slow), long=True) == (1, "acme")
     with pytest.raises(Busy, match="timeout"):
         memory.database.read("acme", lambda tx: tx.one(slow))
 

@@ -130,7 +130,7 @@ class Keys:
                 raise NotFound(what="key", id=id)
             return row
 
-        return _key(self._database.write(tenant, work, safe=True))
+        return _key(self._database.write(tenant, work, idempotent=True))
 
     def check(self, text: str) -> Admitted:
         """Whom a key lets in. Whatever is wrong with one is answered alike, after the same work."""
@@ -146,7 +146,7 @@ class Keys:
     def used(self, tenant: str, id: str) -> None:
         """Note that a key was used, at most once a minute."""
         self._database.write(
-            tenant, lambda tx: tx.run(_USED, id=id, before=tx.now - clock.MINUTE), safe=True
+            tenant, lambda tx: tx.run(_USED, id=id, before=tx.now - clock.MINUTE), idempotent=True
         )
 
     def any(self) -> bool:

@@ -55,7 +55,7 @@ def add(
     request_id: str = "",
 ) -> None:
     """Put something that is done in this transaction on record; the last thing in it, because others wait from here on."""
-    tx.lock("select 1 from tenants where tenant = :tenant")
+    tx.lock_rows("select 1 from tenants where tenant = :tenant")
     number, chain = tx.one(_LAST) or (0, "")
     about = masking.mask(
         subject[:MOST_SUBJECT]

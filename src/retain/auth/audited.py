@@ -129,16 +129,20 @@ class Attended:
         tenant: str,
         work: Work[T],
         *,
-        safe: bool = False,
-        frees: bool = False,
-        slow: bool = False,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
     ) -> T:
         """Run work and commit it with what is kept of it."""
         once = self._act.once
         if tenant in self._done:
             later = once if self._claimed and self._kept is None else None
             return self._database.write(
-                tenant, _renewing(later, work), safe=safe, frees=frees, slow=slow
+                tenant,
+                _renewing(later, work),
+                idempotent=idempotent,
+                frees_space=frees_space,
+                long=long,
             )
         removes = self._act.what.endswith("_remove")
         secrets = (
@@ -174,10 +178,12 @@ class Attended:
                     )  # fmt: skip
             return found, True, answer
 
-        safe = safe or (
+        idempotent = idempotent or (
             once is not None and self._act.what not in LATER
         )  # run again, it finds what it did at first
-        found, done, answer = self._database.write(tenant, both, safe=safe, frees=frees, slow=slow)
+        found, done, answer = self._database.write(
+            tenant, both, idempotent=idempotent, frees_space=frees_space, long=long
+        )
         if done:
             self._done.add(tenant)
             self._kept, self._claimed = answer, once is not None
@@ -191,7 +197,7 @@ class Attended:
                 StorageError
             ):  # it is done all the same, and who asks again will find it so
                 self._database.write(
-                    self._owner.tenant, lambda tx: once.settle(tx, answer), safe=True
+                    self._owner.tenant, lambda tx: once.settle(tx, answer), idempotent=True
                 )
 
     def release(self) -> None:
@@ -201,7 +207,7 @@ class Attended:
             with suppress(
                 StorageError
             ):  # then the claim runs out; what went wrong before is what matters
-                self._database.write(self._owner.tenant, once.release, safe=True)
+                self._database.write(self._owner.tenant, once.release, idempotent=True)
 
     def _record(self, found: Any) -> Any:
         """The record among what the verb's work found, None where it is gone."""
@@ -245,7 +251,7 @@ class Attended:
         table = self._table(named) if self._on_record else None
         if table is None:
             return None
-        tx.alone(" ".join([table.name, *(str(named[column]) for column in table.key)]))
+        tx.lock(" ".join([table.name, *(str(named[column]) for column in table.key)]))
         return self._hash(tx, named)
 
     def _hash(self, tx: Transaction, named: Mapping[str, Any]) -> str | None:

@@ -66,7 +66,9 @@ class Signins:
     def remove(self, text: str) -> None:
         """End a sign-in; one that lets nobody in is looked at no further, or its text could name any tenant."""
         tenant = self.check(text).principal.tenant
-        self._database.write(tenant, lambda tx: tx.run(_REMOVE, digest=digest(text)), safe=True)
+        self._database.write(
+            tenant, lambda tx: tx.run(_REMOVE, digest=digest(text)), idempotent=True
+        )
 
 
 _KEY = """select expires_at from keys where tenant = :tenant and id = :key and revoked_at is null
@@ -88,7 +90,7 @@ _SWEEP = """delete from signins where tenant = :tenant and digest in (
 def sweep_all(database: Database, tenant: str, size: int = 500) -> None:
     """Forget every sign-in of a tenant that has ended, in small batches that nobody has to wait for."""
     while database.read(tenant, lambda tx: tx.one(_OLD)):
-        database.write(tenant, lambda tx: tx.run(_SWEEP, size=size), frees=True)
+        database.write(tenant, lambda tx: tx.run(_SWEEP, size=size), frees_space=True)
 
 
 def _tenant(text: str) -> str:

@@ -137,5 +137,5 @@ def sweep_all(database: Database, tenant: str, size: int = 500) -> int:
     while database.read(
         tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEPT)
     ):  # to look costs no writer anything
-        swept += database.write(tenant, lambda tx: sweep(tx, size), frees=True)
+        swept += database.write(tenant, lambda tx: sweep(tx, size), frees_space=True)
     return swept

@@ -83,7 +83,7 @@ def lag(services: Services, tenant: str) -> Lag:
         (last,) = tx.one(_LAST) or (oldest,)
         return Lag(pending, max(0, tx.now - max(oldest, last)) / clock.SECOND, model.name)
 
-    return services.database.read(tenant, work, slow=True)
+    return services.database.read(tenant, work, long=True)
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Vectors:
             seen.reached.append((look.now, look.top))
             if total.done and not seen.failing:
                 services.database.write(
-                    tenant, lambda tx: tx.run(_FINISHED, at=look.now), safe=True
+                    tenant, lambda tx: tx.run(_FINISHED, at=look.now), idempotent=True
                 )
         finally:
             with suppress(StorageError):  # it runs out by itself
@@ -222,7 +222,7 @@ def _lacking(tx: Transaction, model: _Model, above: int) -> _Look:
 
 
 def _look(services: Services, tenant: str, model: _Model, above: int) -> _Look:
-    return services.database.read(tenant, lambda tx: _lacking(tx, model, above), slow=True)
+    return services.database.read(tenant, lambda tx: _lacking(tx, model, above), long=True)
 
 
 def _embed(
@@ -247,7 +247,7 @@ def _embed(
         if not isinstance(one, ModelError)
     ]
     services.database.write(
-        tenant, lambda tx: services.index.put_vectors(tx, model.name, good), safe=True
+        tenant, lambda tx: services.index.put_vectors(tx, model.name, good), idempotent=True
     )
     for number, *_ in good:
         seen.failing.pop(number, None)

@@ -73,7 +73,7 @@ def purge(
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
     due = {
-        tenant: database.read(tenant, lambda tx: _due(tx, age), slow=True)
+        tenant: database.read(tenant, lambda tx: _due(tx, age), long=True)
         for tenant in (known if tenants is None else tenants)
     }
     total = sum(rows for _, rows in due.values())
@@ -105,7 +105,7 @@ def _in_batches(
     while True:
         try:
             removed = database.write(
-                tenant, lambda tx, size=size: batch(tx, index, cutoff, size), frees=True  # type: ignore[misc]
+                tenant, lambda tx, size=size: batch(tx, index, cutoff, size), frees_space=True  # type: ignore[misc]
             )  # fmt: skip
         except Full:
             if not emergency or size == 1:
@@ -162,7 +162,7 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
     if session is None:
         return None
     (id,) = session
-    tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+    tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
     still = tx.one(
         "select first_seq from sessions where tenant = :tenant and id = :id and first_at < :cutoff",
         id=id,

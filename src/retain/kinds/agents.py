@@ -155,7 +155,7 @@ class Agents(Kind):
 
     def _get(self, tx: Transaction, name: str, lock: bool = False) -> Agent:
         if lock:
-            tx.lock("select 1 from agents where tenant = :tenant and name = :name", name=name)
+            tx.lock_rows("select 1 from agents where tenant = :tenant and name = :name", name=name)
         row = tx.one(
             """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
                where tenant = :tenant and name = :name""",

@@ -72,7 +72,9 @@ def _message(row: Row, _: str) -> list[Item]:
 
 def _hold_sessions(tx: Transaction, keys: Sequence[Place]) -> None:
     for session in sorted({key[0] for key in keys}):
-        tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+        tx.lock_rows(
+            "select 1 from sessions where tenant = :tenant and id = :session", session=session
+        )
 
 
 MESSAGES = Findable(
@@ -111,7 +113,7 @@ def notes(user: str, agent: str, sections: Sequence[chunk.Chunk], at: int) -> li
 
 def _hold_notes(tx: Transaction, keys: Sequence[Place]) -> None:
     for user, agent in sorted(keys):
-        tx.lock(
+        tx.lock_rows(
             "select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent",
             user=user,
             agent=agent,
@@ -160,7 +162,7 @@ def entry(
 
 def _hold_entries(tx: Transaction, keys: Sequence[Place]) -> None:
     for (id,) in sorted(keys):
-        tx.lock("select 1 from entries where tenant = :tenant and id = :id", id=id)
+        tx.lock_rows("select 1 from entries where tenant = :tenant and id = :id", id=id)
 
 
 ENTRIES = Findable(
@@ -215,7 +217,7 @@ def _ref(row: Row, beginning: str) -> list[Item]:
 
 def _hold_refs(tx: Transaction, keys: Sequence[Place]) -> None:
     for (key,) in sorted(keys):
-        tx.lock("select 1 from refs where tenant = :tenant and key = :key", key=key)
+        tx.lock_rows("select 1 from refs where tenant = :tenant and key = :key", key=key)
 
 
 REFS = Findable(
@@ -270,7 +272,7 @@ def value(raw: str) -> list[str]:
 
 def _hold_state(tx: Transaction, keys: Sequence[Place]) -> None:
     for area, key in sorted(keys):
-        tx.lock(
+        tx.lock_rows(
             "select 1 from state where tenant = :tenant and area = :area and key = :key",
             area=area,
             key=key,
@@ -335,7 +337,7 @@ def document(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]
 
 def _hold_items(tx: Transaction, keys: Sequence[Place]) -> None:
     for area, place, key in sorted(keys):
-        tx.lock(
+        tx.lock_rows(
             "select 1 from items where tenant = :tenant and area = :area and place = :place and key = :key",
             area=area,
             place=place,

@@ -135,7 +135,7 @@ def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
     for id in sorted({key[0] for key in keys}):
-        tx.lock("select 1 from graph_entities where tenant = :tenant and id = :id", id=id)
+        tx.lock_rows("select 1 from graph_entities where tenant = :tenant and id = :id", id=id)
 
 
 FINDABLE = Findable(
@@ -386,7 +386,7 @@ class Graphs(Kind):
         return None if row is None else str(row[0])
 
     def _alone(self, tx: Transaction) -> None:
-        tx.alone(f"graph {self._whose}")
+        tx.lock(f"graph {self._whose}")
 
     @property
     def _whose(self) -> str:

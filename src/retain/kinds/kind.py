@@ -124,8 +124,8 @@ class Kind:
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._owner.tenant, work)
 
-    def _write(self, work: Callable[[Transaction], Record], *, safe: bool = False) -> Record:
-        return self._database.write(self._owner.tenant, work, safe=safe)
+    def _write(self, work: Callable[[Transaction], Record], *, idempotent: bool = False) -> Record:
+        return self._database.write(self._owner.tenant, work, idempotent=idempotent)
 
     def _user(self) -> str:
         """The scope's user, which this verb cannot do without."""

@@ -321,7 +321,7 @@ class Notes(Kind):
             sections: Sequence[Chunk] | None = None,
         ) -> tuple[Note, int] | None:
             while True:
-                tx.lock(
+                tx.lock_rows(
                     "select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent",
                     **whose,
                 )

@@ -66,7 +66,7 @@ def held(sessions: Sessions, id: str) -> Session:
     canonical.key(id, "id")
 
     def work(tx: Transaction) -> Session:
-        tx.lock("select 1 from sessions where tenant = :tenant and id = :id", id=id)
+        tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
         return sessions._get(tx, id)
 
     return sessions._write(work)
@@ -303,7 +303,7 @@ class Sessions(Kind):
             self._services.index.remove_session(tx, id)
             return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])
 
-        self._services.blobs.discard(self._database.write(self._owner.tenant, work, slow=True))
+        self._services.blobs.discard(self._database.write(self._owner.tenant, work, long=True))
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(

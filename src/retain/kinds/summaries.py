@@ -247,7 +247,7 @@ class Summaries(Kind):
                     written = replace(written, text=said)
                 if not self._write(
                     lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
-                    safe=True,
+                    idempotent=True,
                 ):
                     tries += 1
                     break
@@ -363,7 +363,7 @@ def _turns(tx: Transaction, session: str, begin: int) -> Iterator[cutting.Turn]:
 def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: leases.Lease) -> bool:
     """Store a summary, if it comes after the one it was made from and saw what it says; False if messages changed."""
     before, session = step.before, step.before.session
-    tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+    tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :session", session=session)
     newest = _summary(session, tx.one(_NEWEST, session=session))
     if (newest.number, newest.digest, newest.text) == (
         before.number + 1,

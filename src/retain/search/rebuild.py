@@ -129,7 +129,7 @@ class Filling:
             ):  # what was changed between being read and being written waits for the next
                 total += Reindexed(added)
             while removed := self._database.write(
-                self._tenant, partial(_tidy, things=things), slow=True
+                self._tenant, partial(_tidy, things=things), long=True
             ):
                 total += Reindexed(0, removed)
         total += Reindexed(0, 0, self._modernised())
@@ -142,7 +142,7 @@ class Filling:
     def mend(self) -> Reindexed:
         """Write words anew that were lost, and remove those of rows that are gone; every word is looked at."""
         total = 0
-        while lost := self._database.read(self._tenant, self._index.engine.lost, slow=True):
+        while lost := self._database.read(self._tenant, self._index.engine.lost, long=True):
             done = sum(
                 self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE)
             )
@@ -150,7 +150,7 @@ class Filling:
             if not done:  # they were removed meanwhile
                 break
         return Reindexed(
-            0, self._database.write(self._tenant, self._index.engine.sweep, slow=True), total
+            0, self._database.write(self._tenant, self._index.engine.sweep, long=True), total
         )
 
     def _modernised(self) -> int:
@@ -174,7 +174,7 @@ class Filling:
                 tx.run(_UP_TO, number=left)
             return self._index.engine.reword(tx, words)
 
-        done = self._database.write(self._tenant, work, slow=True)
+        done = self._database.write(self._tenant, work, long=True)
         self._progress(done)
         return done
 
@@ -182,7 +182,7 @@ class Filling:
         """One way through everything that lacks its rows; how many rows that made."""
         after, total = things.start, 0
         while rows := self._database.read(
-            self._tenant, partial(_lacking, things=things, after=after), slow=True
+            self._tenant, partial(_lacking, things=things, after=after), long=True
         ):
             ready = {
                 row: items
@@ -192,7 +192,7 @@ class Filling:
             if ready:
                 with analysis.ready(item.text for items in ready.values() for item in items):
                     added = self._database.write(
-                        self._tenant, partial(self._add, things, after, ready), slow=True
+                        self._tenant, partial(self._add, things, after, ready), long=True
                     )
                 total += added
                 self._progress(added)

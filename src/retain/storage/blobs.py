@@ -234,7 +234,9 @@ class Blobs:
         """Remove those contents (users and hashes) that no reference needs; the files to `discard` after the commit."""
         gone = []
         for user, digest in contents:
-            tx.lock(_LOCK, user=user, digest=digest)  # a statement after this sees who refers to it
+            tx.lock_rows(
+                _LOCK, user=user, digest=digest
+            )  # a statement after this sees who refers to it
             row = tx.one(_RELEASE, user=user, digest=digest, stale=tx.now - GRACE)
             if row is not None:
                 gone.append(row[0] or "")
@@ -244,10 +246,10 @@ class Blobs:
         """Remove files whose rows are gone for good; False if somebody is copying them, and `collect` does it later."""
         return self.folder is None or self.folder.remove(filter(None, files))
 
-    def collect(self, tenant: str, *, frees: bool = True) -> int:
+    def collect(self, tenant: str, *, frees_space: bool = True) -> int:
         """Remove what no reference needs, and what crashes left; how many contents and files."""
         done = 0
-        while gone := self._database.write(tenant, self._collect_rows, frees=frees):
+        while gone := self._database.write(tenant, self._collect_rows, frees_space=frees_space):
             self.discard(gone)
             done += len(gone)
         if self.folder is not None:
@@ -265,7 +267,7 @@ class Blobs:
     def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
         assert self.folder
         named = {
-            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)
+            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         look = "select 1 from blobs where tenant = :tenant and file = :file"
 
@@ -366,7 +368,7 @@ class Blobs:
 
     def _damaged(self, tenant: str) -> Iterator[str]:
         for user, digest, size, _ in self._database.read(
-            tenant, lambda tx: tx.all(_ALL, user=None), slow=True
+            tenant, lambda tx: tx.all(_ALL, user=None), long=True
         ):
             try:
                 with self.open(tenant, user, digest) as content:
@@ -394,7 +396,7 @@ class Blobs:
             if self.folder.made(name) < old
         }
         named = {
-            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), slow=True)
+            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         yield from sorted(on_disk - named)
 

@@ -74,7 +74,7 @@ def export(
                         progress(sum(counts.values()), 0)
 
         with blobs.copying():
-            database.read(tenant, work, slow=True)
+            database.read(tenant, work, long=True)
     total = sum(counts.values())
     out.write(_line({"end": True, "rows": total, "sha256": digest.hexdigest()}))
     if progress:

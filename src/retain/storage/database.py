@@ -1,11 +1,12 @@
-"""What every engine offers the kinds: a read, a write, and a transaction that knows whose data it may touch.
+"""The interface that every database engine implements.
 
-A piece of work is a function of a transaction. The engine chooses when to run it, may run it again after a lost
-connection, and answers only after the commit; so work must be short, must not wait for a network or a model, and must
-have no effect besides its statements and its return value.
+A unit of work is a function that takes a `Transaction`. The engine decides when to run it, may run it
+again after a lost connection, and returns only after the commit. So a unit of work must be short, must
+not wait for a network or a model, and must have no effect besides its statements and its return value.
 
-Statements are plain SQL in the subset all engines share, with `:named` parameters. Two parameters are always there:
-`:tenant`, which every statement must use, and `:now`, the database's clock in microseconds.
+Statements are plain SQL in the subset that all engines share, with `:named` parameters. Two parameters
+are always bound: `:tenant`, which every statement must use, and `:now`, the database's clock in
+microseconds.
 """
 
 from __future__ import annotations
@@ -23,41 +24,41 @@ EVERY_TENANT = "*"
 
 
 class Transaction(Protocol):
-    """Statements that happen together, for one tenant, at one moment."""
+    """Statements that are committed together, for one tenant, at one moment."""
 
     tenant: str
     now: int
 
     def all(self, sql: str, **values: Any) -> list[Row]:
-        """The rows a statement returns."""
+        """Return all rows of a statement."""
         ...
 
     def one(self, sql: str, **values: Any) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         ...
 
     def run(self, sql: str, **values: Any) -> int:
-        """How many rows a statement changed."""
+        """Run a statement and return the number of rows that it changed."""
         ...
 
-    def lock(self, sql: str, **values: Any) -> None:
-        """Keep the rows that a `select` finds from other writers until the commit, where one writer is not the rule."""
+    def lock_rows(self, sql: str, **values: Any) -> None:
+        """Lock the rows of a `select` until the commit; other writers of these rows wait."""
         ...
 
-    def alone(self, name: str) -> None:
-        """Wait for others of the tenant who said this name until their commit: for what may have no row to lock yet."""
+    def lock(self, name: str) -> None:
+        """Take the tenant's lock of this name until the commit; for what may have no row to lock yet."""
         ...
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The same statement once for each mapping of values."""
+        """Run a statement once for each mapping of values."""
         ...
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
-        """Rows by column name, one after the other, without holding them all in memory."""
+        """Yield rows by column name, without holding all of them in memory."""
         ...
 
     def columns(self, table: str) -> list[str]:
-        """The columns of a table, from the catalog."""
+        """Return the names of a table's columns, in order."""
         ...
 
 
@@ -65,13 +66,16 @@ Work = Callable[[Transaction], T]
 
 
 class Database(Protocol):
-    """One database, shared by every thread of the process."""
+    """One database, shared by all threads of the process."""
 
     name: str
-    """Which database this is, for people: never with a password."""
+    """The address without its password, for messages and logs."""
 
-    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
-        """Run work on one consistent snapshot; `slow` work is maintenance, which no time limit stops."""
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+        """Run work on one consistent snapshot.
+
+        long: maintenance that reads many rows; no time limit stops it
+        """
         ...
 
     def write(
@@ -79,47 +83,52 @@ class Database(Protocol):
         tenant: str,
         work: Work[T],
         *,
-        safe: bool = False,
-        frees: bool = False,
-        slow: bool = False,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
     ) -> T:
         """Run work and commit it, whole or not at all.
 
-        `safe` work may be run again when nobody knows whether it was committed (it has an idempotency key).
-        Work that `frees` space is allowed when the disk is nearly full.
+        idempotent:  running it twice is harmless, so it is retried if the connection is lost during
+                     the commit; without this, such a loss raises `InDoubt`
+        frees_space: it deletes, so it is allowed when the disk is nearly full
+        long:        maintenance that touches many rows; no time limit stops it
         """
         ...
 
     def tenants(self) -> list[str]:
-        """Every tenant that has written something, in order."""
+        """Return every tenant that has written something, sorted."""
         ...
 
     def version(self) -> int:
-        """The number of the newest migration that was applied, 0 for none."""
+        """Return the number of the newest migration that was applied, 0 for none."""
         ...
 
     def step(self, wanted: Step) -> bool:
-        """Apply one migration in a transaction of its own, under a lock; False if another process did it first."""
+        """Apply one migration in its own transaction, under a lock.
+
+        Returns False if another process applied it first.
+        """
         ...
 
     def script(self, wanted: Step) -> str:
-        """The statements that `step` would run."""
+        """Return the statements that `step` would run."""
         ...
 
     def refit(self) -> None:
-        """Make use of what the engine has now and had not when its tables were made, such as an extension."""
+        """Use what the server offers now but did not when the tables were created, such as an extension."""
         ...
 
     def health(self) -> list[Finding]:
-        """What the engine itself finds wrong with its files, indexes, locks and rights."""
+        """Check files, indexes, locks and privileges."""
         ...
 
     def engine(self) -> str:
-        """Which engine this is, its version, and how it is set up, for people."""
+        """Return the engine's name, version and configuration in one line, for people."""
         ...
 
     def figures(self) -> dict[str, float]:
-        """What the engine can tell of itself at no cost, such as the size of its log or how many connections are in use."""
+        """Return measurements that cost nothing, such as connections in use, for the metrics page."""
         ...
 
     def backup(self, target: Path) -> None:
@@ -127,11 +136,14 @@ class Database(Protocol):
         ...
 
     def compact(self, *, emergency: bool = False) -> bool:
-        """Give freed space back to the disk and leave nothing readable of what was deleted; False: a reader keeps it yet."""
+        """Return freed space to the disk and leave nothing readable of deleted rows.
+
+        Returns False if a reader still holds old pages. `emergency` also frees the reserve file.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of every connection; whatever was acknowledged is already on disk."""
+        """Close all connections. Every acknowledged write is already on disk."""
         ...
 
 
@@ -147,23 +159,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found; `problem` is empty where all is well."""
+    """The result of one check; `problem` is empty if the check passed."""
 
     check: str
     problem: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether the check found nothing."""
+        """True if the check passed."""
         return not self.problem
 
 
 class UnscopedSql(AssertionError):
-    """A statement that forgets the tenant: a mistake in retain itself, refused before it reaches the database."""
+    """A statement without `:tenant`: a bug in retain, stopped before it reaches the database."""
 
 
 def require_tenant(sql: str) -> str:
-    """The statement, if it is bound to the transaction's tenant."""
+    """Return the statement unchanged; raise `UnscopedSql` if it does not use `:tenant`."""
     if ":tenant" not in sql:
         raise UnscopedSql(f"this statement does not use :tenant: {sql}")
     return sql

@@ -61,7 +61,7 @@ def erase(
         tx.run(_KEYS, user=user)
         return tx.now, removed
 
-    at, removed = database.write(tenant, work, frees=True, slow=True)
+    at, removed = database.write(tenant, work, frees_space=True, long=True)
     try:
         compacted = all([blobs.erase(tenant, user), database.compact()])
     except StorageError:  # what is erased is erased: the receipt says what is left to do

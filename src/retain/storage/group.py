@@ -22,12 +22,12 @@ MOST_TOGETHER = 256
 class Job:
     """One piece of work that waits to be written, and later its result or error."""
 
-    __slots__ = ("error", "frees", "result", "tenant", "wake", "work")
+    __slots__ = ("error", "frees_space", "result", "tenant", "wake", "work")
 
-    def __init__(self, tenant: str, work: Work[Any], frees: bool = False) -> None:
+    def __init__(self, tenant: str, work: Work[Any], frees_space: bool = False) -> None:
         self.tenant = tenant
         self.work = work
-        self.frees = frees
+        self.frees_space = frees_space
         self.wake: threading.Lock | None = None
         self.result: Any = None
         self.error: BaseException | None = None

@@ -25,7 +25,7 @@ class Joined:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
-    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         """What the transaction sees, its own writes included."""
         return self.write(tenant, work)
 
@@ -34,9 +34,9 @@ class Joined:
         tenant: str,
         work: Work[T],
         *,
-        safe: bool = False,
-        frees: bool = False,
-        slow: bool = False,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
     ) -> T:
         """Run work now; it is committed with everything else of the transaction."""
         if self.over:

@@ -49,12 +49,12 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
             expires=clock.after(tx.now, seconds, "seconds"),
         )
 
-    return bool(database.write(lease.tenant, work, safe=True))
+    return bool(database.write(lease.tenant, work, idempotent=True))
 
 
 def held(tx: Transaction, lease: Lease) -> bool:
     """Whether a lease is still this holder's; while this transaction lasts, nobody can take it."""
-    tx.lock("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
+    tx.lock_rows("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
     row = tx.one(
         "select fence from leases where tenant = :tenant and what = :what", what=lease.what
     )
@@ -77,7 +77,7 @@ def release(database: Database, lease: Lease) -> None:
             fence=lease.fence,
         )
 
-    database.write(lease.tenant, work, safe=True)
+    database.write(lease.tenant, work, idempotent=True)
 
 
 def sweep(database: Database, tenant: str) -> int:
@@ -88,5 +88,5 @@ def sweep(database: Database, tenant: str) -> int:
             "delete from leases where tenant = :tenant and expires_at < :old",
             old=tx.now - clock.DAY,
         ),
-        safe=True,
+        idempotent=True,
     )

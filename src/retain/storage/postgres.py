@@ -93,10 +93,10 @@ class PostgresTransaction:
     def run(self, sql: str, **values: Any) -> int:
         return self._execute(sql, values).rowcount
 
-    def lock(self, sql: str, **values: Any) -> None:
+    def lock_rows(self, sql: str, **values: Any) -> None:
         self._execute(sql + " for no key update", values)
 
-    def alone(self, name: str) -> None:
+    def lock(self, name: str) -> None:
         self._execute(
             "select pg_advisory_xact_lock(hashtextextended(:tenant || ' ' || :name, 0))",
             {"name": name},
@@ -159,17 +159,17 @@ class PostgresDatabase:
 
     # -- reading and writing -----------------------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
-        return self._until_done((_READ, slow), tenant, work, safe=True)
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+        return self._until_done((_READ, long), tenant, work, idempotent=True)
 
     def write(
         self,
         tenant: str,
         work: Work[T],
         *,
-        safe: bool = False,
-        frees: bool = False,
-        slow: bool = False,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
     ) -> T:
         def with_tenant(tx: Any) -> T:
             if tenant not in self._known:
@@ -178,11 +178,13 @@ class PostgresDatabase:
                 )
             return work(tx)
 
-        result = self._until_done((_WRITE, slow), tenant, with_tenant, safe=safe)
+        result = self._until_done((_WRITE, long), tenant, with_tenant, idempotent=idempotent)
         self._known.add(tenant)
         return result
 
-    def _until_done(self, begin: tuple[str, bool], tenant: str, work: Work[T], *, safe: bool) -> T:
+    def _until_done(
+        self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
+    ) -> T:
         """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
         require_outside(self)
         deadline = time.monotonic() + self._settings.postgres_wait_seconds
@@ -193,7 +195,7 @@ class PostgresDatabase:
                 return self._once(begin, tenant, work)
             except _Lost as lost:
                 in_doubt = in_doubt or lost.committing
-                if in_doubt and (not safe or time.monotonic() > deadline):
+                if in_doubt and (not idempotent or time.monotonic() > deadline):
                     raise InDoubt(problem=lost) from lost.cause
                 if time.monotonic() > deadline:
                     raise in_our_words(lost.cause) from lost.cause

@@ -70,10 +70,10 @@ class SqliteTransaction:
         self.connection.execute(_ready.get(sql) or _check(sql), values)
         return self.connection.changes()
 
-    def lock(self, sql: str, **values: Any) -> None:
+    def lock_rows(self, sql: str, **values: Any) -> None:
         """Nothing to do: who writes is alone."""
 
-    def alone(self, name: str) -> None:
+    def lock(self, name: str) -> None:
         """Nothing to do, for the same reason."""
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -132,7 +132,7 @@ class SqliteDatabase:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def read(self, tenant: str, work: Work[T], *, slow: bool = False) -> T:
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         require_outside(self)
         return self._with_reader(
             lambda connection: work(SqliteTransaction(connection, tenant, self._now()))
@@ -176,18 +176,18 @@ class SqliteDatabase:
         tenant: str,
         work: Work[T],
         *,
-        safe: bool = False,
-        frees: bool = False,
-        slow: bool = False,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
     ) -> T:
         require_outside(self)
         with self._doors:
             try:
-                return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
+                return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]
             except InDoubt:
-                if not safe:
+                if not idempotent:
                     raise
-            return self._group.submit(Job(tenant, work, frees))  # type: ignore[no-any-return]
+            return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]
 
     def _commit(self, batch: list[Job]) -> None:
         """Run the jobs in one transaction: those that fail are undone alone, the rest is committed together."""
@@ -264,7 +264,7 @@ class SqliteDatabase:
         least = self._settings.sqlite_min_free_mib
         if self._free_mib < least and not self._temporary:
             for job in batch:
-                if not job.frees:
+                if not job.frees_space:
                     job.error = Full(
                         problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB"
                     )

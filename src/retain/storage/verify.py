@@ -18,7 +18,7 @@ def count(
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
         found = database.read(
-            tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], slow=True
+            tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], long=True
         )
         for table, row in zip(tables, found, strict=True):
             counts[table.name] += row[0]
@@ -43,7 +43,7 @@ def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: in
             found_wrong = database.read(
                 tenant,
                 lambda tx, check=check: _wrong(tx, check),  # type: ignore[misc]
-                slow=True,
+                long=True,
             )
             wrong += [f"{tenant}: {what}" for what in found_wrong]
         more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""

@@ -104,7 +104,7 @@ class Checkpoints(Kind):
             tx.many(_KEEP, kept)
             tx.run(_ADD, line=line, **step)
 
-        self._write(work, safe=True)
+        self._write(work, idempotent=True)
 
     def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
         """Keep what tasks wrote after a step. What is there stays, but an `idx` below 0 is replaced."""
@@ -126,7 +126,7 @@ class Checkpoints(Kind):
             tx.run(_THREAD, line=line, **place)
             tx.many(_WRITE, rows)
 
-        self._write(work, safe=True)
+        self._write(work, idempotent=True)
 
     def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
         """One step of a thread, the newest where none is named."""
@@ -250,7 +250,7 @@ class Checkpoints(Kind):
                     for row in tx.all(_OF_RUN, user=self._owner.user or "", run=run)
                 }
             ):
-                tx.lock(_HELD, line=line)
+                tx.lock_rows(_HELD, line=line)
                 gone = [id for run in wanted for (id,) in tx.all(_STEPS_OF_RUN, line=line, run=run)]
                 removed += len(gone)
                 _drop(tx, line, gone)
@@ -268,7 +268,7 @@ class Checkpoints(Kind):
         def work(tx: Transaction) -> int:
             removed = 0
             for (line,) in tx.all(_LINES, user=self._owner.user or "", thread=thread):
-                tx.lock(_HELD, line=line)
+                tx.lock_rows(_HELD, line=line)
                 steps = tx.all(_STEPS, line=line)
                 kept = needed(
                     steps, {(channel, version) for channel, version in tx.all(_STORED, line=line)}
@@ -288,7 +288,7 @@ class Checkpoints(Kind):
             copied = 0
             places = tx.all(_PLACES, user=self._owner.user or "", thread=thread)
             for line, _ in places:
-                tx.lock(_HELD, line=line)
+                tx.lock_rows(_HELD, line=line)
             for line, ns in places:
                 there = self._line(target, ns)
                 tx.run(_THREAD, line=there, **self._place(target, ns))
@@ -298,7 +298,7 @@ class Checkpoints(Kind):
                 copied += int((tx.one(_COUNT, line=line) or (0,))[0])
             return copied
 
-        return self._write(work, safe=True)
+        return self._write(work, idempotent=True)
 
     def _line(self, thread: str, ns: str) -> str:
         return digest(self._owner.user or "", canonical.key(thread, "thread"), namespace(ns))

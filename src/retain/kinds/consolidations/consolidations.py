@@ -171,7 +171,7 @@ class Consolidations(Kind):
             made = self._get(
                 tx, id
             ).entry_id  # locked before the consolidation, as whoever removes the entry does
-            tx.lock("select 1 from entries where tenant = :tenant and id = :made", made=made)
+            tx.lock_rows("select 1 from entries where tenant = :tenant and id = :made", made=made)
             found = self._get(tx, id, lock=True)
             if found.status == "undone":
                 return found
@@ -222,7 +222,7 @@ class Consolidations(Kind):
 
     def _get(self, tx: Transaction, id: str, lock: bool = False) -> Consolidation:
         if lock:
-            tx.lock("select 1 from consolidations where tenant = :tenant and id = :id", id=id)
+            tx.lock_rows("select 1 from consolidations where tenant = :tenant and id = :id", id=id)
         found = _records(tx.all(_GET, id=id, agent=self._owner.agent, user=self._owner.user))
         if not found:
             raise NotFound(what="consolidation", id=id)
@@ -314,7 +314,7 @@ class Consolidations(Kind):
         self, tx: Transaction, which: dict[str, Any], drafts: Sequence[Draft]
     ) -> Sequence[Consolidation]:
         """Write the drafts whose entries still are what they were made of, and are not used by another."""
-        tx.lock(
+        tx.lock_rows(
             """select 1 from entries where tenant = :tenant and agent = :agent and kind = 'journal'
                and (user_id is null or user_id = coalesce(:user, user_id))
                and created_at > :after and created_at <= :upto order by id""",

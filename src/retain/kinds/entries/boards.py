@@ -29,7 +29,7 @@ def share(
 ) -> dict[str, Sequence[str]]:
     """Let exactly these agents share a board, made where it is new; an agent changes only one that it is on."""
     tx.run(_MAKE, board=board)
-    tx.lock("select 1 from boards where tenant = :tenant and board = :board", board=board)
+    tx.lock_rows("select 1 from boards where tenant = :tenant and board = :board", board=board)
     members = {str(row[0]) for row in tx.all(_MEMBERS, board=board)}
     if members and agent is not None and agent not in members:
         raise NotFound(what="board", id=board)

@@ -182,7 +182,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Sequence[str]:  # which these were is on record
             for id in wanted:  # in one order, whoever else does the same
-                tx.lock(_GET, id=id)
+                tx.lock_rows(_GET, id=id)
             own = [
                 id for id in wanted if tx.one(_OWN[self._owner.agent is not None], id=id, **owner)
             ]
@@ -399,7 +399,7 @@ class Entries(Kind):
 
     def _own(self, tx: Transaction, id: str) -> Entry:
         """An entry that the scope may change, kept from others until the commit; a line on a board is its author's."""
-        tx.lock(_GET, id=id)
+        tx.lock_rows(_GET, id=id)
         found = self._find(tx, id)
         if self._owner.agent not in (None, found.agent):
             raise Invalid(

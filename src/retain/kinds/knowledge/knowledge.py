@@ -79,7 +79,7 @@ def _items(row: Row, _: str = "") -> list[Item]:
 
 def _hold(tx: Transaction, keys: Sequence[Place]) -> None:
     for id in sorted({key[0] for key in keys}):
-        tx.lock("select 1 from documents where tenant = :tenant and id = :id", id=id)
+        tx.lock_rows("select 1 from documents where tenant = :tenant and id = :id", id=id)
 
 
 _FINDABLE = Findable(
@@ -226,7 +226,7 @@ class Knowledge(Kind):
                 raise NotFound(what="document", id=id)
             self._services.index.remove(tx, self.name, id)
 
-        self._database.write(self._owner.tenant, work, frees=True, slow=True)
+        self._database.write(self._owner.tenant, work, frees_space=True, long=True)
 
     def search(
         self,
@@ -296,7 +296,7 @@ class Knowledge(Kind):
             return parts.document(row), "added" if id == new else "replaced"
 
         with words.ready(chunk["text"].strip() for chunk in rows):  # others write meanwhile
-            return self._database.write(self._owner.tenant, work, safe=True, slow=True)
+            return self._database.write(self._owner.tenant, work, idempotent=True, long=True)
 
     def _there(self, made: Source) -> Document | None:
         """The document that it would replace."""

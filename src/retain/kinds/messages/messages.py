@@ -264,7 +264,7 @@ class Messages(Kind):
             tx.run(_EMPTY, session=session, next=last + 1)
             return sum(chatter < 2 for (chatter,) in gone)
 
-        return self._database.write(self._owner.tenant, work, slow=True)
+        return self._database.write(self._owner.tenant, work, long=True)
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
         tx.run(_NOT_MENTIONED, session=session, seq=seq)
@@ -299,7 +299,7 @@ class Messages(Kind):
         with suppress(Seen):
             return self._write(
                 lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)),
-                safe=True,
+                idempotent=True,
             )
         return self._read(lambda tx: self.first_answer(tx, session, key, hashed))
 
@@ -370,7 +370,9 @@ class Messages(Kind):
         """Keep other writers out of the session until the commit; the number of its last message (0 before the first), its
         user and its agent.
         """
-        tx.lock("select 1 from sessions where tenant = :tenant and id = :session", session=session)
+        tx.lock_rows(
+            "select 1 from sessions where tenant = :tenant and id = :session", session=session
+        )
         found = tx.one(
             """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
                                             order by seq desc limit 1), first_seq - 1), user_id, agent

@@ -151,7 +151,7 @@ class Preparing:
         )
         try:
             kept = self._services.database.write(
-                tenant, lambda tx: refs.add_row(tx, prepared), safe=not prepared.given
+                tenant, lambda tx: refs.add_row(tx, prepared), idempotent=not prepared.given
             )
         except InDoubt:
             raise  # nobody knows whether its row is there: the next purge will
@@ -344,7 +344,9 @@ class Refs(Kind):
             self._services.index.remove(tx, self.name, key)
             return self._services.blobs.release(tx, [(row[0], row[1])])
 
-        self._services.blobs.discard(self._database.write(self._owner.tenant, work, frees=True))
+        self._services.blobs.discard(
+            self._database.write(self._owner.tenant, work, frees_space=True)
+        )
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
         """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
