@@ -20,7 +20,6 @@ from typing import Any, get_type_hints
 from urllib.parse import quote
 
 import pytest
-from retain.mcp.endpoint_tools import Verbs
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -29,6 +28,7 @@ from retain.api.rendering import as_json
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.cli import main
 from retain.kinds import KINDS
+from retain.mcp.endpoint_tools import Verbs
 from retain.mcp.guest import Caller
 from retain.memory import Scope
 from retain.server.app import create_app
