@@ -11,6 +11,7 @@ from retain.auth import browser_sessions, idempotency
 from retain.base import clock
 from retain.base.errors import Full, Invalid, NotFound
 from retain.kinds import findable
+from retain.kinds.indexing import index_id
 from retain.search.index import Index
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
@@ -137,7 +138,7 @@ def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> in
            returning area, key""",
         size=size,
     )
-    index.remove_all(tx, "state", [findable.pair(area, key) for area, key in removed])
+    index.remove_all(tx, "state", [index_id(area, key) for area, key in removed])
     return len(removed) or None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retain.base import canonical
-from retain.messages import content
+from retain.kinds.indexing import index_id
 from retain.search import chunk
 from retain.search.engine import Item
 from retain.search.index import parts
@@ -24,67 +24,6 @@ BEGINNING = 2_000
 """Characters of a stored content that can be found."""
 INACTIVE = "inactive"
 """The role of a reference that is in no prompt."""
-
-# -- messages: id is the session, seq the number -----------------------------------------------------------------------
-
-# Each row is looked up by its key: as a join, a server that has no statistics, as after an import, read all for each.
-_MESSAGES = """select session_id, seq, (select user_id from sessions where tenant = :tenant and id = session_id),
-        (select agent from sessions where tenant = :tenant and id = session_id), role, author, content, created_at
-    from messages where tenant = :tenant and (session_id, seq) > (:session, :seq) and chatter < 2 and 0 = (
-        select count(*) from search_items found where found.tenant = :tenant and found.kind = 'messages'
-        and found.id = messages.session_id and found.seq = messages.seq)
-    order by session_id, seq limit :size"""
-_NO_MESSAGE = """select number, 'message ' || cast(seq as {text}) || ' of session ' || id from search_items
-    where tenant = :tenant and kind = 'messages' and not exists (
-        select 1 from messages where messages.tenant = :tenant and messages.session_id = search_items.id
-        and messages.seq = search_items.seq and messages.chatter < 2)
-    limit :size"""
-
-
-def message(
-    session: str,
-    seq: int,
-    user: str,
-    agent: str,
-    role: str,
-    author: str | None,
-    said: Sequence[str],
-    at: int,
-) -> list[Item]:
-    """The rows of a message; `said` are the parts of what it says."""
-    return [
-        Item(
-            "messages", session, text, at, seq, part, user, agent, None, session, author or "", role
-        )
-        for part, text in enumerate(said)
-    ]
-
-
-def said(role: str, value: Any) -> list[str]:
-    """What a message says, in parts where it is long."""
-    return parts(content.findable(role, value)) if isinstance(value, dict) else []
-
-
-def _message(row: Row, _: str) -> list[Item]:
-    session, seq, user, agent, role, author, raw, at = row
-    return message(session, seq, user, agent, role, author, said(role, json.loads(raw)), at)
-
-
-def _hold_sessions(tx: Transaction, keys: Sequence[Place]) -> None:
-    for session in sorted({key[0] for key in keys}):
-        tx.lock_rows(
-            "select 1 from sessions where tenant = :tenant and id = :session", session=session
-        )
-
-
-MESSAGES = Findable(
-    "messages",
-    ("", 0),
-    lambda tx, after, size: tx.all(_MESSAGES, session=after[0], seq=after[1], size=size),
-    lambda tx, size: tx.all(_NO_MESSAGE, size=size),
-    _hold_sessions,
-    _message,
-)
 
 # -- notes: id names the user and the agent, seq counts the sections -----------------------------------------------------
 
@@ -104,7 +43,7 @@ _NO_NOTES = """select number, 'notes ' || id from search_items
 
 def notes(user: str, agent: str, sections: Sequence[chunk.Chunk], at: int) -> list[Item]:
     """The rows of a document of notes."""
-    id = pair(user, agent)
+    id = index_id(user, agent)
     return [
         Item("notes", id, section.text, at, seq, 0, user, agent, author=agent, title=section.title)
         for seq, section in enumerate(sections)
@@ -230,64 +169,6 @@ REFS = Findable(
     lambda row: (row[1], row[15]),
 )
 
-# -- state: id names the area and the key ----------------------------------------------------------------------------------
-
-_STATE_ID = """'["' || replace(replace(state.area, '\\', '\\\\'), '"', '\\"') || '","'
-    || replace(replace(state.key, '\\', '\\\\'), '"', '\\"') || '"]'"""
-_STATE = """select area, key, coalesce(state.user_id, sessions.user_id), session_id, value, updated_at, expires_at
-    from state left join sessions on sessions.tenant = :tenant and sessions.id = session_id
-    where state.tenant = :tenant and (area, key) > (:area, :key) and (expires_at is null or expires_at > :now)
-    and not exists (
-        select 1 from search_items found where found.tenant = :tenant and found.kind = 'state'
-        and found.id = """ + _STATE_ID + """)
-    order by area, key limit :size"""  # fmt: skip
-_NO_STATE = """select number, 'state ' || id from search_items where tenant = :tenant and kind = 'state' and not exists (
-        select 1 from state where state.tenant = :tenant and state.key = search_items.title
-        and state.area = coalesce('session:' || search_items.session_id, 'user:' || search_items.user_id, 'tenant'))
-    limit :size"""
-
-
-def state(
-    area: str,
-    key: str,
-    user: str | None,
-    session: str | None,
-    value: Sequence[str],
-    at: int,
-    expires: int | None,
-) -> list[Item]:
-    """The rows of a key; `value` are the parts of its value as text."""
-    id = pair(area, key)
-    return [
-        Item("state", id, text, at, 0, part, user, session=session, title=key, expires_at=expires)
-        for part, text in enumerate(value or [""])
-    ]
-
-
-def value(raw: str) -> list[str]:
-    """A value that is text in its own words, any other as JSON; in parts where it is long."""
-    found = json.loads(raw)
-    return parts(found if isinstance(found, str) else raw)
-
-
-def _hold_state(tx: Transaction, keys: Sequence[Place]) -> None:
-    for area, key in sorted(keys):
-        tx.lock_rows(
-            "select 1 from state where tenant = :tenant and area = :area and key = :key",
-            area=area,
-            key=key,
-        )
-
-
-STATE = Findable(
-    "state",
-    ("", ""),
-    lambda tx, after, size: tx.all(_STATE, area=after[0], key=after[1], size=size),
-    lambda tx, size: tx.all(_NO_STATE, size=size),
-    _hold_state,
-    lambda row, _: state(row[0], row[1], row[2], row[3], value(row[4]), row[5], row[6]),
-)
-
 # -- items: id names the area, the place and the key ------------------------------------------------------------------------
 
 _ITEMS_ID = """'["' || replace(replace(replace(items.area || ' ' || items.place || items.key, '\\', '\\\\'),
@@ -325,7 +206,7 @@ def items(
 
 def item_id(area: str, place: str, key: str) -> str:
     """The id of a document in the index."""
-    return path(area, *place.split(AFTER_A_NAME)[:-1], key)
+    return index_id(area, *place.split(AFTER_A_NAME)[:-1], key)
 
 
 def document(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
@@ -360,15 +241,3 @@ ITEMS = Findable(
     _hold_items,
     _items,
 )
-
-
-def pair(user: str, agent: str) -> str:
-    """Two keys, such as a user and an agent, as the one id of a thing."""
-    return path(user, agent)
-
-
-def path(*names: str) -> str:
-    """Several keys as the one id of a thing: a JSON array, as a statement can write it too."""
-    return (
-        '["' + '","'.join([key.replace("\\", "\\\\").replace('"', '\\"') for key in names]) + '"]'
-    )

@@ -16,6 +16,7 @@ from functools import partial
 from retain.base import canonical, clock, tokens
 from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
+from retain.kinds.indexing import index_id
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, Section
 from retain.kinds.tool import Answer, Effect, Tool, schema
@@ -357,7 +358,9 @@ class Notes(Kind):
                     sections=split(text, "markdown") if sections is None else sections,
                     at=tx.now,
                 )
-                self._services.index.change(tx, self.name, index.pair(**whose), found)
+                self._services.index.change(
+                    tx, self.name, index_id(whose["user"], whose["agent"]), found
+                )
                 return _note(changed), edited.same
 
         for _ in range(TRIES if slow else 1):

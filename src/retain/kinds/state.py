@@ -11,10 +11,13 @@ from typing import Any
 from retain.base import canonical, clock, tokens
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, WrongVersion
-from retain.kinds import findable as index
+from retain.kinds.indexing import index_id, index_id_sql
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, Section
 from retain.kinds.tool import Answer, Tool, schema
+from retain.search import engine
+from retain.search.index import parts
+from retain.search.rebuild import Findable, Place
 from retain.storage.database import Row, Transaction
 
 MOST_IN_A_PROMPT = 50
@@ -65,6 +68,85 @@ def _piece(age: int, area: str, key: str, raw: str) -> Piece:
     return Piece(f"state {owner} {key}", text, tokens.estimate(text + "\n"), reason, float(-age))
 
 
+# -- index rows: the id names the area and the key --------------------------------------------
+
+
+def _index_rows(
+    area: str,
+    key: str,
+    user: str | None,
+    session: str | None,
+    texts: Sequence[str],
+    at: int,
+    expires: int | None,
+) -> list[engine.Item]:
+    """Return the index rows of a key; `texts` are the parts of its value as text."""
+    id = index_id(area, key)
+    return [
+        engine.Item(
+            "state", id, text, at, 0, part, user, session=session, title=key, expires_at=expires
+        )
+        for part, text in enumerate(texts or [""])
+    ]
+
+
+def _searchable_texts(raw: str) -> list[str]:
+    """Return a value as text: a string as it is, anything else as JSON; in parts if it is long."""
+    value = json.loads(raw)
+    return parts(value if isinstance(value, str) else raw)
+
+
+def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
+    return tx.all(
+        f"""select area, key, coalesce(state.user_id, sessions.user_id), session_id, value,
+                   updated_at, expires_at
+            from state
+            left join sessions on sessions.tenant = :tenant and sessions.id = session_id
+            where state.tenant = :tenant and (area, key) > (:area, :key)
+            and (expires_at is null or expires_at > :now)
+            and not exists (
+                select 1 from search_items existing
+                where existing.tenant = :tenant and existing.kind = 'state'
+                and existing.id = {index_id_sql("state.area", "state.key")})
+            order by area, key limit :size""",
+        area=after[0],
+        key=after[1],
+        size=size,
+    )
+
+
+def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
+    return tx.all(
+        """select number, 'state ' || id from search_items
+           where tenant = :tenant and kind = 'state' and not exists (
+               select 1 from state
+               where state.tenant = :tenant and state.key = search_items.title
+               and state.area = coalesce('session:' || search_items.session_id,
+                                         'user:' || search_items.user_id, 'tenant'))
+           limit :size""",
+        size=size,
+    )
+
+
+def _lock_keys(tx: Transaction, keys: Sequence[Place]) -> None:
+    for area, key in sorted(keys):
+        tx.lock_rows(
+            "select 1 from state where tenant = :tenant and area = :area and key = :key",
+            area=area,
+            key=key,
+        )
+
+
+def _index_rows_of(row: Row, _: str) -> list[engine.Item]:
+    area, key, user, session, raw, at, expires = row
+    return _index_rows(area, key, user, session, _searchable_texts(raw), at, expires)
+
+
+STATE_INDEX = Findable(
+    "state", ("", ""), _missing_from_index, _stray_in_index, _lock_keys, _index_rows_of
+)
+
+
 class State(Kind):
     """The state that the scope can see: its user's, its sessions' and its tenant's."""
 
@@ -85,9 +167,9 @@ class State(Kind):
                        session_id is not null and not exists (
                            select 1 from sessions where sessions.tenant = :tenant and sessions.id = state.session_id)))""",
         ),
-        *index.STATE.checks,
+        *STATE_INDEX.checks,
     )
-    findable = index.STATE
+    findable = STATE_INDEX
 
     def tools(self) -> list[Tool]:
         """The tools with which a model keeps small facts under keys."""
@@ -121,7 +203,7 @@ class State(Kind):
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
         canonical.name(key, "key", self._settings.secrets)
         raw = canonical.dump(value, "value", self._settings.max_state_bytes, self._settings.secrets)
-        said = index.value(raw)
+        said = _searchable_texts(raw)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
         if ttl is not None:
@@ -143,7 +225,7 @@ class State(Kind):
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
             whose = (place["area"], key, place["owner"], place["session"])
             self._services.index.replace(
-                tx, self.name, index.pair(*whose[:2]), index.state(*whose, said, tx.now, row[4])
+                tx, self.name, index_id(*whose[:2]), _index_rows(*whose, said, tx.now, row[4])
             )
             return _item(row)
 
@@ -204,7 +286,7 @@ class State(Kind):
                 if found is None:
                     raise NotFound(what="state", id=key)
                 raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
-            self._services.index.remove(tx, self.name, index.pair(place, key))
+            self._services.index.remove(tx, self.name, index_id(place, key))
 
         self._write(work)
 

@@ -17,6 +17,7 @@ from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import findable as index
 from retain.kinds import finding
+from retain.kinds.indexing import index_id
 from retain.kinds.items import item as one
 from retain.kinds.items.item import MOST_NAMES, Change, Drop, Match, Place, PlacedItem, Put
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
@@ -290,7 +291,7 @@ class Items(Kind):
         if change.if_version is not None:
             canonical.whole(change.if_version, "if_version")
         place = self._place(change.place, secrets=isinstance(change, Put))
-        key, id = canonical.key(change.key, "key"), index.path(self._area, *place, change.key)
+        key, id = canonical.key(change.key, "key"), index_id(self._area, *place, change.key)
         if isinstance(change, Drop):
             return Change(one.text(place), key, id, change.if_version)
         canonical.name(key, "key", self._settings.secrets)

@@ -9,9 +9,9 @@ from typing import Any
 
 from retain.base import canonical, clock
 from retain.base.errors import Invalid, KeyReused, NotFound, OutOfOrder
-from retain.kinds import findable as index
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.kinds.messages import new_message
+from retain.kinds.messages.message_index import MESSAGE_INDEX
 from retain.messages.content import Content
 from retain.messages.message import COLUMNS, Message, NewMessage, Role, records, whole
 from retain.storage.database import Row, Transaction
@@ -120,9 +120,9 @@ class Messages(Kind):
                    select 1 from messages where messages.tenant = :tenant
                    and messages.session_id = mentions.session_id and messages.seq = mentions.seq)""",
         ),
-        *index.MESSAGES.checks,
+        *MESSAGE_INDEX.checks,
     )
-    findable = index.MESSAGES
+    findable = MESSAGE_INDEX
 
     def append(
         self,

@@ -11,8 +11,8 @@ from typing import Any
 from retain.base import canonical, clock
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
-from retain.kinds import findable as index
 from retain.kinds.kind import Owner
+from retain.kinds.messages.message_index import message_rows, searchable_texts
 from retain.messages import pairing, placeholder
 from retain.messages.content import Content
 from retain.messages.content import read as read_content
@@ -47,7 +47,7 @@ def row(
             or _unsaid(role, content)
         ),
         "tokens": size,
-        "said": index.said(role, value),
+        "said": searchable_texts(role, value),
         "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
         "tokens_out": None
         if tokens_out is None
@@ -97,7 +97,7 @@ def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any
     return [
         item
         for seq, role, author, said, at in found
-        for item in index.message(session, seq, user, agent, role, author, said, at)
+        for item in message_rows(session, seq, user, agent, role, author, said, at)
     ]
 
 
