@@ -94,7 +94,7 @@ def against_store(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
     """Put, get, a filter and a question, with few items and with many."""
-    ours = import_module("retain.integrations.langgraph_store").RetainStore(me)
+    ours = import_module("retain.integrations.langgraph").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
     put = import_module("langgraph.store.base").PutOp
     at, numbers = (*AT, str(size)), count()
@@ -175,7 +175,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 
 def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
     """Three hundred writes that are awaited in one moment."""
-    module = import_module("retain.integrations.langgraph_store")
+    module = import_module("retain.integrations.langgraph")
     theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
     stack = RUNNER.run(opened(theirs.from_conn_string(str(folder / "awaited.db"))))
     RUNNER.run(stack.store.conn.execute("pragma journal_mode = wal"))
@@ -270,7 +270,7 @@ def against_saver(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
     """A step, what its tasks wrote, and the newest step, in a short thread and in a long one."""
-    ours = import_module("retain.integrations.langgraph_saver").RetainSaver(me)
+    ours = import_module("retain.integrations.langgraph").RetainSaver(me)
     write = import_module("retain.kinds.checkpoints.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
     which = (

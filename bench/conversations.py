@@ -80,7 +80,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
     """Two messages that are added, and all of them."""
-    made = import_module("retain.integrations.langchain_history").RetainChatMessageHistory
+    made = import_module("retain.integrations.langchain").RetainChatMessageHistory
     words = import_module("langchain_core.messages")
     turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
     with psycopg.connect(other) if other else _Nothing() as connection:
@@ -133,7 +133,7 @@ class _Nothing:
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     """Pydantic AI brings a store for one process only, which keeps nothing."""
     me = plan.open(f"sqlite:///{plan.place()}/retain.db")
-    store = import_module("retain.integrations.pydantic_ai_store").RetainConversationStore(me)
+    store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
     said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
     turn = [
         said.ModelRequest(parts=[said.UserPromptPart(content=TEXT)]),

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from retain import Memory
-from retain.integrations.langchain_history import RetainChatMessageHistory
+from retain.integrations.langchain import RetainChatMessageHistory
 
 
 def model(prompt: PromptValue) -> AIMessage:

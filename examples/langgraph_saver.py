@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from retain import Memory
-from retain.integrations.langgraph_saver import RetainSaver
+from retain.integrations.langgraph import RetainSaver
 
 
 def answer(state: MessagesState) -> dict[str, list[AIMessage]]:

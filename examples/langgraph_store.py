@@ -13,7 +13,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 from retain import Memory
-from retain.integrations.langgraph_store import RetainStore
+from retain.integrations.langgraph import RetainStore
 
 model = FakeListChatModel(responses=["Nice to see you."])  # any chat model
 

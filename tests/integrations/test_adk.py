@@ -34,7 +34,8 @@ from hypothesis import strategies as st
 
 from retain import Memory
 from retain.base.errors import Forbidden, Invalid
-from retain.integrations.adk import RetainMemoryService, RetainSessionService, _together
+from retain.integrations.adk import RetainMemoryService, RetainSessionService
+from retain.integrations.adk.session_service import _together
 from retain.memory import Scope
 from tests.conftest import SETTINGS, one_engine
 

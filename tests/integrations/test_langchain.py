@@ -18,9 +18,8 @@ from pydantic import Field
 
 from retain import Memory, Scope
 from retain.base.errors import Invalid
-from retain.integrations.langchain import RetainMiddleware
-from retain.integrations.langchain_history import RetainChatMessageHistory
-from retain.integrations.langgraph_saver import RetainSaver
+from retain.integrations.langchain import RetainChatMessageHistory, RetainMiddleware
+from retain.integrations.langgraph import RetainSaver
 from tests.conftest import one_engine
 
 BIG = "a row of the table with nothing in it\n" * 5_300

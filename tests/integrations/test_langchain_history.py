@@ -36,7 +36,7 @@ from langchain_postgres import PostgresChatMessageHistory
 
 from retain import Memory, Scope
 from retain.base.errors import AlreadyExists, Invalid
-from retain.integrations.langchain_history import RetainChatMessageHistory
+from retain.integrations.langchain import RetainChatMessageHistory
 from tests.conftest import one_engine
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -24,7 +24,7 @@ from langgraph.types import Command, interrupt
 
 from retain import Memory, Scope
 from retain.base.errors import Invalid
-from retain.integrations.langgraph_saver import RetainSaver
+from retain.integrations.langgraph import RetainSaver
 from tests.conftest import one_engine
 
 EXAMPLES = 200 if os.environ.get("VENDORS") == "full" else 10

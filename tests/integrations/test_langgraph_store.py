@@ -29,7 +29,7 @@ from langgraph.store.memory import InMemoryStore
 from retain import Memory, Scope
 from retain.api.namespaces import stored, told
 from retain.base.errors import Invalid
-from retain.integrations.langgraph_store import AsyncRetainStore, LangChainEmbedder, RetainStore
+from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
 from tests.conftest import SETTINGS, Now, one_engine
 from tests.integrations import vendors
 

@@ -1,4 +1,4 @@
-"""At services in other people's frameworks: one file for each of their interfaces, over the same scopes as everything else.
+"""Integrations with agent frameworks: one public module per framework, each an extra of that name.
 
-A framework is imported only by the file that is named after it, and installed as an extra of that name.
+A framework is imported only by its own module here. `importers` reads the exports of other memories.
 """

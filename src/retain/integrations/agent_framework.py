@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from retain.base.errors import Invalid, NotFound
-from retain.integrations import session as sessions
-from retain.integrations.given import extra, local
+from retain.integrations import _sessions as sessions
+from retain.integrations._require import extra, local
 from retain.kinds.tool import Tool
 from retain.memory import Scope
 from retain.messages import agent_framework as talk

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from retain.api.files import STORE, Files, Path, StoreFiles, is_file, path_of
 from retain.base.errors import Invalid, NotFound
-from retain.integrations.given import extra, local
+from retain.integrations._require import extra, local
 from retain.kinds.items.items import Item
 from retain.memory import Scope
 

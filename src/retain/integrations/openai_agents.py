@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from retain.base.errors import NotFound
-from retain.integrations.given import extra, local
-from retain.integrations.session import extend, there
+from retain.integrations._require import extra, local
+from retain.integrations._sessions import extend, there
 from retain.memory import Scope
 from retain.messages import openai
 from retain.messages.message import NewMessage

@@ -28,8 +28,8 @@ from retain.base import ids
 from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
 from retain.cli import main
 from retain.integrations.importers import FORMATS, Report, bring_in, files, guess
-from retain.integrations.langchain_history import RetainChatMessageHistory
-from retain.integrations.langgraph_store import RetainStore
+from retain.integrations.langchain import RetainChatMessageHistory
+from retain.integrations.langgraph import RetainStore
 from retain.integrations.openai_agents import RetainSession
 from tests.conftest import one_engine
 from tests.integrations.importers import sources

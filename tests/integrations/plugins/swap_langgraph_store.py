@@ -19,7 +19,7 @@ from langgraph.store.base import Op, Result, SearchOp
 
 from retain import Memory, Scope
 from retain.base.settings import Settings
-from retain.integrations.langgraph_store import AsyncRetainStore, LangChainEmbedder, RetainStore
+from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
 from retain.jobs.runner import Worker
 from retain.kinds.kind import Owner
 

@@ -1,6 +1,6 @@
 """LangChain's chat history on a PostgreSQL server: the table of `PostgresChatMessageHistory`, as sessions with the same ids.
 
-Who opens one with `retain.integrations.langchain_history.RetainChatMessageHistory` reads the same messages as before.
+Who opens one with `retain.integrations.langchain.RetainChatMessageHistory` reads the same messages as before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LangGraph's stores, in its SQLite files or on its PostgreSQL servers: items at the same places under the same keys.
 
-`retain.integrations.langgraph_store.RetainStore` finds them where they were. What a search finds of an item is all its text.
+`retain.integrations.langgraph.RetainStore` finds them where they were. What a search finds of an item is all its text.
 Threads of a checkpointer are listed: they are the state of programs, in a form that only LangGraph reads. Who needs them
 copies them with LangGraph's own classes, from its saver to ours.
 """

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
-from retain.integrations.given import extra, local
-from retain.integrations.session import extend
+from retain.integrations._require import extra, local
+from retain.integrations._sessions import extend
 from retain.kinds.items.items import Item
 from retain.kinds.sessions import Session
 from retain.memory import Scope

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from retain.base.errors import Invalid, NotFound
-from retain.integrations.given import extra, local
+from retain.integrations._require import extra, local
 from retain.kinds.checkpoints.checkpoint import Checkpoint as Step
 from retain.kinds.checkpoints.checkpoint import Typed, Write
 from retain.memory import Scope

@@ -16,8 +16,8 @@ from typing import Any
 from retain.base.errors import Invalid, KeyReused
 from retain.context.assemble import Context
 from retain.context.render import openai
-from retain.integrations import session as sessions
-from retain.integrations.given import extra, local
+from retain.integrations import _sessions as sessions
+from retain.integrations._require import extra, local
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool
 from retain.memory import Scope

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from retain.base.errors import AlreadyExists, Invalid, KeyReused, NotFound
-from retain.integrations.adk_events import (
+from retain.integrations._require import extra, local
+from retain.integrations.adk.events import (
     ADK,
     as_json,
     event_of,
@@ -19,7 +20,6 @@ from retain.integrations.adk_events import (
     scope_of,
     written_of,
 )
-from retain.integrations.given import extra, local
 from retain.kinds.finding import LIKELY, MOST_HITS
 from retain.memory import Scope
 from retain.messages import adk as talk

@@ -28,10 +28,10 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "anthropic.RetainAsyncMemoryTool": (),
     "anthropic.RetainMemoryTool": (),
     "langchain.RetainMiddleware": (),
-    "langchain_history.RetainChatMessageHistory": ("session",),
-    "langgraph_saver.RetainSaver": (),
-    "langgraph_store.AsyncRetainStore": (),
-    "langgraph_store.RetainStore": (),
+    "langchain.RetainChatMessageHistory": ("session",),
+    "langgraph.RetainSaver": (),
+    "langgraph.AsyncRetainStore": (),
+    "langgraph.RetainStore": (),
     "openai_agents.RetainSession": ("session",),
     "pydantic_ai.RetainConversationStore": (),
     "pydantic_ai.RetainMemory": (),
@@ -79,7 +79,8 @@ def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
 
 def test_every_adapter_is_tried() -> None:
     texts = [
-        path.read_text(encoding="utf-8") for path in (ROOT / "src/retain/adapters").glob("*.py")
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "src/retain/integrations").rglob("*.py")
     ]
     found = {
         name

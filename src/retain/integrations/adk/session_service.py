@@ -16,7 +16,8 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from retain.base.errors import AlreadyExists, NotFound, OutOfOrder
-from retain.integrations.adk_events import (
+from retain.integrations._require import extra, local
+from retain.integrations.adk.events import (
     ADK,
     as_json,
     event_of,
@@ -27,8 +28,6 @@ from retain.integrations.adk_events import (
     scope_of,
     written_of,
 )
-from retain.integrations.adk_memory import RetainMemoryService
-from retain.integrations.given import extra, local
 from retain.kinds.sessions import Session as OurSession
 from retain.memory import Scope
 from retain.messages import adk as talk
@@ -47,7 +46,6 @@ with extra("adk"):
     )
     from google.adk.sessions.state import State
 
-__all__ = ["RetainMemoryService", "RetainSessionService"]
 _STALE = "The session has been changed in storage since it was loaded: load it again before appending to it."
 Delta = dict[str, dict[str, Any]]
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.context.assemble import Context
 from retain.context.render import openai
-from retain.integrations import session as sessions
-from retain.integrations.given import extra, local
-from retain.integrations.pydantic_ai_store import RetainConversationStore, written
+from retain.integrations import _sessions as sessions
+from retain.integrations._require import extra, local
+from retain.integrations.pydantic_ai.store import written
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool as OurTool
 from retain.memory import Scope
@@ -36,8 +36,6 @@ with extra("pydantic-ai"):
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import ToolDefinition
-
-__all__ = ["RetainConversationStore", "RetainMemory"]
 
 
 class RetainMemory(AbstractCapability[Any]):

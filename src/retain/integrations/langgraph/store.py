@@ -1,7 +1,7 @@
 """LangGraph's long-term store over a scope: its namespaces are places, its items are items, its queries are our search.
 
 from retain import Memory
-from retain.integrations.langgraph_store import RetainStore
+from retain.integrations.langgraph import RetainStore
 
 store = RetainStore(Memory.open("sqlite:///agent.db").scope("acme", "ada"))
 graph = builder.compile(store=store)
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from retain.api import namespaces
 from retain.api.namespaces import Namespace
 from retain.base.errors import Invalid
-from retain.integrations.given import extra, local
+from retain.integrations._require import extra, local
 from retain.jobs.retention import purge
 from retain.kinds.items.items import Drop, Put
 from retain.memory import Scope

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from retain.base import canonical
 from retain.base.errors import Forbidden
-from retain.integrations.given import extra
+from retain.integrations._require import extra
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.messages import adk as talk

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from retain.base.errors import NotFound
-from retain.integrations.given import extra, local
-from retain.integrations.session import extend, there
+from retain.integrations._require import extra, local
+from retain.integrations._sessions import extend, there
 from retain.memory import Scope
 from retain.messages import langchain
 from retain.messages.message import Message, NewMessage
