@@ -375,7 +375,7 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
         inner.items.put(at, key, {"text": text}, fields=["text"])
 
     def library(key: Callable[[], str]) -> Callable[[], None]:
-        return lambda: me.together(lambda inner: write(inner, key()), alone="files ada")
+        return lambda: me.transaction(lambda inner: write(inner, key()), lock="files ada")
 
     for tool in (ours, theirs):
         for n in range(size):

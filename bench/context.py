@@ -12,7 +12,19 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from bench import straight
-from bench.harness import RATIO_COLUMNS, SESSION, TEXT, WHO, Plan, Table, Target, race, versus
+from bench.harness import (
+    AGENT,
+    RATIO_COLUMNS,
+    SESSION,
+    TENANT,
+    TEXT,
+    Plan,
+    Table,
+    Target,
+    race,
+    scope_of,
+    versus,
+)
 from bench.window import FAR, fill
 from retain import Memory, NewMessage, Scope, Settings
 from retain.base import tokens
@@ -59,10 +71,10 @@ def speed(plan: Plan) -> Table:
 
         def window(number: int) -> Callable[[], object]:
             return lambda: bare.execute(
-                straight.WINDOW, (WHO[0], SESSION, FAR, 1, number)
+                straight.WINDOW, (TENANT, SESSION, FAR, 1, number)
             ).fetchall()
 
-        empty = memory.scope(WHO[0], "nobody", "new")
+        empty = memory.scope(tenant=TENANT, user="nobody", agent="new")
         fresh = empty.sessions.add("fresh").id
         empty.messages.extend(fresh, [NewMessage("user", TEXT)] * 20)
         contenders: dict[str, Callable[[], object]] = {
@@ -197,9 +209,9 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
     counted = tokens.counter("gpt-4o")
     before, stayed, sizes, largest = "", [], [], 0
     with Memory.open("memory:", settings=talk.settings) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
-        me.agents.add(WHO[2], prompt="You are a travel assistant. " + sentence(dice, 60))
+        me.agents.add(AGENT, prompt="You are a travel assistant. " + sentence(dice, 60))
         remember_little(me, dice)
         for turn in range(turns):
             question = sentence(dice, 20)

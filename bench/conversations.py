@@ -177,7 +177,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
         Case(
             f"RetainConversationStore, {size:,} messages: save 2 more",
             lambda: save(store, conversation),
-            lambda: (me.sessions.get(library), me.together(work, alone="conversation")),
+            lambda: (me.sessions.get(library), me.transaction(work, lock="conversation")),
             (
                 Other(
                     "InMemoryConversationStore", lambda: save(memory, copy), "no: it keeps nothing"
@@ -238,7 +238,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     def write() -> None:
         made = said(next(numbers))
         message = talk.packed(made.model_dump(mode="json", by_alias=True, exclude_none=True))
-        me.together(lambda inner: _both(inner, library, message, made.id))
+        me.transaction(lambda inner: _both(inner, library, message, made.id))
 
     for _ in range(size):
         RUNNER.run(append("ours", ours))
@@ -314,12 +314,12 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
 
     def save() -> None:
         new = [talk.packed(message.to_dict()) for message in turn()]
-        me.together(
+        me.transaction(
             lambda inner: (
                 inner.messages.window(library, last=3),
                 inner.messages.extend(library, new),
             ),
-            alone=library,
+            lock=library,
         )
 
     for case in (

@@ -20,13 +20,20 @@ from tests.servers import PostgresServer
 from retain import Memory, Scope, Settings
 from retain.base.clock import Clock
 
-WHO = ("acme", "ada", "scout")
+TENANT = "acme"
+USER = "ada"
+AGENT = "scout"
 SESSION = "b7e2c0de-0000-4000-8000-000000000001"
 TEXT = (
     "The train to Bern leaves at seven past nine; I would like a seat by the window, and a table if there is one. "
     * 2
 )
 Series = list[float]
+
+
+def scope_of(memory: Memory) -> Scope:
+    """Return the scope that the benchmarks use."""
+    return memory.scope(tenant=TENANT, user=USER, agent=AGENT)
 
 
 @dataclass
@@ -51,7 +58,7 @@ class Plan:
         """A memory with one session, its scope; closed at the end."""
         memory = Memory.open(url, settings=Settings(sqlite_ballast_mib=0), clock=clock)
         self._opened.append(memory)
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         return me
 

@@ -40,7 +40,9 @@ def openai_agents(plan: Plan) -> Table:
     """SQLiteSession is asynchronous only, so AsyncMemory stands beside it."""
     folder = plan.place()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
-    beside = AsyncMemory(plan.memory_of(me)).scope(me.owner.tenant, me.owner.user, me.owner.agent)
+    beside = AsyncMemory(plan.memory_of(me)).scope(
+        tenant=me.owner.tenant, user=me.owner.user, agent=me.owner.agent
+    )
     sessions = importlib.import_module("agents.memory")
     theirs = sessions.SQLiteSession(SESSION, str(folder / "other.db"))
     long = sessions.SQLiteSession(READ, str(folder / "other.db"))

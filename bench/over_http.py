@@ -14,15 +14,18 @@ import psutil
 
 from bench import served
 from bench.harness import (
+    AGENT,
     RATIO_COLUMNS,
+    TENANT,
     TEXT,
-    WHO,
+    USER,
     Plan,
     Series,
     Table,
     Target,
     duration,
     rate,
+    scope_of,
     versus,
 )
 from bench.load import Clients, Job, Outcome, written
@@ -116,9 +119,9 @@ def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
 def chat(plan: Plan, clients: Clients) -> Table:
     """One turn after another, by one client and by eight, with a model that has its answer ready."""
     database = f"sqlite:///{plan.place()}/chat.db"
-    key = served.key(database, WHO[0])
+    key = served.key(database, TENANT)
     with Memory.open(database) as memory:
-        memory.scope(*WHO).agents.add(WHO[2])
+        scope_of(memory).agents.add(AGENT)
     rows = []
     with served.scripted(database, plan.place() / "chat.log") as server:
         for number in (1, 8):
@@ -263,9 +266,9 @@ def memory(plan: Plan, clients: Clients) -> Table:
 
 def fill(plan: Plan, database: str, *, long: bool = True) -> str:
     """A session for each client, and one that is long; the key of their tenant."""
-    key = served.key(database, WHO[0])
+    key = served.key(database, TENANT)
     with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
         me.sessions.add(LONG)
@@ -286,4 +289,4 @@ def appends(key: str) -> list[str]:
 
 def headers(key: str) -> dict[str, str]:
     """Who asks, and for whom."""
-    return {"Authorization": f"Bearer {key}", "X_Retain_User": WHO[1], "X_Retain_Agent": WHO[2]}
+    return {"Authorization": f"Bearer {key}", "X_Retain_User": USER, "X_Retain_Agent": AGENT}

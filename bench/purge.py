@@ -96,7 +96,7 @@ def aged(url: str, rows: int, plan: Plan) -> None:
     past = clock.now() - 100 * clock.DAY
     settings = replace(Settings(), sqlite_durability="normal", sqlite_ballast_mib=0)
     with Memory.open(url, settings=settings, clock=lambda: past) as memory:
-        me = memory.scope("acme", "old", "scout")
+        me = memory.scope(tenant="acme", user="old", agent="scout")
         for n in range(20):
             me.sessions.add(f"{OLD} {n}")
         for start in range(0, rows, 1000):

@@ -180,7 +180,7 @@ def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
                 units |= {
                     (id, message.seq): turn.unit for message, turn in zip(kept, part, strict=True)
                 }
-    memory.work()
+    memory.run_jobs()
     return Filled(memory, talks, units)
 
 

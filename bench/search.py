@@ -178,7 +178,7 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
 
 def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
     """Rows in the index, and their vectors."""
-    services = memory.scope("acme")._services
+    services = memory.scope(tenant="acme")._services
     model = services.embedder.identity if services.embedder else ""
     dice = np.random.default_rng(size)
     centres = dice.normal(size=(2000, 256)).astype(np.float32)
@@ -239,8 +239,8 @@ def at_size(
         ("PostgreSQL", "default"): (0.03, None),
     }
     scopes = {
-        "words": words.scope("acme", "user 0", "scout"),
-        "default": memory.scope("acme", "user 0", "scout"),
+        "words": words.scope(tenant="acme", user="user 0", agent="scout"),
+        "default": memory.scope(tenant="acme", user="user 0", agent="scout"),
     }
     for name, me in scopes.items():
         began = time.perf_counter()
@@ -260,7 +260,7 @@ def at_size(
             targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
         )
         yield line(f"{engine}, {name}", mine, size, taken, target)
-    services = memory.scope("acme")._services
+    services = memory.scope(tenant="acme")._services
     vector = np.ones(256, np.float32) / 16
     model, before = (
         services.embedder.identity if services.embedder else "",

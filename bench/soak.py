@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from bench import served
-from bench.harness import WHO
+from bench.harness import TENANT, scope_of
 from bench.load import Clients, Job, Outcome, written
 from bench.over_http import BODY, MEBIBYTE, headers
 from retain import Memory, Settings
@@ -65,9 +65,9 @@ def requests(key: str) -> list[str]:
 
 def soak(seconds: float, database: str, folder: Path) -> bool:
     """Whether all was well."""
-    key = served.key(database, WHO[0])
+    key = served.key(database, TENANT)
     with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
     print(STEP.format("after", "answers", "memory", "threads", "files", "slowest 1%", "statuses"))

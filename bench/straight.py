@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import psycopg
 
-from bench.harness import SESSION, TEXT, WHO
+from bench.harness import SESSION, TENANT, TEXT
 from retain import Settings
 from retain.storage.sqlite_connection import open_connection
 
@@ -67,7 +67,7 @@ def differences(path: Path) -> list[str]:
 def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
     """A row, as retain would write it."""
     return (
-        WHO[0],
+        TENANT,
         session,
         seq,
         "user",
@@ -84,7 +84,7 @@ def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
 
 def last_seq(connection: apsw.Connection) -> int:
     """The number of the session's last message."""
-    return int(str(connection.execute(NEXT, (WHO[0], SESSION)).fetchall()[0][0])) - 1
+    return int(str(connection.execute(NEXT, (TENANT, SESSION)).fetchall()[0][0])) - 1
 
 
 def insert(connection: apsw.Connection) -> Callable[[], None]:
@@ -109,7 +109,7 @@ def correct(connection: apsw.Connection, session: str = SESSION) -> Callable[[],
     def append() -> None:
         execute("begin immediate")
         try:
-            ((seq,),) = execute(NEXT, (WHO[0], session)).fetchall()
+            ((seq,),) = execute(NEXT, (TENANT, session)).fetchall()
             execute(INSERT, values(int(str(seq)), session))
             execute("commit")
         except BaseException:
@@ -128,7 +128,7 @@ def connect_postgres(url: str) -> psycopg.Connection[Any]:
 def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
     """Insert, commit; the number counts up outside the database."""
     sql = INSERT.replace("?", "%s")
-    row = connection.execute(NEXT.replace("?", "%s"), (WHO[0], SESSION)).fetchone()
+    row = connection.execute(NEXT.replace("?", "%s"), (TENANT, SESSION)).fetchone()
     seq = int(row[0]) - 1 if row else 0
 
     def append() -> None:
@@ -149,8 +149,8 @@ def correct_postgres(
 
     def append() -> None:
         try:
-            connection.execute(lock, (WHO[0], session))
-            row = connection.execute(next_number, (WHO[0], session)).fetchone()
+            connection.execute(lock, (TENANT, session))
+            row = connection.execute(next_number, (TENANT, session)).fetchone()
             connection.execute(sql, values(int(row[0]) if row else 1, session))
             connection.commit()
         except BaseException:

@@ -16,7 +16,19 @@ import apsw
 
 from bench import straight
 from bench.append import fill_log
-from bench.harness import SESSION, TEXT, WHO, Plan, Table, Target, duration, rate, versus
+from bench.harness import (
+    AGENT,
+    SESSION,
+    TENANT,
+    TEXT,
+    USER,
+    Plan,
+    Table,
+    Target,
+    duration,
+    rate,
+    versus,
+)
 from retain import AsyncMemory, Memory, Scope, Settings
 
 CROWD = 64
@@ -189,7 +201,7 @@ def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -
 
 async def asynchronous(seconds: float, memory: Memory) -> Outcome:
     """64 tasks on one event loop append as fast as they can."""
-    me = AsyncMemory(memory).scope(*WHO)
+    me = AsyncMemory(memory).scope(tenant=TENANT, user=USER, agent=AGENT)
     waits: list[float] = []
     served: set[str] = set()
     in_time = errors = 0

@@ -11,8 +11,8 @@ from bench import straight
 from bench.harness import (
     RATIO_COLUMNS,
     SESSION,
+    TENANT,
     TEXT,
-    WHO,
     Plan,
     Table,
     Target,
@@ -70,7 +70,7 @@ def sqlite(plan: Plan) -> Iterator[Table]:
             {
                 **windows(short, long),
                 "bare": lambda: bare.execute(
-                    straight.WINDOW, (WHO[0], SESSION, FAR, 1, 20)
+                    straight.WINDOW, (TENANT, SESSION, FAR, 1, 20)
                 ).fetchall(),
             },
         )
@@ -103,7 +103,7 @@ def postgres(plan: Plan) -> Iterator[Table]:
         sql = straight.WINDOW.replace("?", "%s")
         contenders = {
             **windows(short, long),
-            "bare": lambda: bare.execute(sql, (WHO[0], SESSION, FAR, 1, 20)).fetchall(),
+            "bare": lambda: bare.execute(sql, (TENANT, SESSION, FAR, 1, 20)).fetchall(),
         }
         race(5, 10, contenders)
         taken = race(plan.much(400, 40), 10, contenders)

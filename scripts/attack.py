@@ -127,7 +127,7 @@ def main() -> int:
             database=f"sqlite:///{folder}/attacked.db", rate_per_second=0, sqlite_ballast_mib=0
         )
         with Memory.open(settings=settings) as memory:
-            me = memory.scope(None, "ada", "scout")
+            me = memory.scope(tenant=None, user="ada", agent="scout")
             populate(me)
             me.sessions.add("trip")
             _, key = Keys(memory.database).create(settings.tenant, "attacker", PERMISSIONS)

@@ -79,10 +79,17 @@ def generate() -> str:
     classes = {node.name: node for node in memory.body if isinstance(node, ast.ClassDef)}
     kinds = kind_attributes(classes["Scope"])
     imports, bodies = {"from typing import TypeVar"}, []
-    for attribute, name in kinds.items():
-        tree = ast.parse((SOURCE / "kinds" / f"{attribute}.py").read_text(encoding="utf-8"))
+    modules = {
+        alias.name: node.module
+        for node in memory.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    for name in kinds.values():
+        path = ROOT / "src" / (modules[name].replace(".", "/") + ".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
-        imports |= imports_of(tree, f"retain.kinds.{attribute}", node)
+        imports |= imports_of(tree, modules[name], node)
         bodies.append(kind_class(node))
     imports |= imports_of(memory, "retain.memory", classes["Memory"]) | imports_of(
         memory, "retain.memory", classes["Scope"]
@@ -142,7 +149,7 @@ def scope_class(node: ast.ClassDef, kinds: dict[str, str]) -> str:
     ]
     lines += [
         "    def __init__(self, scope: Scope, hop: Hop) -> None:",
-        "        self.who = scope.who",
+        "        self.owner = scope.owner",
     ]
     lines += ["        self._scope = scope", "        self._hop = hop"]
     lines += [
@@ -203,14 +210,14 @@ class AsyncMemory:
 
     def scope(
         self,
+        *,
         tenant: str | None = None,
         user: str | None = None,
         agent: str | None = None,
-        *,
         source: Source = "user",
     ) -> AsyncScope:
         """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
-        return AsyncScope(self.sync.scope(tenant, user, agent, source=source), self._hop)
+        return AsyncScope(self.sync.scope(tenant=tenant, user=user, agent=agent, source=source), self._hop)
 
     async def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""

@@ -222,7 +222,7 @@ def memory(open_memory: Callable[..., Memory]) -> Memory:
 @pytest.fixture
 def me(memory: Memory) -> Scope:
     """Ada's memory with the agent scout, of the tenant acme."""
-    return memory.scope("acme", "ada", "scout")
+    return memory.scope(tenant="acme", user="ada", agent="scout")
 
 
 @pytest.fixture(autouse=True)

@@ -78,8 +78,8 @@ def test_every_verb_has_a_twin_with_the_same_signature(kind: type) -> None:
 
 def test_a_scope_has_the_same_kinds() -> None:
     memory = Memory.open("memory:", settings=SETTINGS)
-    scope = memory.scope("acme", "ada", "scout")
-    twin = AsyncMemory(memory).scope("acme", "ada", "scout")
+    scope = memory.scope(tenant="acme", user="ada", agent="scout")
+    twin = AsyncMemory(memory).scope(tenant="acme", user="ada", agent="scout")
     kinds = {name for name in vars(scope) if not name.startswith("_")}
     assert {name for name in vars(twin) if not name.startswith("_")} == kinds
     assert twin.owner == scope.owner
@@ -303,13 +303,13 @@ def test_every_verb_gives_the_same_answer() -> None:
         async with await AsyncMemory.open(
             "memory:", settings=SETTINGS, clock=lambda: START
         ) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             return [
                 await run_async(method_of(me, name)(*args, **named)) for name, args, named in CALLS
             ]
 
     with Memory.open("memory:", settings=SETTINGS, clock=lambda: START) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         expected = [
             run(partial(method_of(me, name), *args, **named)) for name, args, named in CALLS
         ]
@@ -326,8 +326,8 @@ def test_what_an_operator_does(
 ) -> None:
     """tenants, counts, verify, export, import, purge, erase: as Memory does them."""
     sync = open_memory()
-    sync.scope("acme", "ada", "scout").state.set("k", 1)
-    sync.scope("acme", "bob", "scout").state.set("k", 1, ttl=1e-6)
+    sync.scope(tenant="acme", user="ada", agent="scout").state.set("k", 1)
+    sync.scope(tenant="acme", user="bob", agent="scout").state.set("k", 1, ttl=1e-6)
 
     async def asynchronously() -> None:
         async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
@@ -356,7 +356,7 @@ def test_many_calls_at_once(url: str) -> None:
 
     async def asynchronously() -> None:
         async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = (await me.sessions.resume()).id
             sent = await asyncio.gather(
                 *(me.messages.append(session, "user", str(n), key=f"k{n}") for n in range(150))
@@ -395,7 +395,7 @@ def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
         async with await AsyncMemory.open(
             f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS
         ) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             await me.state.set("k", 1)
             entered, leave = threading.Event(), threading.Event()
 
@@ -427,7 +427,7 @@ def test_cancelling_leaves_nothing_half_done(url: str) -> None:
         async with await AsyncMemory.open(
             url, settings=replace(SETTINGS, postgres_pool=4)
         ) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = (await me.sessions.resume()).id
 
             def batch(n: int) -> Awaitable[Any]:
@@ -467,7 +467,7 @@ def test_close_waits_for_what_is_running(url: str) -> None:
 
     async def asynchronously() -> list[str]:
         memory = await AsyncMemory.open(url, settings=SETTINGS)
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         tasks = [asyncio.ensure_future(me.state.set(f"k{n}", n)) for n in range(30)]
         await asyncio.sleep(0)
         await memory.close()
@@ -476,14 +476,16 @@ def test_close_waits_for_what_is_running(url: str) -> None:
     done = asyncio.run(asynchronously())
     assert sorted(done) == sorted(f"k{n}" for n in range(30))
     with Memory.open(url, settings=SETTINGS) as memory:
-        assert {item.key for item in memory.scope("acme", "ada").state.list()} == set(done)
+        assert {item.key for item in memory.scope(tenant="acme", user="ada").state.list()} == set(
+            done
+        )
 
 
 def test_errors_come_through_as_they_are() -> None:
     async def asynchronously() -> None:
         async with await AsyncMemory.open("memory:", settings=SETTINGS) as memory:
             with pytest.raises(NotFound) as error:
-                await memory.scope("acme", "ada").sessions.get("x")
+                await memory.scope(tenant="acme", user="ada").sessions.get("x")
             assert (error.value.what, error.value.id) == ("session", "x")
         with pytest.raises(retain.RetainError):
             await AsyncMemory.open("mysql://x")

@@ -151,7 +151,7 @@ def test_async_functions_with_either_kind_of_scope(url: str, me: Scope) -> None:
         (key,) = keys(await captured(me)(read)(10_000))
         assert me.refs.info(key).bytes == 10_000
         memory = await AsyncMemory.open(url, settings=replace(SETTINGS))
-        scope = memory.scope("acme", "ada", "scout")
+        scope = memory.scope(tenant="acme", user="ada", agent="scout")
         wrapped = captured(scope)(read)
         assert await wrapped(10) == LARGE[:10]
         lines = await asyncio.gather(*[wrapped(10_000 + number) for number in range(5)])
@@ -175,7 +175,7 @@ def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
         memory = await AsyncMemory.open(url, settings=replace(SETTINGS))
         with pytest.raises(TypeError, match="needs an async function, which read is not"):
 
-            @captured(memory.scope("acme"))
+            @captured(memory.scope(tenant="acme"))
             def read() -> str:
                 return LARGE
 
@@ -193,7 +193,7 @@ def test_a_result_that_cannot_be_stored_is_not_lost(
         captured(me, session="nowhere")(lambda: LARGE)()
     assert error.value.output == LARGE
     assert error.value.__notes__ == ["The function did run: its result is in error.output."]
-    small = open_memory(max_ref_bytes=2048).scope("acme")
+    small = open_memory(max_ref_bytes=2048).scope(tenant="acme")
     with pytest.raises(RetainError) as refused:
         captured(small)(lambda: LARGE)()
     assert refused.value.output == LARGE

@@ -77,7 +77,7 @@ def there(client: Client, user: str) -> Scope:
 
 @pytest.fixture
 def here(served: Served, user: str) -> Scope:
-    return served.memory.scope("acme", user, "scout")
+    return served.memory.scope(tenant="acme", user=user, agent="scout")
 
 
 class Losing(socketserver.ThreadingTCPServer):
@@ -188,10 +188,10 @@ def test_every_verb_is_there_with_its_own_signature(there: Scope, here: Scope) -
 
 def test_what_is_written_there_is_the_same_record_here(memory: Memory) -> None:
     """A1: on each engine, since records are what an engine returns."""
-    here = memory.scope("acme", "ada", "scout")
+    here = memory.scope(tenant="acme", user="ada", agent="scout")
     _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
     with serving(create_app(memory)) as url, Client(url, key) as client:
-        _same_records(client.scope("ada", "scout"), here)
+        _same_records(client.scope(user="ada", agent="scout"), here)
 
 
 def _same_records(there: Scope, here: Scope) -> None:
@@ -283,13 +283,18 @@ def test_names_that_no_header_carries_are_exact_too(
     served: Served, client: Client, user: str
 ) -> None:
     for name in (f" {user}", f"{user} ", f"Zoë {user}", f"文 {user}", f"a&b=c%20+ {user}"):
-        client.scope(name, f"{name} & co").state.set("k", name)
-        assert client.scope(name, f"{name} & co").state.get("k").value == name
-        assert served.memory.scope("acme", name, None).state.get("k").value == name
-        client.scope(name, f"{name} & co").notes.overwrite("x")
-        assert served.memory.scope("acme", name, f"{name} & co").notes.read().text == "x"
+        client.scope(user=name, agent=f"{name} & co").state.set("k", name)
+        assert client.scope(user=name, agent=f"{name} & co").state.get("k").value == name
+        assert (
+            served.memory.scope(tenant="acme", user=name, agent=None).state.get("k").value == name
+        )
+        client.scope(user=name, agent=f"{name} & co").notes.overwrite("x")
+        assert (
+            served.memory.scope(tenant="acme", user=name, agent=f"{name} & co").notes.read().text
+            == "x"
+        )
     with pytest.raises(Invalid, match="user: must not be blank"):
-        client.scope("", "scout").sessions.list()
+        client.scope(user="", agent="scout").sessions.list()
 
 
 # -- when answers are lost ---------------------------------------------------------------------------------------------
@@ -300,7 +305,7 @@ def test_a_lost_answer_is_given_again_and_nothing_happens_twice(
 ) -> None:
     """P2: each kind of write, sent again after its answer was lost, has its effect once and answers as the first time."""
     with Losing(served.url) as proxy, Client(proxy.url, served.key) as client:
-        there = client.scope(user, "scout")
+        there = client.scope(user=user, agent="scout")
 
         def losing(verb: Callable[..., Any], *args: Any, **named: Any) -> Any:
             lost, proxy.lose = proxy.lost, True
@@ -346,7 +351,7 @@ def test_what_may_be_repeated_is_with_the_same_key(scripted: Scripted) -> None:
 def test_what_changes_nothing_has_no_key(scripted: Scripted) -> None:
     scripted.answers = [(404, {}, b"")] * 7
     with Client(scripted.url) as client:
-        me = client.scope("ada", "scout")
+        me = client.scope(user="ada", agent="scout")
         asked: tuple[Callable[[], object], ...] = (
             lambda: me.search("x"), lambda: me.context("s"), lambda: me.notes.read(),
             lambda: me.notes.append("x"), lambda: me.state.set("k", 1),
@@ -369,7 +374,7 @@ def test_any_retry_after_is_understood(scripted: Scripted, said: str) -> None:
         (200, JSON, PAGE),
     ]
     with Client(scripted.url) as client:
-        assert not client.scope("ada").sessions.list().items
+        assert not client.scope(user="ada").sessions.list().items
 
 
 def test_a_moment_to_try_again_at_is_one_to_wait_for() -> None:
@@ -401,7 +406,7 @@ def test_every_error_of_a_server_is_the_library_s(scripted: Scripted) -> None:
             told = problem.answer(kind.status, "Try this.", "r1", type=named, field="name")
             scripted.answers = [(told.status_code, dict(told.headers), bytes(told.body))]
             with pytest.raises(RetainError, match=r"Try this\.") as found:
-                client.scope("ada").sessions.list()
+                client.scope(user="ada").sessions.list()
             assert (type(found.value), found.value.status) == (kind, kind.status)
             assert (found.value.field, found.value.request_id) == ("name", "r1")
 
@@ -422,7 +427,7 @@ def test_every_status_is_an_error_of_ours(
         for body in (b"<h1>Sorry</h1>", b"[1]", b'{"type": "/problems/other"}'):
             scripted.answers = [(status, {"location": "https://elsewhere/"}, body)]
             with pytest.raises(kind, match=str(status)) as found:
-                client.scope("ada").sessions.list()
+                client.scope(user="ada").sessions.list()
             assert found.value.status == status
             assert ("https://elsewhere/" in str(found.value)) == (status == 307)
 
@@ -461,18 +466,18 @@ def test_the_key_is_the_environment_s_where_none_is_given(
 ) -> None:
     monkeypatch.setenv("RETAIN_KEY", served.key)
     with Client(f"{served.url}/") as client:
-        assert not client.scope(ids.uuid7()).sessions.list().items
+        assert not client.scope(user=ids.uuid7()).sessions.list().items
     scripted.answers = [(200, JSON, PAGE)] * 2
     for key in ("rtn_own", ""):
         with Client(scripted.url, key) as client:
-            client.scope("ada").sessions.list()
+            client.scope(user="ada").sessions.list()
     assert [one.headers["authorization"] for one in scripted.asked] == ["Bearer rtn_own", None]
 
 
 def test_closing_lets_go_of_the_connections(served: Served, user: str) -> None:
     with Losing(served.url) as proxy:
         client = Client(proxy.url, served.key)
-        client.scope(user).sessions.list()
+        client.scope(user=user).sessions.list()
         client.close()
         client.close()
         proxy.open[0].settimeout(WAIT)
@@ -510,7 +515,7 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
         assert [events[0][0], events[-1]] == ["start", ("message", answer)]
         again, names = asyncio.run(go(served.url, served.key))
         assert (again["message"], again["again"], names[-1]) == (SAID, True, "message")
-        assert len(client.scope("Zoë").messages.list(answer["session_id"]).items) == 2
+        assert len(client.scope(user="Zoë").messages.list(answer["session_id"]).items) == 2
         with pytest.raises(NotFound, match="nobody"):
             client.chat("Where?", user="Zoë", agent="nobody")
 

@@ -268,7 +268,7 @@ def method(endpoint: Endpoint) -> Any:
 
 def library(memory: Memory) -> Call:
     """The verbs themselves."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
 
     def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
         named = {name: _moment(name, value) for name, value in given.items()}

@@ -317,7 +317,7 @@ def test_another_tenant_sees_and_changes_nothing(
     told = [word for word in (*WORDS.values(), *AREAS) if isinstance(word, str) and KEEP in word]
     told = sorted({*told, *(word.removeprefix("session:") for word in told)}, key=len, reverse=True)
     for n, (name, _) in enumerate(calls(me, kind)):
-        other = memory.scope(f"other {n}", me.owner.user, me.owner.agent)
+        other = memory.scope(tenant=f"other {n}", user=me.owner.user, agent=me.owner.agent)
         result = answer([call for _, call in calls(other, kind)][n])
         heard = repr(result)
         for word in told:  # what the caller said may come back; what the owner stored may not
@@ -381,7 +381,7 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
     (tmp_path / "b").mkdir()
     with opened(source, tmp_path / "a") as one, opened(target, tmp_path / "b") as two:
         for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
-            populate(one.scope(tenant, user, "scout"), f"{KEEP} of {user}")
+            populate(one.scope(tenant=tenant, user=user, agent="scout"), f"{KEEP} of {user}")
         whole = exported(one)
         rows = two.import_(io.BytesIO(whole))
         assert exported(two) == whole
@@ -392,7 +392,9 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
         assert one.counts() == two.counts()
         for tenant in one.tenants():
             for kind in KINDS:
-                ours, theirs = (m.scope(tenant, "ada", "scout") for m in (one, two))
+                ours, theirs = (
+                    m.scope(tenant=tenant, user="ada", agent="scout") for m in (one, two)
+                )
                 for (name, call), (_, twin) in zip(
                     calls(ours, kind), calls(theirs, kind), strict=True
                 ):
@@ -404,13 +406,13 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
 def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str) -> None:
     """B37: numbers, versions and keys work on after an import as they would have at home."""
     with opened("sqlite", tmp_path) as services:
-        me = services.scope("acme", "ada", "scout")
+        me = services.scope(tenant="acme", user="ada", agent="scout")
         populate(me)
         whole = exported(services)
     (tmp_path / "away").mkdir()
     with opened(engine, tmp_path / "away") as away:
         away.import_(io.BytesIO(whole))
-        me = away.scope("acme", "ada", "scout")
+        me = away.scope(tenant="acme", user="ada", agent="scout")
         session = WORDS["session"]
         assert me.messages.append(session, "user", "next").seq == 5
         retried = {
@@ -440,9 +442,9 @@ def test_erasing_one_user_leaves_the_others_as_they_were(
     memory = open_memory(sqlite_durability="normal")
     users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
     for user in users:
-        populate(memory.scope("acme", user, "scout"), f"{KEEP} of {user}")
-    populate(memory.scope("other", "user", "scout"), f"{KEEP} elsewhere")
-    memory.scope("acme").state.set("of all", KEEP, area="tenant")
+        populate(memory.scope(tenant="acme", user=user, agent="scout"), f"{KEEP} of {user}")
+    populate(memory.scope(tenant="other", user="user", agent="scout"), f"{KEEP} elsewhere")
+    memory.scope(tenant="acme").state.set("of all", KEEP, area="tenant")
     elsewhere = exported(memory, tenants=["other"])
     nothing = hashed(memory, "nobody")
     for gone in ("user", "user%"):
@@ -463,7 +465,7 @@ def test_erasing_one_user_leaves_the_others_as_they_were(
         assert {user: hashed(memory, user) for user in users} == before
         assert hashed(memory, gone) == nothing
     assert exported(memory, tenants=["other"]) == elsewhere
-    assert memory.scope("acme").state.get("of all", area="tenant").value == KEEP
+    assert memory.scope(tenant="acme").state.get("of all", area="tenant").value == KEEP
     assert set(memory.erase("user", tenant="acme").removed.values()) == {0}
     assert [finding for finding in memory.verify() if not finding.ok] == []
 

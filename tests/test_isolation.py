@@ -270,7 +270,7 @@ def memory(open_memory: Callable[..., Memory]) -> Memory:
 
 def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     """The same ids in every tenant, with words of its own."""
-    me = memory.scope(tenant, "ada", "scout")
+    me = memory.scope(tenant=tenant, user="ada", agent="scout")
     me.agents.add("cook", prompt=word)
     for n in (1, 2):
         me.sessions.add(f"s{n}", label=word)
@@ -439,7 +439,7 @@ def test_sixteen_tenants_write_at_once_through_one_memory(memory: Memory, url: s
     tenants = [f"tenant {n:02}" for n in range(16)]
 
     def write(tenant: str) -> None:
-        me = memory.scope(tenant, "ada", "scout")
+        me = memory.scope(tenant=tenant, user="ada", agent="scout")
         me.sessions.add("s")
         for n in range(100):
             assert me.messages.append("s", "user", f"{tenant} says {n}", key=f"{n}").seq == n + 1
@@ -451,11 +451,13 @@ def test_sixteen_tenants_write_at_once_through_one_memory(memory: Memory, url: s
         list(pool.map(write, tenants))
     assert memory.tenants() == tenants
     for tenant in tenants:
-        me = memory.scope(tenant)
+        me = memory.scope(tenant=tenant)
         assert [message.text for message in me.messages.window("s")] == [
             f"{tenant} says {n}" for n in range(100)
         ]
-        assert {item.value for item in memory.scope(tenant, "ada").state.list()} == {tenant}
+        assert {item.value for item in memory.scope(tenant=tenant, user="ada").state.list()} == {
+            tenant
+        }
         assert [total.name for total in me.interactions.totals("route")] == [tenant]
     with raw(url) as database:
         assert database.all("select count(*) from messages") == [(1600,)]
@@ -498,7 +500,7 @@ def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
     memory: Memory, url: str
 ) -> None:
     """The same type, the same words, the same details, but for the id itself."""
-    theirs = memory.scope("theirs", "ada", "scout")
+    theirs = memory.scope(tenant="theirs", user="ada", agent="scout")
     theirs.agents.add("their-id")
     theirs.sessions.add("their-id")
     for n in range(5):
@@ -506,10 +508,10 @@ def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
     for area in ("user", "tenant", "session:their-id"):
         theirs.state.set("their-id", 1, area=area)
         theirs.state.set("k", 1, area=area)
-    bob = memory.scope("theirs", "bob", "scout")
+    bob = memory.scope(tenant="theirs", user="bob", agent="scout")
     before = hashes(url, where="where tenant = 'theirs'")
     for name, call in BY_ID.items():
-        askers = [memory.scope("mine", "ada", "scout")]
+        askers = [memory.scope(tenant="mine", user="ada", agent="scout")]
         if not name.startswith("agents") and "tenant" not in name and "version" not in name:
             askers.append(bob)
         for me in askers:
@@ -526,11 +528,11 @@ def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
 
 def test_a_cursor_of_another_tenant_shows_nothing_of_it(memory: Memory) -> None:
     fill(memory, "theirs", ("ada", "bob", "cid"))
-    page = memory.scope("theirs").sessions.list(limit=2)
+    page = memory.scope(tenant="theirs").sessions.list(limit=2)
     assert page.next
-    mine = memory.scope("mine", "ada", "scout")
+    mine = memory.scope(tenant="mine", user="ada", agent="scout")
     mine.sessions.add("only mine")
     assert all(session.id == "only mine" for session in mine.sessions.list(after=page.next))
-    state = memory.scope("theirs", "ada").state.list(limit=2)
+    state = memory.scope(tenant="theirs", user="ada").state.list(limit=2)
     assert state.next
     assert mine.state.list(after=state.next).items == []

@@ -108,7 +108,7 @@ def test_thousands_of_messages_with_a_model_that_fails_at_random(
     memory = open_memory(
         summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000
     )
-    me = with_model(memory, ScriptedModel(answer)).scope("acme", "ada", "scout")
+    me = with_model(memory, ScriptedModel(answer)).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []
     sent = 0
@@ -187,7 +187,7 @@ def test_no_graph_of_calls_and_results_is_ever_cut_apart(
     shared: Memory, steps: list[tuple[Any, ...]]
 ) -> None:
     """B29, P8: parallel calls, results in any order and late by up to five messages, results that name no call."""
-    me = shared.scope("acme", "ada", "scout")
+    me = shared.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add(f"s{next(_sessions)}").id
     due: list[tuple[int, NewMessage]] = []
     ids = count()

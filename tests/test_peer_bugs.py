@@ -231,7 +231,7 @@ def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], 
     exports = set()
     for name in zones(url, engine, zone):
         with Memory.open(url, settings=SETTINGS, clock=lambda: 1_774_745_999_999_999) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             me.sessions.add("s")
             for hours in (-11, 0, 5.5, 14):
                 me.messages.append(
@@ -271,7 +271,7 @@ def test_a_page_is_full_though_nearly_everything_has_expired(
     ]
     memory.database.write("acme", lambda tx: tx.many(sql, rows))
     now[0] += 1
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     pages = []
     after = None
     while True:
@@ -300,11 +300,15 @@ def everything(memory: Memory) -> list[Any]:
     """All that the first version can show."""
     found: list[Any] = []
     for tenant in memory.tenants():
-        me = memory.scope(tenant)
+        me = memory.scope(tenant=tenant)
         found += [*me.agents.list(limit=1000), *me.sessions.list(limit=1000)]
         for session in me.sessions.list(limit=1000):
             found += me.messages.window(session.id)
-            found += [memory.scope(tenant, session.user, session.agent).sessions.active()]
+            found += [
+                memory.scope(
+                    tenant=tenant, user=session.user, agent=session.agent
+                ).sessions.active()
+            ]
     return found
 
 
@@ -313,7 +317,7 @@ def test_an_upgrade_hides_nothing(empty: str) -> None:
     with Memory.open(empty, settings=SETTINGS) as memory:
         for tenant in ("acme", "other"):
             fill(memory, tenant, tables=TABLES[:6])
-            me = memory.scope(tenant, "ada", "scout")
+            me = memory.scope(tenant=tenant, user="ada", agent="scout")
             me.sessions.add("long")
             for start in range(0, 1500, 500):
                 me.messages.extend(
@@ -324,12 +328,12 @@ def test_an_upgrade_hides_nothing(empty: str) -> None:
         before = everything(memory)
         migrate.down(memory.database, memory.migrations, to=1)
         with pytest.raises(StorageError):
-            memory.scope("acme", "ada").state.list()
+            memory.scope(tenant="acme", user="ada").state.list()
     assert len(before) > 3000
     with Memory.open(empty, settings=SETTINGS) as memory:
         assert memory.database.version() == memory.migrations[-1].number > 1
         assert everything(memory) == before
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         again = me.messages.extend(
             "long", [{"role": "user", "content": f"{n}"} for n in range(500)], key="0"
         )

@@ -112,7 +112,7 @@ def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight
     assert not database._prepares
     fill(memory)
     for _ in range(20):  # psycopg prepares what it has seen five times
-        memory.scope("acme").messages.window("acme ada 1", last=3)
+        memory.scope(tenant="acme").messages.window("acme ada 1", last=3)
     prepared = memory.database.read(
         "acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements")
     )
@@ -125,7 +125,7 @@ def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight
 def test_the_main_flows_of_every_kind(memory: Memory, straight: str) -> None:
     for tenant in ("acme", "other"):
         fill(memory, tenant)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     assert me.sessions.resume("stale").id == "acme ada 1"
     sent = me.messages.append("acme ada 1", "user", "once", key="k")
     assert me.messages.append("acme ada 1", "user", "once", key="k") == sent
@@ -177,10 +177,10 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
     ) as memory:
         tenants = [f"t{n}" for n in range(4)]
         for tenant in tenants:
-            memory.scope(tenant, "ada", "scout").sessions.add("s")
+            memory.scope(tenant=tenant, user="ada", agent="scout").sessions.add("s")
 
         def write(n: int) -> list[int]:
-            me = memory.scope(tenants[n % 4], "ada", "scout")
+            me = memory.scope(tenant=tenants[n % 4], user="ada", agent="scout")
             numbers = []
             for k in range(15):
                 numbers.append(
@@ -195,7 +195,7 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
         for place, tenant in enumerate(tenants):
             given = sorted(seq for n in range(24) if n % 4 == place for seq in numbers[n])
             assert given == list(range(1, 91))
-            texts = [message.text for message in memory.scope(tenant).messages.window("s")]
+            texts = [message.text for message in memory.scope(tenant=tenant).messages.window("s")]
             assert len(set(texts)) == 90
             assert all(text.startswith(f"{tenant} ") for text in texts)
         assert [finding for finding in memory.verify() if not finding.ok] == []
@@ -213,7 +213,7 @@ def test_the_tenant_does_not_leak_into_the_next_transaction(
     """A server connection that just served a tenant knows nothing of it when somebody else gets it."""
     fill(memory)
     for _ in range(8):
-        memory.scope("acme", "ada", "scout").state.set("k", 1)
+        memory.scope(tenant="acme", user="ada", agent="scout").state.set("k", 1)
         with psycopg.connect(through(straight, pooler), autocommit=True) as connection:
             row = connection.execute(
                 "select coalesce(current_setting('retain.tenant', true), ''), current_user::text"

@@ -165,7 +165,7 @@ class MemoryMachine(RuleBasedStateMachine):
         return Memory.open(self.url, settings=settings, clock=lambda: self.now)
 
     def scope(self, owner: Who) -> Scope:
-        return self.memory.scope(*owner)
+        return self.memory.scope(**owner._asdict())
 
     def talk(self, owner: Who, id: str) -> Talk | None:
         """The session, if the scope may see it."""
@@ -635,7 +635,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def compare(self, memory: Memory) -> None:
         """Everything, read through the whole tenant's eyes."""
         for (tenant, id), talk in self.talks.items():
-            session = memory.scope(tenant).sessions.get(id)
+            session = memory.scope(tenant=tenant).sessions.get(id)
             assert (session.user, session.agent, session.label) == (
                 talk.user,
                 talk.agent,
@@ -643,13 +643,13 @@ class MemoryMachine(RuleBasedStateMachine):
             )
             assert (session.first_seq, session.last_seq) == (talk.first_seq, talk.last_seq)
             assert micros(session.updated_at) == talk.updated
-            assert memory.scope(tenant).messages.window(id) == talk.messages
+            assert memory.scope(tenant=tenant).messages.window(id) == talk.messages
         for (tenant, user, agent), id in self.active.items():
-            assert memory.scope(tenant, user, agent).sessions.active().id == id
+            assert memory.scope(tenant=tenant, user=user, agent=agent).sessions.active().id == id
         for (tenant, place, key), kept in self.state.items():
             if self.live(kept):
                 kind, _, user = place.partition(":")
-                scope = memory.scope(tenant, user if kind == "user" else None)
+                scope = memory.scope(tenant=tenant, user=user if kind == "user" else None)
                 assert same(
                     scope.state.get(key, area="user" if kind == "user" else place), place, key, kept
                 )

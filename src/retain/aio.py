@@ -1088,7 +1088,7 @@ class AsyncScope:
         until: datetime | None = None,
         at: datetime | None = None,
         limit: int = 10,
-        least: float = 0.0,
+        min_score: float = 0.0,
     ) -> SearchResults:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question."""
         return await self._hop(
@@ -1100,7 +1100,7 @@ class AsyncScope:
             until=until,
             at=at,
             limit=limit,
-            least=least,
+            min_score=min_score,
         )
 
     async def save_turn(
@@ -1117,9 +1117,9 @@ class AsyncScope:
             self._scope.save_turn, session, messages, usage=usage, key=key, context=context
         )
 
-    async def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
-        """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it."""
-        return await self._hop(self._scope.together, work, alone=alone)
+    async def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
+        """Run several verbs as one write: all of what `work` does with its scope, or nothing."""
+        return await self._hop(self._scope.transaction, work, lock=lock)
 
     def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]:
         """What a model can do with its memory; only the tools that are named, where names are given."""
@@ -1164,14 +1164,16 @@ class AsyncMemory:
 
     def scope(
         self,
+        *,
         tenant: str | None = None,
         user: str | None = None,
         agent: str | None = None,
-        *,
         source: Source = "user",
     ) -> AsyncScope:
         """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
-        return AsyncScope(self.sync.scope(tenant, user, agent, source=source), self._hop)
+        return AsyncScope(
+            self.sync.scope(tenant=tenant, user=user, agent=agent, source=source), self._hop
+        )
 
     async def close(self) -> None:
         """Let go of the database; whatever was acknowledged is already safe."""
@@ -1232,11 +1234,11 @@ class AsyncMemory:
             self.sync.purge, days=days, tenants=tenants, emergency=emergency, progress=progress
         )
 
-    async def work(
+    async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Worked:
-        """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
-        return await self._hop(self.sync.work, tenants=tenants, progress=progress)
+        """Run the background jobs that are due once: vectors, summaries, consolidation."""
+        return await self._hop(self.sync.run_jobs, tenants=tenants, progress=progress)
 
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""

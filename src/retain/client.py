@@ -76,7 +76,7 @@ class Client:
         self._retries = retries
         self.url = url
 
-    def scope(self, user: str | None = None, agent: str | None = None) -> Scope:
+    def scope(self, *, user: str | None = None, agent: str | None = None) -> Scope:
         """Whose memory, in the tenant that the key belongs to."""
         for field, value in (("user", user), ("agent", agent)):
             if value is not None:
@@ -271,9 +271,9 @@ class AsyncClient:
         self.sync = Client(url, key, seconds=seconds, retries=retries)
         self._hop = Hop()
 
-    def scope(self, user: str | None = None, agent: str | None = None) -> AsyncScope:
+    def scope(self, *, user: str | None = None, agent: str | None = None) -> AsyncScope:
         """Whose memory, in the tenant that the key belongs to."""
-        return AsyncScope(self.sync.scope(user, agent), self._hop)
+        return AsyncScope(self.sync.scope(user=user, agent=agent), self._hop)
 
     async def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
         """One turn with an agent: its answer. `heard` is told what happens meanwhile, in another thread."""

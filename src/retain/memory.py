@@ -107,16 +107,16 @@ class Scope:
         until: datetime | None = None,
         at: datetime | None = None,
         limit: int = 10,
-        least: float = 0.0,
+        min_score: float = 0.0,
     ) -> SearchResults:
         """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
 
         `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
-        asked, now by default: it says which week "last week" is. `least` leaves out what is less likely wanted than this,
-        from 0 to 1.
+        asked, now by default: it says which week "last week" is. `min_score` leaves
+        out hits with a lower score, from 0 to 1.
         """
         return finding.search(
-            self._services, self.owner, query, kinds, session, since, until, at, limit, least
+            self._services, self.owner, query, kinds, session, since, until, at, limit, min_score
         )
 
     def save_turn(
@@ -141,17 +141,19 @@ class Scope:
             None if context is None else context.report,
         )
 
-    def together(self, work: Callable[[Scope], Done], *, alone: str | None = None) -> Done:
-        """Do several things at once: all of what `work` does with the scope that it is given, or nothing of it.
+    def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
+        """Run several verbs as one write: all of what `work` does with its scope, or nothing.
 
-        It reads its own writes, and an error that leaves it undoes them. Whoever says the same name in `alone` waits for it,
-        so that what it reads is still so when it writes; without that, compare versions. It may be run more than once, so it
-        must do nothing else; it must not call a model, and cannot use references. It must use no other scope than its own.
+        `work` reads its own writes, and an exception that leaves it rolls them back. With `lock`,
+        transactions with the same lock name run one after the other, so that a value that was read
+        is still current when it is written; without it, compare versions. `work` may run more than
+        once, so it must have no other effects, must use only the scope that it is given, must not
+        call a model, and cannot use references.
         """
 
         def run(tx: Transaction) -> tuple[Done, list[str]]:
-            if alone is not None:
-                tx.lock(alone)
+            if lock is not None:
+                tx.lock(lock)
             blobs = NoBlobs(self._services.blobs)
             with join(self._services.database, tx) as joined:
                 database = cast(Database, joined)
@@ -246,10 +248,10 @@ class Memory:
 
     def scope(
         self,
+        *,
         tenant: str | None = None,
         user: str | None = None,
         agent: str | None = None,
-        *,
         source: Source = "user",
     ) -> Scope:
         """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out.
@@ -339,13 +341,15 @@ class Memory:
             progress=progress,
         )
 
-    def work(self, *, tenants: list[str] | None = None, progress: Progress | None = None) -> Worked:
-        """Do once what is due, of some tenants or of every one: fold long sessions into their summaries, and so on."""
+    def run_jobs(
+        self, *, tenants: list[str] | None = None, progress: Progress | None = None
+    ) -> Worked:
+        """Run the background jobs that are due once: vectors, summaries, consolidation."""
         return Worker(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove everything of one user, and say what was removed from where."""
-        owner = self.scope(tenant, canonical.key(user, "user")).owner
+        owner = self.scope(tenant=tenant, user=canonical.key(user, "user")).owner
         return erase(
             self.database,
             (*TABLES, *idempotency.TABLES),

@@ -29,7 +29,7 @@ def render(found: Any) -> StoredResponse:
 
 def do(memory: Memory, what: str, call: Callable[[Scope], Any], /, **named: Any) -> StoredResponse:
     """Do one thing in Ada's scope, attended."""
-    owner = memory.scope("acme", "ada", "scout").owner
+    owner = memory.scope(tenant="acme", user="ada", agent="scout").owner
     return attend(
         memory.services,
         owner,
@@ -66,7 +66,7 @@ def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
 
 def test_many_that_are_removed_at_once_are_all_on_record(memory: Memory) -> None:
     """P16: those that were there and no others, in as many rows as their names take."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
     asked = ["nobody's", *ids[::-1]]
     done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(asked), ids=asked)
@@ -113,7 +113,7 @@ def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"), name="scout")
     made, edited = deeds(memory)[-2:]
     assert edited.before == made.after != edited.after
-    memory.scope("acme").agents.edit("scout", prompt="by a back door")
+    memory.scope(tenant="acme").agents.edit("scout", prompt="by a back door")
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"), name="scout")
     assert deeds(memory)[-1].before != edited.after
 
@@ -146,7 +146,7 @@ def test_what_is_only_added_is_on_record_where_everything_is(
     memory = open_memory()
     assert not any(recorded(memory.settings, what) for what in ADDED)
     assert not recorded(memory.settings, "notes_read", reads=True)
-    session = memory.scope("acme", "ada", "scout").sessions.add()
+    session = memory.scope(tenant="acme", user="ada", agent="scout").sessions.add()
     do(
         memory,
         "messages_append",
@@ -176,7 +176,7 @@ def test_a_secret_that_was_found_is_counted_in_the_row(open_memory: Callable[...
 
 
 def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: Memory) -> None:
-    services = attended(memory.services, memory.scope("acme").owner, ME, Action("import"))
+    services = attended(memory.services, memory.scope(tenant="acme").owner, ME, Action("import"))
     for tenant in ("acme", "acme", "other"):
         services.database.write(
             tenant, lambda tx: tx.run("delete from state where tenant = :tenant")
@@ -188,7 +188,7 @@ def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: 
 
 def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
     do(memory, "state_set", lambda me: me.state.set("theme", "CANARY"), key="theme")
-    owner = memory.scope("acme").owner
+    owner = memory.scope(tenant="acme").owner
     erasing = Memory(
         attended(memory.services, owner, ME, Action("users_erase", {"user": "ada"})),
         memory.migrations,

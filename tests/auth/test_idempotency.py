@@ -35,7 +35,7 @@ def ask(
     owner: Principal = ME,
 ) -> StoredResponse:
     """One request of Ada's with a key."""
-    mine = memory.scope("acme", "ada", "scout").owner
+    mine = memory.scope(tenant="acme", user="ada", agent="scout").owner
     act = Action(what, {}, IdempotentRequest.of(owner.name, what, key, asked, user="ada"))
     return attend(
         memory.services, mine, owner, act, lambda services: call(Scope(services, mine)), render
@@ -55,7 +55,7 @@ def test_who_asks_again_gets_the_first_answer_and_changes_nothing(
     assert again == replace(first, replayed=True)
     assert not first.replayed
     memory = open_memory()
-    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 1
+    assert len(memory.scope(tenant="acme", user="ada", agent="scout").entries.list()) == 1
     assert len(deeds(memory)) == 1
 
 
@@ -65,7 +65,7 @@ def test_a_key_belongs_to_one_principal_and_one_route(memory: Memory) -> None:
         memory, "entries_add", "k", add_entry, owner=replace(ME, name="other (k2)")
     ).replayed
     assert not ask(memory, "state_set", "k", lambda me: me.state.set("k", 1)).replayed
-    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 2
+    assert len(memory.scope(tenant="acme", user="ada", agent="scout").entries.list()) == 2
 
 
 def test_other_content_under_the_same_key_is_an_error(memory: Memory) -> None:
@@ -93,7 +93,7 @@ def test_of_many_at_once_one_does_it_and_all_get_its_answer(memory: Memory) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(memory.scope("acme", "ada", "scout").entries.list()) == 1
+    assert len(memory.scope(tenant="acme", user="ada", agent="scout").entries.list()) == 1
     assert len(answers) == 16
     assert len({answer.body for answer in answers}) == 1
     assert [answer.replayed for answer in answers].count(False) == 1
@@ -206,7 +206,7 @@ def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[...
     services = replace(
         memory.services, models=Models(memory.settings, main=ScriptedModel("A log of a build."))
     )
-    mine = memory.scope("acme", "ada", "scout")
+    mine = memory.scope(tenant="acme", user="ada", agent="scout")
     once = IdempotentRequest.of(ME.name, "refs_capture", "k")
     kept: list[StoredResponse | None] = []
 
@@ -235,7 +235,7 @@ def test_answers_are_kept_a_day_and_then_swept(
     memory.purge()
     assert ask(memory, "entries_add", "k", add_entry).replayed
     now.micros += clock.MINUTE
-    memory.work()
+    memory.run_jobs()
     assert not ask(memory, "entries_add", "k", add_entry).replayed
 
 

@@ -158,7 +158,7 @@ def exported(memory: Memory, **which: Any) -> bytes:
 
 
 def send_tenant(memory: Memory, me: Scope, value: str) -> str:
-    memory.scope(value).state.set("k", 1, area="tenant")
+    memory.scope(tenant=value).state.set("k", 1, area="tenant")
     assert memory.erase("nobody", tenant=value).tenant == value
     return next(tenant for tenant in memory.tenants() if tenant == value)
 
@@ -288,8 +288,16 @@ def send_cursor(memory: Memory, me: Scope, value: str) -> str:
 
 KEYS = [
     Way("scope", "tenant", send_tenant),
-    Way("scope", "user", lambda memory, me, v: memory.scope("t", v, "a").sessions.resume().user),
-    Way("scope", "agent", lambda memory, me, v: memory.scope("t", "u", v).sessions.resume().agent),
+    Way(
+        "scope",
+        "user",
+        lambda memory, me, v: memory.scope(tenant="t", user=v, agent="a").sessions.resume().user,
+    ),
+    Way(
+        "scope",
+        "agent",
+        lambda memory, me, v: memory.scope(tenant="t", user="u", agent=v).sessions.resume().agent,
+    ),
     Way("erase", "user", lambda memory, me, v: memory.erase(v, tenant=me.owner.tenant).user),
     Way("export", "user", send_export),
     Way("export", "tenants", send_tenants),
@@ -461,7 +469,7 @@ _places = iter(range(10_000))
 @pytest.fixture
 def mine(shared: Memory) -> Scope:
     """A tenant of its own, with a session `s` and an agent `cook`."""
-    me = shared.scope(f"tenant {next(_places)}", "ada", "scout")
+    me = shared.scope(tenant=f"tenant {next(_places)}", user="ada", agent="scout")
     me.sessions.add("batches")
     me.sessions.add("s")
     me.agents.add("cook")
@@ -532,7 +540,7 @@ def test_nothing_new_has_a_name_that_no_address_can_have(
 
 def test_the_name_that_means_every_tenant_is_no_tenant(shared: Memory) -> None:
     with pytest.raises(Invalid) as error:
-        shared.scope("*")
+        shared.scope(tenant="*")
     assert error.value.field == "tenant"
 
 
@@ -912,7 +920,7 @@ def test_any_json_text_is_kept_or_refused(written: str) -> None:
 def test_any_json_and_text_come_back_from_the_database(
     shared: Memory, values: list[Any], texts: list[str]
 ) -> None:
-    me = shared.scope("anything", "ada", "scout")
+    me = shared.scope(tenant="anything", user="ada", agent="scout")
     session = me.sessions.resume().id
     sent = [
         {"role": "user", "content": {"text": text, "value": value}}

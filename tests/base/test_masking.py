@@ -207,7 +207,7 @@ def test_a_stream_is_masked_across_its_pieces() -> None:
 
 def write_everywhere(memory: Memory, secret: str) -> None:
     """The secret through every way in."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.agents.add("scout", prompt=f"use {secret}")
     session = me.sessions.add(label=f"label {secret}"[:900], attributes={"deep": [{"x": secret}]})
     me.sessions.edit(session.id, attributes={"a": secret})
@@ -275,8 +275,8 @@ def test_nothing_that_is_masked_is_kept_anywhere(open_memory: Callable[..., Memo
 def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="flag")
     before = masking.seen()
-    memory.scope("acme", "ada").state.set("k", GITHUB)
-    assert memory.scope("acme", "ada").state.get("k").value == GITHUB
+    memory.scope(tenant="acme", user="ada").state.set("k", GITHUB)
+    assert memory.scope(tenant="acme", user="ada").state.get("k").value == GITHUB
     assert masking.seen() == before + 1
 
 
@@ -285,7 +285,7 @@ def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(
     open_memory: Callable[..., Memory],
 ) -> None:
     memory = open_memory(secrets="reject")
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add()
     writes: dict[str, Callable[[], object]] = {
         "content": lambda: me.messages.append(session.id, "user", f"it is {GITHUB}"),
@@ -309,7 +309,7 @@ def test_a_name_with_a_secret_in_it_is_refused(
 ) -> None:
     """A name that is masked would name another thing: so it is refused, where a thing is made."""
     memory = open_memory(secrets=mode)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add()
     writes: list[tuple[str, Callable[[], object]]] = [
         ("key", lambda: me.state.set(GITHUB, 1)),
@@ -337,8 +337,8 @@ def test_a_name_with_a_secret_in_it_is_refused(
 def test_the_name_of_a_thing_that_was_made_before_still_finds_it(
     open_memory: Callable[..., Memory],
 ) -> None:
-    open_memory().scope("acme", "ada").state.set(GITHUB, 1)
-    me = open_memory(secrets="reject").scope("acme", "ada")
+    open_memory().scope(tenant="acme", user="ada").state.set(GITHUB, 1)
+    me = open_memory(secrets="reject").scope(tenant="acme", user="ada")
     assert me.state.get(GITHUB).value == 1
     me.state.remove(GITHUB)
 
@@ -355,8 +355,8 @@ def test_nothing_is_looked_for_where_the_setting_is_off(memory: Memory) -> None:
 def test_what_a_model_writes_is_looked_at_again(open_memory: Callable[..., Memory]) -> None:
     """S13: a summary of what was kept before anybody looked does not bring it back; nobody is refused for it."""
     before = open_memory()
-    session = before.scope("acme", "ada", "scout").sessions.add()
-    before.scope("acme", "ada", "scout").messages.extend(
+    session = before.scope(tenant="acme", user="ada", agent="scout").sessions.add()
+    before.scope(tenant="acme", user="ada", agent="scout").messages.extend(
         session.id, [{"role": "user", "content": f"number {n}: {GITHUB}"} for n in range(12)]
     )
     memory = open_memory(
@@ -364,7 +364,7 @@ def test_what_a_model_writes_is_looked_at_again(open_memory: Callable[..., Memor
     )
     models = Models(memory.settings, summary=ScriptedModel(f"{SAID} {GITHUB}."))
     folded = Memory(replace(memory.services, models=models), memory.migrations).scope(
-        "acme", "ada", "scout"
+        tenant="acme", user="ada", agent="scout"
     )
     assert (
         folded.summaries.fold(session.id).text == f"{SAID} [secret: github-token …{GITHUB[-4:]}]."

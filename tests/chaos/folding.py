@@ -21,7 +21,7 @@ from retain.base.errors import NotFound
 from retain.kinds import summaries
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel
-from tests.chaos.writer import ROOT, SESSION, WHO, Log
+from tests.chaos.writer import ROOT, SESSION, Log, scope_of
 from tests.conftest import SETTINGS
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     with Memory.open(
         settings=settings, models=Models(settings, summary=ScriptedModel(answer))
     ) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         log.note("up", job.name)
         while True:
             try:

@@ -19,11 +19,18 @@ from typing import Any, Literal
 
 import apsw
 
-from retain import Memory, Settings
+from retain import Memory, Scope, Settings
 
 SECTOR = 512
 SESSION = "s"
-WHO = ("acme", "ada", "scout")
+TENANT = "acme"
+USER = "ada"
+AGENT = "scout"
+
+
+def scope_of(memory: Memory) -> Scope:
+    """Return the scope that these tests use."""
+    return memory.scope(tenant=TENANT, user=USER, agent=AGENT)
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,7 @@ def record(folder: Path, durability: str, messages: int, seed: int) -> list[Even
     plan = [(f"m{n}", chance.choice((20, 200, 3_000, 30_000))) for n in range(messages)]
 
     def work(memory: Memory, part: list[tuple[str, int]]) -> None:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         for payload, size in part:
             recorder.events.append(Event("invoke", payload))
             message = me.messages.append(SESSION, "user", payload.ljust(size, "."), key=payload)
@@ -199,7 +206,7 @@ def record(folder: Path, durability: str, messages: int, seed: int) -> list[Even
 
     for part in (plan[: messages // 2], plan[messages // 2 :]):
         with Memory.open(f"sqlite:///{folder}/agent.db", settings=settings) as memory:
-            me = memory.scope(*WHO)
+            me = scope_of(memory)
             if part[0][0] == "m0":
                 me.sessions.add(SESSION)
             threads = [threading.Thread(target=work, args=(memory, part[n::3])) for n in range(3)]

@@ -19,7 +19,7 @@ from retain.base.clock import DAY, SECOND, to_datetime
 from retain.base.errors import NotFound
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
-from tests.chaos.writer import ROOT, SESSION, WHO
+from tests.chaos.writer import ROOT, SESSION, scope_of
 
 NOON = 1_790_000_000 * SECOND
 YEAR_2038 = 2_147_483_647 * SECOND + 999_999
@@ -42,7 +42,7 @@ def test_order_is_the_order_of_asking_while_the_clock_jumps(
     """P4, B13, B14: back a day in the middle of a crowd, then frozen, then forward: the history stays true."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
-    me, history = memory.scope(*WHO), History()
+    me, history = scope_of(memory), History()
     me.sessions.add(SESSION)
     with Crowd(me, history, writers=6, readers=2) as crowd:
         for jump in (-DAY, 0, 400 * DAY, -2 * DAY, YEAR_2038 - NOON):
@@ -65,7 +65,7 @@ def test_order_is_the_order_of_asking_while_the_clock_jumps(
 def test_far_years_are_years_like_any_other(open_memory: Callable[..., Memory], now: int) -> None:
     clock = Clock(now)
     memory = open_memory(clock=clock)
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     session = me.sessions.resume()
     message = me.messages.append(session.id, "user", "hello", key="k")
     assert message.created_at == to_datetime(now)
@@ -86,7 +86,7 @@ def test_a_key_expires_to_the_microsecond_and_stays_away_once_it_is_purged(
     """P10: at its moment it is gone from every read; removed by a purge, no clock brings it back."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.state.set("k", 1, ttl=60)
     clock.now = NOON + 60 * SECOND - 1
     assert me.state.get("k").value == 1
@@ -146,7 +146,7 @@ def test_a_machine_with_a_wrong_clock(memory: Memory, url: str, engine: str) -> 
     """
     if shutil.which("faketime") is None and not os.environ.get("CI"):
         pytest.skip("faketime is not installed: run the tests with `make test`")
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.sessions.add(SESSION)
     me.messages.append(SESSION, "user", "first")
     me.state.set("k", 1, ttl=0.001)

@@ -10,14 +10,14 @@ from retain import Memory
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, from_log, messages_of
-from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.chaos.writer import SESSION, Job, scope_of, start
 from tests.conftest import SETTINGS
 
 
 @pytest.mark.parametrize("run", range(sizes.CROWD_RUNS))
 def test_64_threads_on_one_session_tell_a_true_story(memory: Memory, run: int) -> None:
     """P4, H1: gap-free and in the order of asking, while four readers never see anything but a beginning of it."""
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.sessions.add(SESSION)
     history = History()
     with Crowd(me, history, writers=64, readers=4, writes=sizes.CROWD_WRITES) as crowd:
@@ -42,5 +42,5 @@ def test_8_processes_on_one_file_write_all_they_were_told_to(tmp_path: Path) -> 
     history = from_log(log)
     assert len(history.of("ok")) == 8 * (sizes.PROCESS_WRITES // 2) * 2
     with Memory.open(url, settings=SETTINGS) as memory:
-        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert history.problems(messages_of(scope_of(memory), SESSION)) == []
         assert [finding for finding in memory.verify() if not finding.ok] == []

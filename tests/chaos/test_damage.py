@@ -17,7 +17,7 @@ import pytest
 from retain import Memory
 from retain.base.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
 from tests.chaos.history import messages_of
-from tests.chaos.writer import ROOT, SESSION, WHO
+from tests.chaos.writer import ROOT, SESSION, scope_of
 from tests.conftest import SETTINGS
 from tests.servers import as_nobody
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
     """A database with a few pages of messages, closed."""
     path = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         for number in range(60):
             me.messages.append(SESSION, "user", f"{number}".ljust(2_000, "."))
@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def use(path: Path) -> None:
     """Open, read everything, and write."""
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.messages.window(SESSION)
         me.messages.append(SESSION, "user", "more")
 
@@ -79,7 +79,7 @@ def test_verify_finds_damage_that_no_read_has_met(file: Path) -> None:
     image[start + 8 : start + PAGE] = bytes(PAGE - 8)
     file.write_bytes(image)
     with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
-        assert len(messages_of(memory.scope(*WHO), SESSION)) == 60
+        assert len(messages_of(scope_of(memory), SESSION)) == 60
         try:
             findings = [finding.check for finding in memory.verify() if not finding.ok]
         except Corrupt as error:
@@ -99,7 +99,7 @@ def test_a_damaged_header_is_not_taken_for_a_new_file(file: Path) -> None:
 def test_a_log_that_was_cut_short_gives_what_it_still_has(tmp_path: Path, kept: float) -> None:
     """A copy taken without the end of its write-ahead log: a beginning of the list, whole, and it can be written to."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         memory.database.compact()
         for number in range(60):
@@ -110,7 +110,7 @@ def test_a_log_that_was_cut_short_gives_what_it_still_has(tmp_path: Path, kept: 
         log = (tmp_path / "agent.db-wal").read_bytes()
     (copy / "agent.db-wal").write_bytes(log[: int(len(log) * kept)])
     with Memory.open(f"sqlite:///{copy}/agent.db", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         found = messages_of(me, SESSION)
         assert found == [(number + 1, f"{number}") for number in range(len(found))]
         assert len(found) < 60
@@ -214,7 +214,7 @@ def test_a_file_or_folder_that_may_not_be_written(
     """The process runs without root's rights: it is told that the database is read-only, and why."""
     path = open_folder / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         me.messages.append(SESSION, "user", "hello")
     path.chmod(file_mode)
@@ -260,7 +260,7 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     try:
         path = disk / "agent.db"
         with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
-            memory.scope(*WHO).sessions.add(SESSION)
+            scope_of(memory).sessions.add(SESSION)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         before = contents(disk)
         with pytest.raises((ReadOnly, Unreachable), match=str(path)):

@@ -17,7 +17,7 @@ from retain.base.errors import Full
 from retain.storage import sqlite
 from tests.chaos import sizes
 from tests.chaos.history import from_log, messages_of
-from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.chaos.writer import SESSION, Job, scope_of, start
 from tests.conftest import SETTINGS
 
 FAULTS = [
@@ -64,7 +64,7 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
     history = from_log(log)
     assert len(history.of("ok")) == 200
     with Memory.open(url, settings=SETTINGS) as memory:
-        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert history.problems(messages_of(scope_of(memory), SESSION)) == []
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
@@ -123,7 +123,7 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
         return now - old
 
     with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=clock) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         for number in range(600):
             me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
@@ -160,13 +160,13 @@ def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Pa
     path = small_disk / "agent.db"
     long_ago = 1_700_000_000_000_000
     with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=lambda: long_ago) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         for number in range(100):
             me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
     fill_to_the_last_byte(small_disk)
     with Memory.open(f"sqlite:///{path}", settings=SMALL) as memory:
-        assert len(memory.scope(*WHO).messages.window(SESSION)) == 100
+        assert len(scope_of(memory).messages.window(SESSION)) == 100
         assert memory.purge(days=30, emergency=True).messages == 100
 
 
@@ -175,7 +175,7 @@ def test_a_disk_that_fills_up_without_a_warning_loses_nothing(small_disk: Path) 
     path = small_disk / "agent.db"
     settings = replace(SMALL, sqlite_min_free_mib=0, sqlite_ballast_mib=0)
     with Memory.open(f"sqlite:///{path}", settings=settings) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         hog = fill(small_disk, 3 << 20)
         kept: list[str] = []

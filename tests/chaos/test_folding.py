@@ -14,7 +14,7 @@ from retain.base import clock
 from retain.testing import ScriptedModel
 from tests.chaos.folding import Job, is_up, notes, start
 from tests.chaos.test_kill import wait_for
-from tests.chaos.writer import SESSION, WHO
+from tests.chaos.writer import SESSION, scope_of
 from tests.kinds.test_summaries import ANSWER, with_model
 
 Open = Callable[..., Memory]
@@ -27,7 +27,7 @@ def test_processes_never_fold_the_same_turns_twice(
 ) -> None:
     """S4, B5: three fold while a fourth appends; every range was given to one model, once, and is covered once."""
     memory = open_memory(summary_enabled=True)
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.sessions.add(SESSION)
     logs = [tmp_path / f"log {n}" for n in range(3)]
     upto = MESSAGES - KEPT - 41
@@ -64,7 +64,7 @@ def test_a_process_killed_while_folding_leaves_one_summary_at_most(
 ) -> None:
     """F14, P7: killed before its commit, nothing happened; its lease keeps others off until it runs out, then one folds."""
     memory = open_memory(summary_enabled=True)
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.sessions.add(SESSION)
     me.messages.extend(SESSION, [NewMessage("user", f"This is m{n}m.") for n in range(1, 42)])
     killed = start(Job(url, str(tmp_path / "log"), "killed", die=moment))
@@ -73,9 +73,9 @@ def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     assert ("ran " in (tmp_path / "log").read_text()) == (moment == "committing")
     assert (me.sessions.get(SESSION).summary, me.sessions.get(SESSION).summarized_count) == ("", 0)
     model = ScriptedModel(ANSWER)
-    assert with_model(memory, model).scope(*WHO).summaries.fold(SESSION).number == 0
+    assert scope_of(with_model(memory, model)).summaries.fold(SESSION).number == 0
     assert model.asked == [], "the dead one has the lease"
     later = open_memory(clock=lambda: clock.now() + 10 * clock.MINUTE, summary_enabled=True)
-    assert with_model(later, model).scope(*WHO).summaries.fold(SESSION).text == ANSWER
+    assert scope_of(with_model(later, model)).summaries.fold(SESSION).text == ANSWER
     assert [one.covers_to for one in me.summaries.list(SESSION)] == [29]
     assert [finding for finding in memory.verify() if not finding.ok] == []

@@ -25,7 +25,7 @@ from retain.testing import FakeService
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
-from tests.chaos.writer import SESSION, WHO
+from tests.chaos.writer import AGENT, SESSION, TENANT, USER, scope_of
 from tests.conftest import SETTINGS, new_database
 from tests.server.running import Process
 
@@ -45,7 +45,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     )
     url = next(made)
     with Memory.open(url, settings=SETTINGS) as memory:
-        memory.scope(*WHO).sessions.add(SESSION)
+        scope_of(memory).sessions.add(SESSION)
     yield url
     list(made)
 
@@ -60,13 +60,13 @@ class Server:
         self._database, self._workers = database, workers
         self._settings = {
             "rate_per_second": 0,
-            "tenant": WHO[0],
+            "tenant": TENANT,
             "stop_seconds": STOP_SECONDS,
             "sqlite_ballast_mib": 0,
             **settings,
         }
         with Memory.open(database, settings=SETTINGS) as memory:
-            self.key = Keys(memory.database).create(WHO[0], "a test", PERMISSIONS)[1]
+            self.key = Keys(memory.database).create(TENANT, "a test", PERMISSIONS)[1]
 
     def __enter__(self) -> Server:
         self.start()
@@ -107,7 +107,7 @@ def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) 
     """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any moment, a new server, and so on."""
     history, chance = History(), random.Random()
     with Server(database, workers) as server, Client(server.url, server.key) as client:
-        crowd = Crowd(client.scope(*WHO[1:]), history, writers=CLIENTS, readers=2)
+        crowd = Crowd(client.scope(user=USER, agent=AGENT), history, writers=CLIENTS, readers=2)
         with crowd:
             for number in range(sizes.HTTP_KILLS):
                 crowd.wait_for(CLIENTS)
@@ -117,7 +117,7 @@ def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) 
             crowd.wait_for(CLIENTS)
     with Memory.open(database, settings=SETTINGS) as memory:
         assert history.of("info") == [], "a keyed retry ends every doubt"
-        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert history.problems(messages_of(scope_of(memory), SESSION)) == []
         assert [finding for finding in memory.verify() if not finding.ok] == []
     assert history.errors, "no client ever met a server that was gone: this proves nothing"
 
@@ -136,7 +136,7 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
         Memory.open(database, settings=SETTINGS) as memory,
         Server(database, postgres_pool=CLIENTS) as server,
     ):
-        holder = threading.Thread(target=memory.database.write, args=(WHO[0], hold))
+        holder = threading.Thread(target=memory.database.write, args=(TENANT, hold))
         holder.start()
         assert held.wait(30)
 
@@ -157,7 +157,7 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
             assert [answer.result() for answer in waiting] == [201] * 16
             stopping.result()
         holder.join()
-        assert sorted(text for _, text in messages_of(memory.scope(*WHO), SESSION)) == sorted(
+        assert sorted(text for _, text in messages_of(scope_of(memory), SESSION)) == sorted(
             map(str, range(16))
         )
 
@@ -165,7 +165,7 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
     """P1, F1: kill -9 while the model thinks; the same key completes the turn; sent again, it changes nothing."""
-    said = {"message": "Where to?", "session_id": SESSION, "agent_id": WHO[2], "key": "k"}
+    said = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}
     with FakeService("To Lisbon.") as service:
         service.misbehave("hang", 1)
         model: dict[str, Any] = {
@@ -184,7 +184,7 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
                 database, settings=SETTINGS
             ) as memory:  # its lease would run out, a little later
                 memory.database.write(
-                    WHO[0],
+                    TENANT,
                     lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
                 )
             server.start()
@@ -193,7 +193,7 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
     assert first[1]["message"] == again[1]["message"]
     with Memory.open(database, settings=SETTINGS) as memory:
         kept = [
-            (message.role, message.text) for message in memory.scope(*WHO).messages.window(SESSION)
+            (message.role, message.text) for message in scope_of(memory).messages.window(SESSION)
         ]
         assert kept == [("user", "Where to?"), ("assistant", "To Lisbon.")]
         assert [finding for finding in memory.verify() if not finding.ok] == []
@@ -204,7 +204,7 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
     """The status and the JSON of one answer, over a connection of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
-        whose = {"X-Retain-User": WHO[1], "X-Retain-Agent": WHO[2]}
+        whose = {"X-Retain-User": USER, "X-Retain-Agent": AGENT}
         headers = {
             "Content-Type": "application/json",
             "Authorization": f"Bearer {server.key}",

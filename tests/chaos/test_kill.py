@@ -20,7 +20,7 @@ from retain.base.errors import InDoubt, StorageError
 from retain.storage import group
 from tests.chaos import sizes
 from tests.chaos.history import History, from_log, messages_of
-from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.chaos.writer import SESSION, Job, scope_of, start
 from tests.conftest import SETTINGS
 
 
@@ -53,11 +53,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, round_: int)
         doubtful = history.of("info")
         doubts += len(doubtful)
         with Memory.open(url, settings=SETTINGS) as memory:
-            assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+            assert history.problems(messages_of(scope_of(memory), SESSION)) == []
             assert [finding for finding in memory.verify() if not finding.ok] == []
     assert doubts, "no kill ever met a writer in the middle of a write: this proves nothing"
     with Memory.open(url, settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         for payload in doubtful:
             history.answer(
                 payload,
@@ -83,7 +83,7 @@ def test_ctrl_c_ends_a_busy_process_without_deadlock_or_loss(tmp_path: Path) -> 
             writer.kill()
         history = from_log(log)
         with Memory.open(url, settings=SETTINGS) as memory:
-            assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+            assert history.problems(messages_of(scope_of(memory), SESSION)) == []
     assert "done" in log.read_text()
 
 
@@ -124,7 +124,7 @@ def test_ctrl_c_on_any_line_of_the_writers_turn_leaves_the_next_writer_a_turn(
 ) -> None:
     """Alone, or with others in the queue: wherever the interrupt strikes, nobody waits for ever and nothing is lost."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         me.sessions.add(SESSION)
         history = History()
         line = 0

@@ -20,7 +20,7 @@ from retain.storage.database import Transaction
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
-from tests.chaos.writer import SESSION, WHO
+from tests.chaos.writer import SESSION, TENANT, scope_of
 from tests.conftest import SETTINGS
 
 HOLD = """
@@ -52,7 +52,7 @@ def write_lock(path: Path) -> Iterator[Callable[[], None]]:
 
 
 def new_session(memory: Memory) -> Scope:
-    me = memory.scope(*WHO)
+    me = scope_of(memory)
     me.sessions.add(SESSION)
     return me
 
@@ -141,7 +141,7 @@ def test_a_long_reader_cannot_make_the_log_grow_without_bound(
 
     def read() -> None:
         try:
-            memory.database.read(WHO[0], linger)
+            memory.database.read(TENANT, linger)
         except ReadTooLong as error:
             errors.append(error)
 
@@ -253,7 +253,7 @@ def test_a_child_outlives_the_parents_memory(
     closed.touch()
     done()
     again = open_memory()
-    texts = [text for _, text in messages_of(again.scope(*WHO), SESSION)]
+    texts = [text for _, text in messages_of(scope_of(again), SESSION)]
     assert texts[-5:] == [f"late-{n}" for n in range(5)]
     assert len(texts) == 18
     assert [finding for finding in again.verify() if not finding.ok] == []
@@ -268,6 +268,6 @@ def test_a_fork_from_inside_a_read_does_not_wait_for_itself(memory: Memory) -> N
         in_a_child(lambda: None)()
         return tx.all("select seq from messages where tenant = :tenant order by seq")
 
-    assert memory.database.read(WHO[0], work) == [(1,), (2,), (3,)]
+    assert memory.database.read(TENANT, work) == [(1,), (2,), (3,)]
     append_all(me, "after", 3)
     assert len(messages_of(me, SESSION)) == 6

@@ -18,7 +18,7 @@ from retain import Memory
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, messages_of
-from tests.chaos.writer import SESSION, WHO
+from tests.chaos.writer import SESSION, scope_of
 from tests.conftest import SETTINGS
 from tests.servers import PostgresServer
 
@@ -37,7 +37,7 @@ def crashing(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator
     name = f"crash_{abs(hash(request.node.name))}"
     url = server.create(name)
     with Memory.open(url, settings=replace(SETTINGS, postgres_wait_seconds=30.0)) as memory:
-        memory.scope(*WHO).sessions.add(SESSION)
+        scope_of(memory).sessions.add(SESSION)
         yield memory
 
 
@@ -82,7 +82,7 @@ def test_a_server_that_is_taken_away_loses_nothing(
     server: PostgresServer, crashing: Memory, blow: Callable[[PostgresServer], None], times: int
 ) -> None:
     """P1, P2, P4, F3: every acknowledged message once and in order, none twice, and the same Memory goes on."""
-    me, history = crashing.scope(*WHO), History()
+    me, history = scope_of(crashing), History()
     with Crowd(me, history, writers=12, readers=2, keyed=lambda writer: writer % 4 != 0) as crowd:
         for _ in range(times):
             crowd.wait_for(60)

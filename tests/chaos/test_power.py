@@ -13,7 +13,7 @@ import pytest
 from retain import Memory
 from retain.base.errors import NotFound
 from tests.chaos import sizes
-from tests.chaos.power import SESSION, WHO, Cut, Disk, Event, cuts
+from tests.chaos.power import SESSION, Cut, Disk, Event, cuts, scope_of
 from tests.chaos.writer import ROOT
 from tests.conftest import SETTINGS
 
@@ -40,7 +40,7 @@ def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
     for name, content in cut.files.items():
         (folder / name).write_bytes(content)
     with Memory.open(f"sqlite:///{folder}/agent.db", settings=SETTINGS) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
         try:
             messages = [

@@ -15,7 +15,7 @@ from retain.storage.database import Transaction
 from tests.chaos import sizes
 from tests.chaos.crowd import Crowd
 from tests.chaos.history import History, from_log, messages_of
-from tests.chaos.writer import SESSION, WHO, Job, start
+from tests.chaos.writer import SESSION, TENANT, Job, scope_of, start
 from tests.conftest import SETTINGS, new_database
 
 EXTRA = """-- up
@@ -52,7 +52,7 @@ def test_16_processes_start_at_once_on_an_empty_database(
     history = from_log(log)
     assert len(history.of("ok")) == 48
     with Memory.open(empty_url, settings=SETTINGS) as memory:
-        assert history.problems(messages_of(memory.scope(*WHO), SESSION)) == []
+        assert history.problems(messages_of(scope_of(memory), SESSION)) == []
         assert memory.database.version() == memory.migrations[-1].number
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
@@ -62,7 +62,7 @@ def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_f
 ) -> None:
     """B20: a reader holds the tables while 16 starters ask for the same change; appends go on, and it happens once."""
     memory = open_memory()
-    me, history = memory.scope(*WHO), History()
+    me, history = scope_of(memory), History()
     me.sessions.add(SESSION)
     number = memory.migrations[-1].number + 1
     known = [*memory.migrations, migrate.read(number, "moods", EXTRA)]
@@ -81,7 +81,7 @@ def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_f
         with gate:
             applied.extend(done)
 
-    holder = threading.Thread(target=memory.database.read, args=(WHO[0], hold), daemon=True)
+    holder = threading.Thread(target=memory.database.read, args=(TENANT, hold), daemon=True)
     holder.start()
     assert inside.wait(60)
     starters = [open_memory(postgres_pool=2) for _ in range(16)]

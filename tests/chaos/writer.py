@@ -22,7 +22,14 @@ from retain.base.errors import AlreadyExists, RetainError, StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
-WHO = ("acme", "ada", "scout")
+TENANT = "acme"
+USER = "ada"
+AGENT = "scout"
+
+
+def scope_of(memory: Memory) -> Scope:
+    """Return the scope that these tests use."""
+    return memory.scope(tenant=TENANT, user=USER, agent=AGENT)
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with opened(job, log) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         begin(me, job, log)
         threads = [
             threading.Thread(target=write, args=(me, log, job, n, stop))

@@ -32,10 +32,14 @@ def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
     model = ScriptedModel(lambda asked: f"{named(asked)} agrees.")
     events: list[Event] = []
     with opened(url, model) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         session = me.sessions.add().id
-        memory.scope("acme", "ada", "scout").entries.add("Ada likes tea.", kind="core")
-        memory.scope("acme", "ada", "critic").entries.add("Ada is wrong about tea.", kind="core")
+        memory.scope(tenant="acme", user="ada", agent="scout").entries.add(
+            "Ada likes tea.", kind="core"
+        )
+        memory.scope(tenant="acme", user="ada", agent="critic").entries.add(
+            "Ada is wrong about tea.", kind="core"
+        )
         answers = group.run(
             memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append
         )
@@ -84,7 +88,7 @@ def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: 
     events: list[Event] = []
     names = ["scout", "critic", "third"]
     with opened(url, model) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         session = me.sessions.add().id
         first = group.run(memory, me, session, "Shall we?", names, key="k", emit=events.append)
         assert [bool(answer.error) for answer in first] == [False, True, False]
@@ -106,7 +110,7 @@ def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: 
 def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
     events: list[Event] = []
     with opened(url, ScriptedModel(ModelUnavailable(model="m", problem="it is down"))) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         session = me.sessions.add().id
         with pytest.raises(ModelUnavailable):
             group.run(memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append)

@@ -45,7 +45,7 @@ class Chat:
         settings = replace(SETTINGS, **changes)
         self.memory = Memory.open(url, settings=settings, models=Models(settings, main=model))
         self.model = model
-        self.me: Scope = self.memory.scope("acme", "ada", "scout")
+        self.me: Scope = self.memory.scope(tenant="acme", user="ada", agent="scout")
         self.session = self.me.sessions.add().id
         self.events: list[Event] = []
 
@@ -218,7 +218,7 @@ def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: 
         settings=settings,
         models=Models(settings, main=ScriptedModel("x"), others={"other-model": own}),
     ) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.agents.add(
             "scout",
             prompt="Be kind. {long_term_memory_notes}",
@@ -357,9 +357,19 @@ def test_bad_input_does_nothing(chat: Any) -> None:
     with pytest.raises(NotFound):
         turn.run(talk.memory, talk.me, "nowhere", "Hi")
     with pytest.raises(NotFound):
-        turn.run(talk.memory, talk.memory.scope("acme", "eve", "scout"), talk.session, "Hi")
+        turn.run(
+            talk.memory,
+            talk.memory.scope(tenant="acme", user="eve", agent="scout"),
+            talk.session,
+            "Hi",
+        )
     with pytest.raises(NotFound):
-        turn.run(talk.memory, talk.memory.scope("umbrella", "ada", "scout"), talk.session, "Hi")
+        turn.run(
+            talk.memory,
+            talk.memory.scope(tenant="umbrella", user="ada", agent="scout"),
+            talk.session,
+            "Hi",
+        )
     with pytest.raises(Invalid, match="key"):
         talk.say(key=" ")
     assert talk.said() == []
@@ -629,7 +639,7 @@ def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any
             f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)
         ) as memory:
             assert isinstance(memory.services.models.main, RemoteModel)
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = me.sessions.add().id
             service.misbehave(how)
             with pytest.raises(ModelError):
@@ -646,7 +656,7 @@ def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
     with FakeService("In Turin.") as service:
         settings = Settings(model="m", base_url=service.url, api_key="k" * 20, sqlite_ballast_mib=0)
         with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = me.sessions.add().id
             service.misbehave(how, times=1)
             done = turn.run(memory, me, session, "Where?")

@@ -15,7 +15,7 @@ from tests.conftest import SETTINGS
 def turn(url: str) -> str:
     """A conversation with one saved turn."""
     with Memory.open(url, settings=SETTINGS) as memory:
-        me = memory.scope("default", "ada", "scout")
+        me = memory.scope(tenant="default", user="ada", agent="scout")
         session = me.sessions.add("trip").id
         me.entries.add("Ada likes the sea.", kind="core")
         context = me.context(session, "Where do we go?")
@@ -50,7 +50,7 @@ def test_explained_later(run: Run, turn: str) -> None:
 def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
     """X1, X3: from another conversation and from a document, now and later."""
     with Memory.open(url, settings=SETTINGS) as memory:
-        me = memory.scope("default", "ada", "scout")
+        me = memory.scope(tenant="default", user="ada", agent="scout")
         me.sessions.add("old talk")
         me.messages.append("old talk", "user", "The zeppelin leaves at noon.")
         me.knowledge.add("Airships", "A zeppelin leaves when it is filled.")

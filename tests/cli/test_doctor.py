@@ -109,7 +109,9 @@ def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_vectors_of_a_service_can_be_behind_too(look: Doctor, engine: str, url: str) -> None:
     with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
-        memory.scope("acme", "ada", "scout").entries.add("My sister lives in Graz.")
+        memory.scope(tenant="acme", user="ada", agent="scout").entries.add(
+            "My sister lives in Graz."
+        )
     given = {
         "embedder": "service",
         "embedding_model": "e",

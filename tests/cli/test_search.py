@@ -27,7 +27,7 @@ LONG = (
 
 def fill(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
-        me = memory.scope("default", "ada", "scout")
+        me = memory.scope(tenant="default", user="ada", agent="scout")
         me.sessions.add("a trip", label="A trip")
         me.messages.append("a trip", "user", "How do we get to Lisbon?")
         me.messages.append("a trip", "assistant", LONG)
@@ -40,7 +40,9 @@ def fill(url: str) -> None:
         me.knowledge.add("Railways", "# Night trains\n\nA night train has beds.")
         me.items.put(("travel", "by, rail"), "night train", {"text": "The night train has a bar."})
         me.items.put(("travel", "rail"), "bar", {"text": "The train to Lisbon has a bar."})
-        memory.scope("default").items.put(("travel",), "day", {"text": "The train of the tenant."})
+        memory.scope(tenant="default").items.put(
+            ("travel",), "day", {"text": "The train of the tenant."}
+        )
         me.graph.add([Entity("The train", "vehicle", ["It is blue."])])
 
 
@@ -142,10 +144,10 @@ def test_nothing_found_says_what_to_try(shown: Print) -> None:
 
 
 def test_which_legs_ran(shown: Print) -> None:
-    assert "that have no vector yet: `retain work` gives them theirs." in shown(
+    assert "that have no vector yet: `retain jobs` gives them theirs." in shown(
         "retain search train"
     ).replace("\n", " ")
-    shown("retain work")
+    shown("retain jobs")
     last = shown("retain search train").splitlines()[-1]
     assert last == "Searched by words and by meaning."
     without = shown("retain search train", RETAIN_EMBEDDER="none").splitlines()[-1]

@@ -112,7 +112,7 @@ def test_a_group_knows_the_others_and_no_ones_memory_but_its_own(
     memory: Memory, me: Scope, session: str
 ) -> None:
     """J5, A6: private memory right after the prompt, then who else is here; never another agent's entries."""
-    planner = memory.scope("acme", "ada", "planner")
+    planner = memory.scope(tenant="acme", user="ada", agent="planner")
     planner.entries.add("planner's secret", kind="core")
     me.entries.add("scout's own", kind="core")
     me.messages.append(session, "user", "Plan and scout!")
@@ -138,7 +138,7 @@ def test_a_summary_stands_for_what_it_covers(open_memory: Callable[..., Memory])
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=6, summary_keep_last=2
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     for n in range(10):
         me.messages.append(
@@ -153,7 +153,7 @@ def test_a_summary_stands_for_what_it_covers(open_memory: Callable[..., Memory])
     ]
     reasons = {item.source: item.reason for item in context.report.left_out}
     assert reasons == {f"messages 1–{folded.covers_to}": "covered by the summary"}
-    off = open_memory().scope("acme", "ada", "scout")
+    off = open_memory().scope(tenant="acme", user="ada", agent="scout")
     assert len(off.context(session, "Go on").messages) == 1 + 10 + 1
 
 
@@ -162,7 +162,7 @@ def test_a_summary_that_is_used_is_never_left_out(open_memory: Callable[..., Mem
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=6, summary_keep_last=2
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     for n in range(40):
         me.messages.append(
@@ -236,7 +236,10 @@ def test_one_huge_message_does_not_make_it_impossible(me: Scope, session: str) -
 
 def test_a_session_of_another_is_not_there(memory: Memory, me: Scope, session: str) -> None:
     """P11: as one that was never given."""
-    for other in (memory.scope("acme", "bob", "scout"), memory.scope("other", "ada", "scout")):
+    for other in (
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+    ):
         with pytest.raises(NotFound, match="session"):
             other.context(session, "hi")
 
@@ -246,7 +249,7 @@ def test_a_scope_without_user_or_agent_uses_the_sessions_own(
 ) -> None:
     me.entries.add("scout's own", kind="core")
     me.state.set("theme", "dark")
-    everyone = memory.scope("acme").context(session, "hi")
+    everyone = memory.scope(tenant="acme").context(session, "hi")
     assert everyone.messages == me.context(session, "hi").messages
 
 
@@ -269,7 +272,7 @@ def test_stored_text_stays_data(open_memory: Callable[..., Memory], attack: str)
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=4, summary_keep_last=2
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     me.entries.add(attack, kind="core")
     me.entries.add(attack, kind="journal")

@@ -123,7 +123,7 @@ def test_thousands_of_turns(
         **{**vars(SETTINGS), "summary_enabled": True, "sqlite_durability": "normal", "origins": {}}
     )
     memory = Memory.open(url, settings=settings, models=Models(settings, summary=model))
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     chance = random.Random(11)
     mentioned: set[str] = set()
@@ -152,7 +152,7 @@ def fold_for_a_while(url: str, session: str, stop: str) -> None:
         **{**vars(SETTINGS), "summary_enabled": True, "summary_model": "extractive", "origins": {}}
     )
     with Memory.open(url, settings=settings) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         while not os.path.exists(stop):
             with suppress(Exception):
                 me.summaries.fold(session)
@@ -163,7 +163,7 @@ def test_two_processes_fold_while_others_append(
 ) -> None:
     """S4, H3: ranges follow one another without overlap or gap, and every message is still there."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     stop = f"{tmp_path}/stop"
     start = multiprocessing.get_context("spawn").Process

@@ -224,7 +224,7 @@ class Cone:
 def test_a_cosine_is_measured_by_its_embedder(url: str) -> None:
     """X1: what every text has of every other is not nearness."""
     with opened(url, Cone()) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         old, new = me.sessions.add("old").id, me.sessions.add("new").id
         for text in (
             "I bought tomatoes yesterday",
@@ -237,7 +237,7 @@ def test_a_cosine_is_measured_by_its_embedder(url: str) -> None:
             "A new keyboard arrived",
         ):
             me.messages.append(old, "user", text)
-        memory.work()
+        memory.run_jobs()
         assert (me.search("How do I configure the proxy?").hits[0].near or 0.0) > 0.5
         assert (
             recalled(me.context(new, "How do I configure the proxy of the database server?")) == []
@@ -316,20 +316,20 @@ def test_nobody_elses_is_recalled(memory: Memory, session: str) -> None:
         ("acme", "ada", "cook"),
         ("zeta", "ada", "scout"),
     ):
-        other = memory.scope(tenant, user, agent)
+        other = memory.scope(tenant=tenant, user=user, agent=agent)
         id = other.sessions.add(f"{tenant}-{user}-{agent}").id
         other.messages.append(id, "user", f"The password of {tenant} {user} {agent} is swordfish.")
         other.entries.add(f"Swordfish is the password of {tenant} {user} {agent}.", kind="core")
         other.notes.overwrite("The password is swordfish.")
     for scope in (
-        memory.scope("acme", "ada", "scout"),
-        memory.scope("acme", "ada"),
-        memory.scope("acme"),
+        memory.scope(tenant="acme", user="ada", agent="scout"),
+        memory.scope(tenant="acme", user="ada"),
+        memory.scope(tenant="acme"),
     ):
         assert recalled(scope.context(session, "What is the swordfish password?")) == []
-    mine = memory.scope("acme", "ada", "scout")
+    mine = memory.scope(tenant="acme", user="ada", agent="scout")
     mine.messages.append(mine.sessions.add("mine").id, "user", "My own password is swordfish.")
-    for scope in (mine, memory.scope("acme", "ada"), memory.scope("acme")):
+    for scope in (mine, memory.scope(tenant="acme", user="ada"), memory.scope(tenant="acme")):
         assert sources(scope.context(session, "What is the swordfish password?")) == {
             "messages mine 1"
         }
@@ -338,7 +338,7 @@ def test_nobody_elses_is_recalled(memory: Memory, session: str) -> None:
 def test_an_embedder_that_fails_leaves_the_words(url: str) -> None:
     """X1, F7: and the report says so."""
     with opened(url, Broken("broken")) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.messages.append(me.sessions.add("trip").id, "user", TALK[0][1])
         context = me.context(me.sessions.add("now").id, QUESTION)
         assert sources(context) == {"messages trip 1"}
@@ -348,7 +348,7 @@ def test_an_embedder_that_fails_leaves_the_words(url: str) -> None:
 
 
 def test_it_can_be_turned_off(open_memory: Callable[..., Memory]) -> None:
-    me = open_memory(recall=False).scope("acme", "ada", "scout")
+    me = open_memory(recall=False).scope(tenant="acme", user="ada", agent="scout")
     me.messages.append(me.sessions.add("trip").id, "user", TALK[0][1])
     assert recalled(me.context(me.sessions.add("now").id, QUESTION)) == []
 
@@ -356,7 +356,7 @@ def test_it_can_be_turned_off(open_memory: Callable[..., Memory]) -> None:
 def test_stored_text_cannot_get_out(memory: Memory) -> None:
     """X1: out of its fence, into a role, or into a placeholder; nor can a name or a label."""
     for number, injection in enumerate(INJECTIONS):
-        me = memory.scope("acme", f"user{number}", "scout")
+        me = memory.scope(tenant="acme", user=f"user{number}", agent="scout")
         hostile = me.sessions.add(f"hostile{number}", label=f'x"] {injection}'[:900]).id
         name = "".join(letter if letter.isprintable() else " " for letter in injection)[
             :100

@@ -76,7 +76,7 @@ def test_an_output_over_the_threshold_becomes_a_reference(me: Scope, session: st
 
 def test_an_output_at_the_threshold_passes_untouched(open_memory: Callable[..., Memory]) -> None:
     """R2: at or under it nothing is changed, to the byte."""
-    me = open_memory(ref_tokens=500).scope("acme", "ada", "scout")
+    me = open_memory(ref_tokens=500).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     raw = JsonText('{ "tool_call_id":"c1" ,"text": "short" }')
     me.save_turn(session, [{"role": "tool", "content": raw}, NewMessage("tool", "short")])
@@ -118,7 +118,7 @@ def test_a_user_and_an_assistant_may_say_as_much_as_they_like(me: Scope, session
 
 def test_an_output_larger_than_a_message_may_be(open_memory: Callable[..., Memory]) -> None:
     """R2, P16: what becomes a reference is not held to the limit of a message; what does not is."""
-    me = open_memory(max_message_bytes=2048).scope("acme", "ada", "scout")
+    me = open_memory(max_message_bytes=2048).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     me.save_turn(session, run())
     with pytest.raises(TooLarge):
@@ -169,7 +169,10 @@ def test_a_failure_leaves_nothing(memory: Memory, me: Scope, session: str) -> No
 def test_another_users_turns_are_not_there(memory: Memory, me: Scope, session: str) -> None:
     """P11."""
     turn = me.save_turn(session, run())
-    for other in (memory.scope("acme", "bob", "scout"), memory.scope("other", "ada", "scout")):
+    for other in (
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+    ):
         with pytest.raises(NotFound):
             other.turns.get(turn.id)
         with pytest.raises(NotFound):

@@ -183,7 +183,9 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
         await history.save_messages("talk", [])
         assert me.sessions.list().items == []
         await history.save_messages("talk", EVERY)
-        again = RetainHistoryProvider(memory.scope("acme", "ada", "scout"), skip_excluded=True)
+        again = RetainHistoryProvider(
+            memory.scope(tenant="acme", user="ada", agent="scout"), skip_excluded=True
+        )
         expected = [Message.from_dict(message) for message in plain(EVERY)]
         assert plain(await history.get_messages("talk")) == plain(expected) == plain(EVERY)
         assert plain(await again.get_messages("talk")) == plain([*EVERY[:7], *EVERY[8:]])
@@ -267,7 +269,8 @@ def test_what_others_wrote_comes_as_the_nearest_that_there_is(me: Scope) -> None
 def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
     """S8: a session is there for nobody else, under any name."""
     mine, theirs = (
-        RetainHistoryProvider(memory.scope("acme", user, "scout")) for user in ("ada", "bob")
+        RetainHistoryProvider(memory.scope(tenant="acme", user=user, agent="scout"))
+        for user in ("ada", "bob")
     )
     run(mine.save_messages("talk", [Message("user", ["mine"])]))
     assert run(theirs.get_messages("talk")) == []
@@ -279,7 +282,10 @@ def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
 def test_of_many_writers_none_loses_a_message(me: Scope, memory: Memory) -> None:
     async def work() -> list[Message]:
         names = [f"writer {n}" for n in range(8)]
-        history = [RetainHistoryProvider(memory.scope("acme", "ada", "scout")) for _ in names]
+        history = [
+            RetainHistoryProvider(memory.scope(tenant="acme", user="ada", agent="scout"))
+            for _ in names
+        ]
         new = [[Message("user", [name]), Message("assistant", [f"to {name}"])] for name in names]
         await asyncio.gather(
             *(
@@ -316,7 +322,9 @@ def test_it_keeps_what_the_history_in_memory_keeps(
     """New messages, and transcripts that are sent again, whole or from somewhere: the same on both."""
 
     async def work() -> None:
-        ours = RetainHistoryProvider(memory.scope(f"tenant-{next(TENANTS)}", "ada", "scout"))
+        ours = RetainHistoryProvider(
+            memory.scope(tenant=f"tenant-{next(TENANTS)}", user="ada", agent="scout")
+        )
         theirs, state = InMemoryHistoryProvider(), dict[str, Any]()
         for kind, new, *start in steps:
             before = await theirs.get_messages("talk", state=state) if kind == "replay" else []
@@ -352,9 +360,9 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         return client.asked[0]
 
     memory = open_memory()
-    run(first(memory.scope("acme", "ada", "scout")))
+    run(first(memory.scope(tenant="acme", user="ada", agent="scout")))
     memory.close()
-    me = open_memory().scope("acme", "ada", "scout")
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     asked = run(second(me))
     assert asked.startswith("Be short.\nYou are scout.")
     assert (

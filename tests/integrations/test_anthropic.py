@@ -249,7 +249,7 @@ def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
     tool.call({"command": "create", "path": "/memories/log", "file_text": "0\n"})
 
     def edit(number: int) -> None:
-        mine = RetainMemoryTool(memory.scope("acme", "ada", f"agent {number}"))
+        mine = RetainMemoryTool(memory.scope(tenant="acme", user="ada", agent=f"agent {number}"))
         mine.call(
             {
                 "command": "insert",
@@ -287,7 +287,11 @@ def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
 @one_engine
 def test_whose_files(memory: Memory, me: Scope) -> None:
     """S8: each user has their own files, and so has who means the whole tenant; a search finds what is in them."""
-    others = [memory.scope("acme", "bob"), memory.scope("other", "ada"), memory.scope("acme")]
+    others = [
+        memory.scope(tenant="acme", user="bob"),
+        memory.scope(tenant="other", user="ada"),
+        memory.scope(tenant="acme"),
+    ]
     RetainMemoryTool(me).call(
         {"command": "create", "path": "/memories/a", "file_text": "The harbour of Lisbon"}
     )
@@ -303,7 +307,9 @@ def test_whose_files(memory: Memory, me: Scope) -> None:
 @one_engine
 def test_a_store_that_is_not_there(memory: Memory, me: Scope) -> None:
     """Every command says so, and neither reads nor writes what else is at a place of that name."""
-    theirs = Stores(memory.scope("acme", "bob"), "a test").create({"name": "Files"})["id"]
+    theirs = Stores(memory.scope(tenant="acme", user="bob"), "a test").create({"name": "Files"})[
+        "id"
+    ]
     for store in ("memstore_none", theirs):
         me.items.put((store,), "a", {"text": "mine"})
         tool = RetainMemoryTool(me, store=store)
@@ -375,7 +381,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
 
     def run() -> str:
         memory = open_memory()
-        tool = RetainMemoryTool(memory.scope("acme", "ada", "claude"))
+        tool = RetainMemoryTool(memory.scope(tenant="acme", user="ada", agent="claude"))
         asked: Any = [{"role": "user", "content": "Who am I?"}]
         runner = claude(script).beta.messages.tool_runner(
             model="m", max_tokens=99, messages=asked, tools=[tool]

@@ -61,7 +61,7 @@ def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
     )
 
     async def with_all() -> None:
-        made(memory.scope("acme", "ada", "scout"), *ADAPTERS[adapter])
+        made(memory.scope(tenant="acme", user="ada", agent="scout"), *ADAPTERS[adapter])
         others = {
             "one of AsyncMemory": AsyncMemory(memory).scope(user="ada"),
             "one of Client": Client("http://127.0.0.1:1").scope(user="ada"),

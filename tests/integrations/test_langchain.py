@@ -76,7 +76,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
     with open_memory() as memory:
         agent = create_agent(
             speaking("Hello Ada!"),
-            middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))],
+            middleware=[RetainMiddleware(memory.scope(tenant="acme", user="ada", agent="scout"))],
         )
         say(agent, "My name is Ada and my sister Clara lives in Porto.", on("first"))
     with open_memory() as memory:
@@ -84,7 +84,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         agent = create_agent(
             model,
             system_prompt="Be brief.",
-            middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))],
+            middleware=[RetainMiddleware(memory.scope(tenant="acme", user="ada", agent="scout"))],
         )
         say(agent, "Where does my sister Clara live?", on("second"))
         [given] = model.seen
@@ -95,7 +95,8 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         assert str(given[-1].text) == "Where does my sister Clara live?"
         stranger = speaking("I do not know.")
         agent = create_agent(
-            stranger, middleware=[RetainMiddleware(memory.scope("acme", "bob", "scout"))]
+            stranger,
+            middleware=[RetainMiddleware(memory.scope(tenant="acme", user="bob", agent="scout"))],
         )
         say(agent, "Where does my sister Clara live?", on("third"))
         assert "Porto" not in words(stranger.seen[0])

@@ -153,13 +153,18 @@ def test_cleared_is_empty_and_goes_on(me: Scope) -> None:
 @one_engine
 def test_nobody_reads_or_writes_anothers(memory: Memory) -> None:
     """S8: the user is the scope's, whatever session is named."""
-    history(memory.scope("acme", "ada", "scout")).add_user_message("my secret")
-    for other in (memory.scope("acme", "bob", "scout"), memory.scope("globex", "ada", "scout")):
+    history(memory.scope(tenant="acme", user="ada", agent="scout")).add_user_message("my secret")
+    for other in (
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+        memory.scope(tenant="globex", user="ada", agent="scout"),
+    ):
         assert history(other).messages == []
         history(other).clear()
     with pytest.raises(AlreadyExists, match="another user's"):
-        history(memory.scope("acme", "bob", "scout")).add_user_message("let me in")
-    assert len(history(memory.scope("acme", "ada", "scout")).messages) == 1
+        history(memory.scope(tenant="acme", user="bob", agent="scout")).add_user_message(
+            "let me in"
+        )
+    assert len(history(memory.scope(tenant="acme", user="ada", agent="scout")).messages) == 1
 
 
 @one_engine
@@ -212,13 +217,13 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
 
     prompt = PromptTemplate.from_template("{chat_history}\n{input} ({style})")
     with open_memory() as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         chain = LLMChain(llm=FakeListChatModel(responses=["Hi Ada.", "Fine.", "Bye."]), prompt=prompt,
                          memory=remembering(me, k=2))  # fmt: skip
         for said in ("I am Ada.", "How are you?", "Bye!"):
             chain.invoke({"input": said, "style": "short"})
         assert len(history(me).messages) == 6
-    again = open_memory().scope("acme", "ada", "scout")
+    again = open_memory().scope(tenant="acme", user="ada", agent="scout")
     found = remembering(again, k=2, return_messages=True).load_memory_variables({})["chat_history"]
     assert found == [
         HumanMessage("How are you?"),
@@ -246,7 +251,7 @@ def test_a_runnable_remembers_across_a_restart(
     answers = []
     for question in ("I am Ada.", "Who am I?"):
         with open_memory() as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             chain = RunnableWithMessageHistory(
                 prompt | echo, lambda id, me=me: history(me, id), input_messages_key="question",
                 history_messages_key="history",

@@ -95,9 +95,11 @@ def test_a_graph_goes_on_after_a_restart(open_memory: Callable[..., Memory]) -> 
     theirs = graph(InMemorySaver())
     theirs.invoke({"asked": "Who are you?"}, on("t"))
     with open_memory() as memory:
-        graph(RetainSaver(memory.scope("acme", "ada"))).invoke({"asked": "Who are you?"}, on("t"))
+        graph(RetainSaver(memory.scope(tenant="acme", user="ada"))).invoke(
+            {"asked": "Who are you?"}, on("t")
+        )
     with open_memory() as memory:
-        ours = graph(RetainSaver(memory.scope("acme", "ada")))
+        ours = graph(RetainSaver(memory.scope(tenant="acme", user="ada")))
         for one in (ours, theirs):
             assert one.get_state(on("t")).interrupts[0].value == {"question": "Who are you?"}
             assert one.invoke(Command(resume="Ada"), on("t"))["said"][-1].content == "You said Ada."
@@ -113,7 +115,9 @@ def test_a_graph_goes_on_after_a_restart(open_memory: Callable[..., Memory]) -> 
             step.values["answer"] for step in ours.get_state_history(on("t")) if not step.next
         ] == ["Bob", "Ada"]
         with pytest.raises(IndexError):
-            graph(RetainSaver(memory.scope("acme", "bob"))).get_state(on("t")).interrupts[0]
+            graph(RetainSaver(memory.scope(tenant="acme", user="bob"))).get_state(
+                on("t")
+            ).interrupts[0]
 
 
 @one_engine
@@ -350,7 +354,7 @@ def applied(saver: BaseCheckpointSaver[Any], operations: Sequence[Any]) -> list[
 @given(operations=OPERATIONS)
 def test_it_answers_as_the_in_memory_saver(memory: Memory, operations: Sequence[Any]) -> None:
     """Whatever is put, written, asked for and deleted."""
-    ours = RetainSaver(memory.scope("acme", "ada"))
+    ours = RetainSaver(memory.scope(tenant="acme", user="ada"))
     for thread in ("t", "u"):
         ours.delete_thread(thread)
     assert applied(ours, operations) == applied(InMemorySaver(), operations)

@@ -155,7 +155,10 @@ def test_it_answers_as_their_store_in_memory(
     memory: Memory, counter: Iterator[int], batches: list[list[Any]]
 ) -> None:
     """The same batches give the same answers; searches in memory have no order that is promised."""
-    ours, theirs = RetainStore(memory.scope(f"t{next(counter)}", "ada")), InMemoryStore()
+    ours, theirs = (
+        RetainStore(memory.scope(tenant=f"t{next(counter)}", user="ada")),
+        InMemoryStore(),
+    )
     for batch in batches:
         ops = sorted(batch, key=lambda op: not isinstance(op, ListNamespacesOp))
         for empty in [space for space, items in theirs._data.items() if not items]:
@@ -218,12 +221,12 @@ def test_names_that_no_key_of_ours_could_be(me: Scope) -> None:
 
 
 def test_a_query_puts_in_order_and_leaves_nothing_out(memory: Memory) -> None:
-    store = RetainStore(memory.scope("acme", "ada"))
+    store = RetainStore(memory.scope(tenant="acme", user="ada"))
     store.put(("m",), "tea", {"text": "Ada drinks green tea in the morning."})
     store.put(("m",), "car", {"text": "The car is parked behind the house."})
     store.put(("m",), "hidden", {"text": "tea tea tea"}, index=False)
     store.put(("m",), "noted", {"text": "tea", "note": "The dentist is on Monday."}, index=["note"])
-    memory.work()
+    memory.run_jobs()
     found = store.search(("m",), query="What tea does she drink?")
     assert found[0].key == "tea"
     assert {item.key for item in found} == {"tea", "car", "hidden", "noted"}
@@ -241,7 +244,7 @@ def test_a_query_puts_in_order_and_leaves_nothing_out(memory: Memory) -> None:
 def test_without_a_query_the_newest_comes_first(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    store = RetainStore(open_memory(now).scope("acme", "ada"))
+    store = RetainStore(open_memory(now).scope(tenant="acme", user="ada"))
     for name in "cab":
         now.pass_days(1)
         store.put(("m", name), "k", {"name": name})
@@ -269,7 +272,7 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
     index: Any = {"embed": embed, "dims": 3, "fields": ["text"]}
     embedder = LangChainEmbedder(index, name="letters", family="static")
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS, embedder=embedder) as memory:
-        scope = memory.scope("acme", "ada")
+        scope = memory.scope(tenant="acme", user="ada")
         with pytest.raises(ValueError, match="LangChainEmbedder"):
             RetainStore(
                 scope, index={"embed": lambda texts: [[1.0, 2.0, 3.0]] * len(texts), "dims": 3}
@@ -277,7 +280,7 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
         store = RetainStore(scope, index=index)
         store.put(("m",), "1", {"text": "aaaa"})
         store.put(("m",), "2", {"text": "bbbb"})
-        memory.work()
+        memory.run_jobs()
         assert store.search(("m",), query="bbb b", limit=1)[0].key == "2"
         assert embedder.identity == "langchain:letters-3"
 
@@ -288,7 +291,7 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
 def test_what_expires_is_gone_and_reading_prolongs_it(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    store = RetainStore(open_memory(now).scope("acme", "ada"), ttl={"default_ttl": 60})
+    store = RetainStore(open_memory(now).scope(tenant="acme", user="ada"), ttl={"default_ttl": 60})
     minutes = 1 / 24 / 60
     store.put(("m",), "read", {"x": 1})
     store.put(("m",), "searched", {"x": 2})
@@ -305,7 +308,7 @@ def test_what_expires_is_gone_and_reading_prolongs_it(
     now.pass_days(60 * minutes)
     assert {item.key for item in store.search(("m",))} == {"for good"}
     assert store.list_namespaces() == [("m",)]
-    assert RetainStore(open_memory(now).scope("nobody")).sweep_ttl() == 0
+    assert RetainStore(open_memory(now).scope(tenant="nobody")).sweep_ttl() == 0
 
 
 def test_a_batch_reads_what_was_and_writes_all_or_nothing(me: Scope) -> None:
@@ -344,13 +347,15 @@ def test_a_batch_reads_what_was_and_writes_all_or_nothing(me: Scope) -> None:
 @one_engine
 def test_users_do_not_see_each_other(memory: Memory) -> None:
     """S8: the scope says whose store it is; namespaces cannot lead out of it."""
-    ada, bob, everybody = (RetainStore(memory.scope("acme", user)) for user in ("ada", "bob", None))
+    ada, bob, everybody = (
+        RetainStore(memory.scope(tenant="acme", user=user)) for user in ("ada", "bob", None)
+    )
     ada.put(("m",), "k", {"of": "ada"})
     everybody.put(("m",), "k", {"of": "all"})
     assert bob.search(()) == []
     assert bob.list_namespaces() == []
     assert [item.value for item in everybody.search((), query="ada")] == [{"of": "all"}]
-    assert RetainStore(memory.scope("other", "ada")).get(("m",), "k") is None
+    assert RetainStore(memory.scope(tenant="other", user="ada")).get(("m",), "k") is None
 
 
 @one_engine
@@ -408,7 +413,9 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("Done.")]))
         with open_memory() as memory:
             agent = create_agent(
-                model, [remember, recall], store=RetainStore(memory.scope("acme", "ada"))
+                model,
+                [remember, recall],
+                store=RetainStore(memory.scope(tenant="acme", user="ada")),
             )
             found: list[BaseMessage] = agent.invoke({"messages": [HumanMessage(said)]})["messages"]
             return found

@@ -217,7 +217,7 @@ ITEMS: list[dict[str, Any]] = [
 
 
 def session(memory: Memory, id: str = "talk", **settings: Any) -> RetainSession:
-    return RetainSession(memory.scope("acme", "ada", "scout"), id, **settings)
+    return RetainSession(memory.scope(tenant="acme", user="ada", agent="scout"), id, **settings)
 
 
 # -- their tests --------------------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_what_is_stored_takes_no_other_role(memory: Memory) -> None:
 def test_who_may_not_see_a_session_does_not(memory: Memory) -> None:
     """S8: the user is the scope's; another's session is neither read nor written."""
     asyncio.run(session(memory).add_items([{"role": "user", "content": "Mine."}]))
-    other = RetainSession(memory.scope("acme", "bob", "scout"), "talk")
+    other = RetainSession(memory.scope(tenant="acme", user="bob", agent="scout"), "talk")
     assert asyncio.run(other.get_items()) == []
     assert asyncio.run(other.pop_item()) is None
     asyncio.run(other.clear_session())

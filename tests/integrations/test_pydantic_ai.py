@@ -162,9 +162,9 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
             messages=EVERY, conversation_id="talk", usage=usage, deferred_tool_requests=waiting
         )
         entries = await store.save(sent, scope="channel")
-        back = await RetainConversationStore(memory.scope("acme", "ada", "scout")).load(
-            "talk", scope="channel"
-        )
+        back = await RetainConversationStore(
+            memory.scope(tenant="acme", user="ada", agent="scout")
+        ).load("talk", scope="channel")
         expected = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(EVERY))
         assert back is not None
         assert back.messages == expected
@@ -318,7 +318,10 @@ def test_of_two_writers_one_hears_of_the_other_and_nothing_is_lost(
     me: Scope, memory: Memory
 ) -> None:
     async def add(text: str) -> int:
-        store, tries = RetainConversationStore(memory.scope("acme", "ada", "scout")), count(1)
+        store, tries = (
+            RetainConversationStore(memory.scope(tenant="acme", user="ada", agent="scout")),
+            count(1),
+        )
         while True:
             tried = next(tries)
             try:
@@ -360,7 +363,7 @@ def test_who_deletes_and_who_saves_at_once_hear_of_each_other(me: Scope, memory:
     async def work() -> None:
         store, other = (
             RetainConversationStore(me),
-            RetainConversationStore(memory.scope("acme", "ada", "scout")),
+            RetainConversationStore(memory.scope(tenant="acme", user="ada", agent="scout")),
         )
         for number in range(4):
             first = Conversation(messages=[said("one")], conversation_id="talk")
@@ -435,7 +438,8 @@ def test_a_conversation_is_its_users_own(memory: Memory) -> None:
 
     async def work() -> None:
         mine, theirs = (
-            RetainConversationStore(memory.scope("acme", user, "scout")) for user in ("ada", "bob")
+            RetainConversationStore(memory.scope(tenant="acme", user=user, agent="scout"))
+            for user in ("ada", "bob")
         )
         entries = await mine.save(
             Conversation(messages=[said("mine")], conversation_id="talk"), scope="x"
@@ -568,7 +572,7 @@ def test_it_answers_as_the_store_in_memory(memory: Memory, steps: list[tuple[Any
     """The same steps on both, the same answers: messages, entries, branches, forks, scopes, conflicts."""
 
     async def work() -> None:
-        me = memory.scope(f"tenant-{next(TENANTS)}", "ada", "scout")
+        me = memory.scope(tenant=f"tenant-{next(TENANTS)}", user="ada", agent="scout")
         theirs, ours = Twin(InMemoryConversationStore()), Twin(RetainConversationStore(me))
         for step in steps:
             assert await ours.step(step) == await theirs.step(step), step
@@ -618,9 +622,9 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         return seen
 
     memory = open_memory()
-    run(first(memory.scope("acme", "ada", "scout")))
+    run(first(memory.scope(tenant="acme", user="ada", agent="scout")))
     memory.close()
-    me = open_memory().scope("acme", "ada", "scout")
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     with_history, from_memory = run(second(me))
     told = str(with_history)
     assert "Ada's sister is Clara." in told

@@ -48,7 +48,7 @@ def first_of(asked: Asked) -> str:
 
 def journals(memory: Memory, now: Now, *agents: str) -> list[Scope]:
     """An entry in the journal of each agent, five days ago."""
-    scopes = [memory.scope("acme", "ada", agent) for agent in agents]
+    scopes = [memory.scope(tenant="acme", user="ada", agent=agent) for agent in agents]
     for me in scopes:
         me.entries.add(f"what {me.owner.agent} noticed")
     now.pass_days(5)
@@ -74,7 +74,7 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
     model = ScriptedModel(first_of)
     memory = opened("propose", model)
     scout, critic = journals(memory, now, "scout", "critic")
-    memory.scope("acme", None, "young").entries.add("of today")
+    memory.scope(tenant="acme", user=None, agent="young").entries.add("of today")
     assert consolidate.due(memory.services, "acme") == ["critic", "scout"]
     seen: list[tuple[int, int]] = []
     assert consolidate.run(
@@ -91,7 +91,7 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
 def test_due_is_a_question_of_age(opened: Open, now: Now) -> None:
     """J7: from five days, two before it fades, until a week after it faded, to the microsecond."""
     memory = opened("propose")
-    memory.scope("acme", None, "scout").entries.add("x")
+    memory.scope(tenant="acme", user=None, agent="scout").entries.add("x")
     for age, due in (
         (5 * clock.DAY - 1, []),
         (5 * clock.DAY, ["scout"]),
@@ -138,7 +138,7 @@ def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
     """J7: of one agent's 90 entries two parts are kept and one is reported; the next round asks only about that one."""
     model = ScriptedModel(first_of, "nonsense", first_of)
     memory = opened("propose", model)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(90):
         me.entries.add(f"thing {n}")
         now.micros += 1
@@ -148,7 +148,7 @@ def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
     assert consolidate.run(memory.services, "acme") == Done(done=5)
     assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 10, 8, 8, 8, 8, 8]
     assert consolidate.run(memory.services, "acme") == Done()
-    assert [call.error for call in memory.scope("acme").interactions.list()] == [""] * 8
+    assert [call.error for call in memory.scope(tenant="acme").interactions.list()] == [""] * 8
 
 
 def test_a_bad_answer_is_not_paid_in_every_round(opened: Open, now: Now) -> None:
@@ -178,7 +178,7 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
 
     model = ScriptedModel(think)
     memory = opened("propose", model)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(95):
         me.entries.add(f"thing {n}")
         now.micros += 1
@@ -188,7 +188,7 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
     assert taken != [None]
     assert ends == [seconds * 1_000_000] * 2
     assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
-    assert len(memory.scope("acme").interactions.list()) == 2
+    assert len(memory.scope(tenant="acme").interactions.list()) == 2
     assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, (
         "the other one has it still"
     )
@@ -212,12 +212,12 @@ def test_every_call_of_a_model_is_on_record(opened: Open, now: Now) -> None:
     memory = opened("propose", ScriptedModel(first_of, cost=0.25))
     journals(memory, now, "scout")
     consolidate.run(memory.services, "acme")
-    (call,) = memory.scope("acme", None, "scout").interactions.list()
+    (call,) = memory.scope(tenant="acme", user=None, agent="scout").interactions.list()
     assert (call.route, call.model, call.cost, call.error) == ("consolidate", "scripted", 0.25, "")
     failing = opened("propose", FailingModel())
     journals(failing, now, "critic")
     assert consolidate.run(failing.services, "acme").failed == 1
-    (call,) = memory.scope("acme", None, "critic").interactions.list()
+    (call,) = memory.scope(tenant="acme", user=None, agent="critic").interactions.list()
     assert (call.model, call.error[:16]) == ("failing", "ModelUnavailable")
 
 
@@ -253,7 +253,7 @@ def test_six_at_once_ask_and_keep_once(opened: Open, now: Now) -> None:
 def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
     """J7."""
     memory = opened("accept")
-    me = memory.scope("acme", None, "scout")
+    me = memory.scope(tenant="acme", user=None, agent="scout")
     me.entries.add("The ferry to Porto costs 80 euros.")
     now.micros += 1
     me.entries.add("Ada booked the ferry to Porto.")
@@ -265,7 +265,7 @@ def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
 
 
 def test_it_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
-    """J7: `retain work` does it, in every round, in every tenant."""
+    """J7: `retain jobs` does it, in every round, in every tenant."""
     memory = opened("propose", ScriptedModel(first_of))
     journals(memory, now, "scout")
     worker = Worker(memory.services)

@@ -16,7 +16,7 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
         clock=now, summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1,
         consolidate="propose", retention_days=30,
     )  # fmt: skip
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     nothing = {"index": 0, "summaries": 0, "consolidations": 0, "retention": 0}
     me.sessions.add("s")
     assert due(memory.services, "acme") == nothing
@@ -35,7 +35,7 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
         "retention": 1,
     }
     assert due(memory.services, "other") == nothing
-    memory.work()
+    memory.run_jobs()
     memory.purge(days=30)
     assert due(memory.services, "acme") == nothing
     me.sessions.add("old")
@@ -47,7 +47,7 @@ def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]
     memory = open_memory(
         summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
     long_ago = datetime.now(UTC) - timedelta(days=6)

@@ -34,7 +34,7 @@ def using(memory: Memory, embedder: Any) -> Memory:
 
 
 def mine(memory: Memory) -> Scope:
-    return memory.scope("acme", "ada", "scout")
+    return memory.scope(tenant="acme", user="ada", agent="scout")
 
 
 def say(memory: Memory, count: int, start: int = 0) -> list[str]:
@@ -71,7 +71,7 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
     before = lag(memory.services, "acme")
     assert (before.pending, before.identity) == (600, "fake-16@1")
     assert before.seconds >= 0
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left, done.failed) == (600, 0, 0)
     assert lag(memory.services, "acme") == Lag(0, 0.0, "fake-16@1")
     assert [len(batch) for batch in fake.asked] == [256, 256, 88]
@@ -81,12 +81,12 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
     assert number @ checked(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
         1, abs=1e-3
     )
-    assert memory.work().jobs["vectors"].done == 0
+    assert memory.run_jobs().jobs["vectors"].done == 0
 
 
 def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
     say(using(memory, None), 3)
-    assert memory.work().jobs["vectors"].done == 0
+    assert memory.run_jobs().jobs["vectors"].done == 0
     assert lag(memory.services, "acme") == Lag(0)
 
 
@@ -99,7 +99,7 @@ def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: s
         fails=lambda text: "topic" in text and int(text.rpartition("topic")[2]) % 10 < 3, how=how
     )
     texts = say(using(memory, fake), 100)
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (70, 30)
     assert "acme, messages s" in done.errors[0]
     assert lag(memory.services, "acme").pending == 30
@@ -110,21 +110,21 @@ def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: s
         assert texts[place] in [hit.text for hit in hits]
         assert "words" in hits[0].legs
     fake.fails = lambda text: False
-    assert memory.work().jobs["vectors"].done == 30
+    assert memory.run_jobs().jobs["vectors"].done == 30
     assert lag(memory.services, "acme").pending == 0
 
 
 def test_one_bad_text_costs_a_few_calls_and_no_other_text(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic77"))
     say(using(memory, fake), 256)
-    assert memory.work().jobs["vectors"].done == 255
+    assert memory.run_jobs().jobs["vectors"].done == 255
     assert len(fake.asked) <= 2 + 2 * 8
 
 
 def test_an_embedder_that_fails_with_everything_is_asked_twice(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: True)
     say(using(memory, fake), 300)
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (0, 1)
     assert "it was told to fail" in done.errors[0]
     assert len(fake.asked) == 2
@@ -182,7 +182,7 @@ def test_what_is_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> 
         return False
 
     say(using(memory, FakeEmbedder(fails=gone)), 5)
-    memory.work()
+    memory.run_jobs()
     assert vectors(memory) == {}
     assert lag(memory.services, "acme").pending == 0
 
@@ -190,14 +190,14 @@ def test_what_is_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> 
 def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> None:
     """B36: vectors of two models are never compared, whatever their dimensions; in the end all are the new one's."""
     texts = say(using(memory, FakeEmbedder(16, name="old")), 20)
-    memory.work()
+    memory.run_jobs()
     new = FakeEmbedder(24, name="new")
     using(memory, new)
     assert lag(memory.services, "acme").pending == 20
     hits = mine(memory).search(texts[3]).hits
     assert hits[0].text == texts[3]
     assert all("vectors" not in hit.legs for hit in hits)
-    assert memory.work().jobs["vectors"].done == 20
+    assert memory.run_jobs().jobs["vectors"].done == 20
     assert {model for model, _ in vectors(memory).values()} == {"new-24@1"}
     assert {len(vector) for _, vector in vectors(memory).values()} == {24}
     assert "vectors" in mine(memory).search(texts[3]).hits[0].legs
@@ -225,7 +225,7 @@ def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -
 def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbedder) -> None:
     """B36."""
     say(using(memory, fake), 3)
-    memory.work()
+    memory.run_jobs()
     memory.database.write(
         "acme",
         lambda tx: tx.run(
@@ -238,10 +238,10 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
     assert (
         "fake-16@1"
         in wrong[
-            "all vectors of one model are equally long, and none is empty (`retain work` makes them anew)"
+            "all vectors of one model are equally long, and none is empty (`retain jobs` makes them anew)"
         ]
     )
-    memory.work()
+    memory.run_jobs()
     assert all(finding.ok for finding in memory.verify())
 
 
@@ -249,11 +249,11 @@ def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> N
     say(using(memory, fake), 5)
     lease = leases.claim(memory.database, "acme", "embed", 60)
     assert lease is not None
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left) == (0, 5)
     assert fake.asked == []
     leases.release(memory.database, lease)
-    assert memory.work().jobs["vectors"].done == 5
+    assert memory.run_jobs().jobs["vectors"].done == 5
 
 
 def test_a_worker_that_lost_its_lease_stops(
@@ -268,7 +268,7 @@ def test_a_worker_that_lost_its_lease_stops(
         return False
 
     say(using(memory, FakeEmbedder(fails=take)), 6)
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left) == (2, 4)
 
 
@@ -284,7 +284,7 @@ def test_many_rows_are_looked_at_in_parts(
 ) -> None:
     monkeypatch.setattr(embed, "_IN_ONE_READ", 4)
     say(using(memory, fake), 10)
-    assert memory.work().jobs["vectors"].done == 10
+    assert memory.run_jobs().jobs["vectors"].done == 10
     assert [len(batch) for batch in fake.asked] == [4, 4, 2]
 
 
@@ -299,14 +299,14 @@ def test_a_service_is_on_record_with_what_it_took(open_memory: Open) -> None:
         }
         memory = open_memory(embedder="service", **given)
         say(memory, 3)
-        assert memory.work().jobs["vectors"].done == 3
-        (call,) = memory.scope("acme").interactions.list()
+        assert memory.run_jobs().jobs["vectors"].done == 3
+        (call,) = memory.scope(tenant="acme").interactions.list()
         assert (call.route, call.model, call.tokens_in, call.error) == ("embed", "m", 9, "")
         say(memory, 1, 3)
         service.misbehave("500")
-        done = memory.work().jobs["vectors"]
+        done = memory.run_jobs().jobs["vectors"]
         assert (done.failed, lag(memory.services, "acme").pending) == (1, 1)
-        assert "500" in memory.scope("acme").interactions.list()[0].error
+        assert "500" in memory.scope(tenant="acme").interactions.list()[0].error
         found = mine(memory).search("topic3")
         assert found.hits[0].text == "message about topic3"
         assert "500" in found.legs["vectors"]
@@ -322,7 +322,7 @@ memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0), embed
 me = memory.scope("acme", "ada", "scout")
 me.sessions.add("s")
 me.messages.append("s", "user", "message about topic0")
-memory.work()"""
+memory.run_jobs()"""
 
 
 def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
@@ -344,7 +344,7 @@ def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
         memory.database.write(
             "acme", lambda tx: tx.run("update leases set expires_at = :now where tenant = :tenant")
         )
-        assert memory.work().jobs["vectors"].done == 1
+        assert memory.run_jobs().jobs["vectors"].done == 1
         assert lag(memory.services, "acme").pending == 0
 
 
@@ -359,7 +359,7 @@ def test_lag_of_an_embedder_that_cannot_say_who_it_is(memory: Memory) -> None:
             pass
 
     say(using(memory, Silent()), 2)
-    done = memory.work().jobs["vectors"]
+    done = memory.run_jobs().jobs["vectors"]
     assert (done.failed, done.done) == (1, 0)
     with pytest.raises(ModelUnavailable):
         lag(memory.services, "acme")
@@ -379,12 +379,12 @@ def test_what_is_old_and_written_now_waits_since_the_last_round(
     memory = using(open_memory(now), FakeEmbedder(fails=lambda text: text.endswith("topic1")))
     say(memory, 2)
     now.pass_days(300)
-    memory.work()
+    memory.run_jobs()
     assert lag(memory.services, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), (
         "one of them still waits"
     )
     using(memory, FakeEmbedder())
-    memory.work()
+    memory.run_jobs()
     again = [Item("messages", "s", "as if it was imported", START, 1, 9, "ada")]
     memory.database.write("acme", lambda tx: memory.services.index.add(tx, again))
     now.pass_days(0.25)
@@ -408,5 +408,5 @@ def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> N
         (call,) = mine(memory).interactions.list()
         assert (call.route, call.user) == ("embed", "ada")
         service.misbehave("")
-        assert memory.work().jobs["vectors"].done == 2
+        assert memory.run_jobs().jobs["vectors"].done == 2
         assert mine(memory).search("topic1").legs["vectors"] == "ran: m-8@service"

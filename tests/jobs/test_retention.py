@@ -194,7 +194,7 @@ def test_writers_and_readers_go_on_during_a_purge(open_memory: Callable[..., Mem
     """Nobody fails, order is kept, and what is new survives."""
     time_ = Time()
     memory = open_memory(clock=time_, sqlite_busy_seconds=3.0)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for _ in range(4):
         say(me, 500)
@@ -308,7 +308,7 @@ def test_every_tenant_is_purged_and_other_things_stay(
     time_ = Time()
     memory = open_memory(clock=time_)
     for tenant in ("acme", "other"):
-        me = memory.scope(tenant, "ada", "scout")
+        me = memory.scope(tenant=tenant, user="ada", agent="scout")
         me.sessions.add("s")
         say(me, 3)
     time_.pass_days(30)
@@ -318,19 +318,19 @@ def test_every_tenant_is_purged_and_other_things_stay(
     before = hashes(url, kept)
     assert memory.purge(days=7).messages == 6
     assert hashes(url, kept) == before
-    assert len(memory.scope("acme").messages.window("acme ada 1")) == 13
+    assert len(memory.scope(tenant="acme").messages.window("acme ada 1")) == 13
 
 
 def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     for tenant in ("acme", "other"):
-        me = memory.scope(tenant, "ada", "scout")
+        me = memory.scope(tenant=tenant, user="ada", agent="scout")
         me.sessions.add("s")
         say(me, 3)
         me.state.set("k", 1, ttl=1)
     time_.pass_days(30)
     purged = memory.purge(days=7, tenants=["acme"])
     assert (purged.messages, purged.state) == (3, 1)
-    assert seqs(memory.scope("other")) == [1, 2, 3]
+    assert seqs(memory.scope(tenant="other")) == [1, 2, 3]
 
 
 def test_how_long_is_the_settings_word_where_none_is_given(
@@ -338,7 +338,7 @@ def test_how_long_is_the_settings_word_where_none_is_given(
 ) -> None:
     time_ = Time()
     memory = open_memory(clock=time_, retention_days=7)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     say(me, 3)
     time_.pass_days(8)
@@ -357,7 +357,7 @@ def test_a_number_of_days_that_makes_no_sense_is_bad_input(memory: Memory, days:
 def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[..., Memory]) -> None:
     """P4: the second waits for the session's lock, and must look again before it writes."""
     memories = [open_memory() for _ in range(4)]
-    me = memories[0].scope("acme", "ada", "scout")
+    me = memories[0].scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for _ in range(20):
         old = datetime(2020, 1, 1, tzinfo=UTC)

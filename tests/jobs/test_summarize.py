@@ -34,12 +34,12 @@ def due(memory: Memory, since: int = 0) -> list[str]:
 def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) -> None:
     """S2: by the number of messages that no summary covers and that are still there."""
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
     fill(me, "short", 40)
     me.sessions.add("empty")
     assert due(memory) == ["long"]
-    assert memory.work().jobs["summaries"] == Done(done=1)
+    assert memory.run_jobs().jobs["summaries"] == Done(done=1)
     assert me.sessions.get("long").summarized_count == 29
     assert due(memory) == []
     memory.database.write(
@@ -54,7 +54,7 @@ def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) ->
 def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
     """The last activity is known to a minute: whoever asks since a moment allows for that."""
     memory = open_memory(summary_enabled=True)
-    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     now = memory.database.read("acme", lambda tx: tx.now)
     assert due(memory, now - clock.MINUTE) == ["long"]
     assert due(memory, now + clock.MINUTE) == []
@@ -65,7 +65,7 @@ def test_many_sessions_are_found_page_by_page(
 ) -> None:
     monkeypatch.setattr(summarize, "_IN_ONE_READ", 3)
     memory = open_memory(summary_enabled=True, summary_threshold=2)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(10):
         fill(me, f"s{n}", 3 if n % 2 else 2)
     assert sorted(due(memory)) == ["s1", "s3", "s5", "s7", "s9"]
@@ -74,8 +74,8 @@ def test_many_sessions_are_found_page_by_page(
 def test_switched_off_nothing_is_due(open_memory: Open) -> None:
     """S3."""
     memory = with_model(open_memory(), ScriptedModel(ANSWER))
-    fill(memory.scope("acme", "ada", "scout"), "long", 60)
-    assert memory.work().jobs["summaries"] == Done()
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 60)
+    assert memory.run_jobs().jobs["summaries"] == Done()
 
 
 def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
@@ -90,24 +90,24 @@ def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open)
         open_memory(summary_enabled=True, summary_threshold=4, summary_keep_last=1),
         ScriptedModel(moody),
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for name, count in (("a", 5), ("bad", 9), ("c", 5)):
         fill(me, name, count)
-    worked = memory.work()
+    worked = memory.run_jobs()
     assert (worked.jobs["summaries"].done, worked.failed) == (2, 1)
     assert worked.errors == [
         "tenant acme, session bad: The model 'moody' does not answer: 503. It changed nothing; it can be tried again."
     ]
-    assert memory.work().failed == 1
+    assert memory.run_jobs().failed == 1
     assert [me.sessions.get(name).summarized_count for name in ("a", "bad", "c")] == [4, 0, 4]
 
 
 def test_without_a_model_it_is_said_once(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(3):
         fill(me, f"s{n}", 41)
-    done = memory.work().jobs["summaries"]
+    done = memory.run_jobs().jobs["summaries"]
     assert (done.done, done.left, done.failed, len(done.errors)) == (0, 2, 1, 1)
     assert "summary_model: extractive" in done.errors[0]
 
@@ -116,13 +116,13 @@ def test_every_call_is_on_record_with_what_it_cost(open_memory: Open) -> None:
     """T1: also the failed ones; for the session's user and agent."""
     model = ScriptedModel("", ANSWER, name="priced", cost=0.25)
     memory = with_model(open_memory(summary_enabled=True), model)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
-    assert memory.work().failed == 1
-    assert memory.work().jobs["summaries"].done == 1
+    assert memory.run_jobs().failed == 1
+    assert memory.run_jobs().jobs["summaries"].done == 1
     memory = with_model(memory, FailingModel(name="failing"))
     me.messages.extend("long", [NewMessage("user", "More.")] * 41)
-    assert memory.work().failed == 1
+    assert memory.run_jobs().failed == 1
     calls = me.interactions.list().items[::-1]
     assert [(call.route, call.model, call.cost, call.session) for call in calls] == [
         ("summary", "priced", 0.25, "long"),
@@ -139,30 +139,30 @@ def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Op
     memory = open_memory(summary_enabled=True)
 
     def meanwhile(asked: Asked) -> str:
-        memory.scope("acme").sessions.remove("long")
+        memory.scope(tenant="acme").sessions.remove("long")
         return ANSWER
 
     working = with_model(memory, ScriptedModel(meanwhile))
-    fill(memory.scope("acme", "ada", "scout"), "long", 41)
-    assert working.work().jobs["summaries"] == Done()
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
+    assert working.run_jobs().jobs["summaries"] == Done()
 
 
 def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True, embedder="none"), ScriptedModel(ANSWER))
     for tenant in ("a", "b", "c"):
-        fill(memory.scope(tenant, "ada", "scout"), "long", 41)
-    assert memory.work(tenants=["b"]).jobs["summaries"].done == 1
+        fill(memory.scope(tenant=tenant, user="ada", agent="scout"), "long", 41)
+    assert memory.run_jobs(tenants=["b"]).jobs["summaries"].done == 1
     seen: list[tuple[int, int]] = []
-    assert memory.work(progress=lambda done, total: seen.append((done, total))).done == 2
+    assert memory.run_jobs(progress=lambda done, total: seen.append((done, total))).done == 2
     assert seen == [(1, 1), (1, 1)]
     with pytest.raises(NotFound):
-        memory.work(tenants=["typo"])
+        memory.run_jobs(tenants=["typo"])
 
 
 def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -> None:
     """A round that left or failed something is not forgotten by the next."""
     memory = open_memory()
-    memory.scope("acme", "ada", "scout").sessions.add("s")
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
     asked: list[int] = []
     answers = [Done(failed=1), Done(left=1), Done(done=1), Done()]
 
@@ -179,7 +179,7 @@ def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -
 
 def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     worker = Worker(memory.services)
     fill(me, "first", 41)
     assert worker.run().jobs["summaries"].done == 1
@@ -196,11 +196,11 @@ def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
     found = []
 
     def meanwhile(asked: Asked) -> str:
-        found.append(with_model(memory, other).work().jobs["summaries"])
+        found.append(with_model(memory, other).run_jobs().jobs["summaries"])
         return ANSWER
 
-    fill(memory.scope("acme", "ada", "scout"), "long", 41)
-    assert with_model(memory, ScriptedModel(meanwhile)).work().jobs["summaries"].done == 1
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
+    assert with_model(memory, ScriptedModel(meanwhile)).run_jobs().jobs["summaries"].done == 1
     assert found == [Done(left=1)]
     assert other.asked == []
 
@@ -208,9 +208,9 @@ def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
 def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
-    assert memory.work().jobs["summaries"].done == 1
+    assert memory.run_jobs().jobs["summaries"].done == 1
     assert me.summaries.get("long").model == "extractive"
     assert me.interactions.list().items == []
 
@@ -225,7 +225,7 @@ def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
     memory = with_model(
         open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
     with pytest.raises(BadAnswer):
         me.summaries.fold("long")
@@ -249,9 +249,9 @@ class Odd:
 def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None:
     """T1: the fold counts, and what can be believed is recorded."""
     memory = with_model(open_memory(summary_enabled=True), Odd())
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
-    assert memory.work().jobs["summaries"] == Done(done=1)
+    assert memory.run_jobs().jobs["summaries"] == Done(done=1)
     (call,) = me.interactions.list().items
     assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == (
         "unnamed",
@@ -266,7 +266,7 @@ def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
     """S4: a wrong name of a model, for one; the next session is tried, and the next round as well."""
     memory = open_memory(summary_enabled=True, model="nobody:model")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for name in ("a", "b"):
         fill(me, name, 41)
     worker = Worker(memory.services)
@@ -278,6 +278,6 @@ def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
 
 def test_a_database_that_fails_is_nobodys_item(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True), FailingModel(Busy(problem="held")))
-    fill(memory.scope("acme", "ada", "scout"), "long", 41)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     with pytest.raises(Busy):
-        memory.work()
+        memory.run_jobs()

@@ -22,7 +22,7 @@ def at(micros: int) -> datetime:
 
 def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]) -> None:
     """A2: name, system prompt, model, tools, colour and icon."""
-    me = open_memory(clock=lambda: START).scope("acme")
+    me = open_memory(clock=lambda: START).scope(tenant="acme")
     agent = me.agents.add(
         "cook", prompt="You cook.\n", model="m", tools=["search", "é"], color="#ff8800", icon="🍳"
     )
@@ -41,7 +41,7 @@ def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]
 
 def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., Memory]) -> None:
     now = [START]
-    me = open_memory(clock=lambda: now[0]).scope("acme")
+    me = open_memory(clock=lambda: now[0]).scope(tenant="acme")
     first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="#C0FFEE", icon="i")
     changes: list[dict[str, Any]] = [
         {"prompt": "P"},
@@ -157,8 +157,8 @@ def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:
     """P11: every user of the tenant sees them, nobody else does; conversations need none and outlive them."""
     me.agents.add("scout", prompt="p")
     session = me.sessions.resume()
-    assert memory.scope("acme", "bob").agents.get("scout").prompt == "p"
-    other = memory.scope("other", "ada", "scout")
+    assert memory.scope(tenant="acme", user="bob").agents.get("scout").prompt == "p"
+    other = memory.scope(tenant="other", user="ada", agent="scout")
     assert list(other.agents.list()) == []
     for call in (lambda: other.agents.get("scout"), lambda: other.agents.remove("scout")):
         with pytest.raises(NotFound):

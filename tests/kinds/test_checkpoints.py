@@ -130,7 +130,7 @@ def test_lists(me: Scope) -> None:
 
 def test_whose_it_is(memory: Memory, me: Scope) -> None:
     """P11, S8: a user's threads, and those of the tenant where the scope has no user, know nothing of one another."""
-    everyone, bob = memory.scope("acme"), memory.scope("acme", "bob")
+    everyone, bob = memory.scope(tenant="acme"), memory.scope(tenant="acme", user="bob")
     for scope, said in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
         scope.checkpoints.add("t", "1", ("bytes", said), metadata={"run_id": "r"})
     assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [
@@ -293,7 +293,7 @@ def test_a_step_that_is_its_own_ancestor_has_an_end(me: Scope) -> None:
 def test_retention(open_memory: Callable[..., Memory], now: Now) -> None:
     """A thread goes when no run has written to it for so long, whole; one that goes on stays, whole."""
     memory = open_memory(clock=now)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     for thread in ("old", "going on"):
         steps(me, thread, 2)
     now.pass_days(10)
@@ -380,7 +380,7 @@ def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope)
 
 def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
     """A channel of 10 kB that no step touches is one row, whatever the number of steps."""
-    me.together(lambda inner: steps(inner, "t", 40))
+    me.transaction(lambda inner: steps(inner, "t", 40))
     sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
     found = {
         channel: (count, size)
@@ -425,6 +425,6 @@ def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> 
 @one_engine
 def test_secrets_in_the_metadata_are_masked(open_memory: Callable[..., Memory]) -> None:
     """A run's configuration is copied into the metadata, keys and all."""
-    me = open_memory(secrets="mask").scope("acme", "ada")
+    me = open_memory(secrets="mask").scope(tenant="acme", user="ada")
     me.checkpoints.add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
     assert me.checkpoints.get("t").metadata == {"key": "[secret: openai-key …a1B2]"}

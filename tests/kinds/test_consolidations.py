@@ -49,7 +49,7 @@ Open = Callable[..., Memory]
 
 
 def scout(memory: Memory, user: str | None = "ada") -> Scope:
-    return memory.scope("acme", user, "scout")
+    return memory.scope(tenant="acme", user=user, agent="scout")
 
 
 def write(me: Scope, now: Now, *contents: str) -> list[str]:
@@ -247,7 +247,7 @@ def test_an_answer_with_anything_wrong_changes_nothing(opened: Open, now: Now, a
 def test_the_id_of_another_agents_entry_is_no_source(opened: Open, now: Now) -> None:
     """B4: a model cites numbers, so that no id it could have heard of means anything."""
     memory = opened(None)
-    foreign = memory.scope("acme", None, "critic").entries.add("of critic").id
+    foreign = memory.scope(tenant="acme", user=None, agent="critic").entries.add("of critic").id
     me = scout(opened(ScriptedModel(saying(("x", [foreign])))))
     write(me, now)
     with pytest.raises(BadAnswer):
@@ -522,12 +522,14 @@ def test_a_core_entry_is_trusted_as_the_least_of_its_sources(
     """B5: whoever accepts it: text that a tool brought in does not become an administrator's by a detour."""
     memory = opened(ScriptedModel(saying(("all together", list(range(1, len(sources) + 1))))))
     for source in sources:
-        memory.scope("acme", "ada", "scout", source=source).entries.add(f"by {source}")
+        memory.scope(tenant="acme", user="ada", agent="scout", source=source).entries.add(
+            f"by {source}"
+        )
         now.micros += 1
     now.pass_days(6)
     (made,) = scout(memory).consolidations.propose()
     assert made.source == least
-    admin = memory.scope("acme", source="admin")
+    admin = memory.scope(tenant="acme", source="admin")
     entry = admin.entries.get(admin.consolidations.accept(made.id).entry_id or "")
     assert entry.source == least
     admin.entries.remove(made.sources[sources.index(least)])
@@ -670,7 +672,10 @@ def test_another_agent_sees_and_decides_nothing(opened: Open, proposed: Any) -> 
     me, id = proposed
     memory = opened(None)
     before = exported(memory)
-    for other in (memory.scope("acme", "ada", "critic"), memory.scope("other", "ada", "scout")):
+    for other in (
+        memory.scope(tenant="acme", user="ada", agent="critic"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+    ):
         assert list(other.consolidations.list()) == []
         assert other.consolidations.propose(days=0) == []
         for verb in ("get", "accept", "refuse", "undo"):
@@ -683,7 +688,7 @@ def test_another_agent_sees_and_decides_nothing(opened: Open, proposed: Any) -> 
 
 def test_an_administrator_decides_for_every_agent(opened: Open, proposed: Any) -> None:
     me, id = proposed
-    admin = opened(None).scope("acme", source="admin")
+    admin = opened(None).scope(tenant="acme", source="admin")
     assert [one.id for one in admin.consolidations.list(status="proposed")] == [id]
     accepted = admin.consolidations.accept(id)
     assert (accepted.agent, me.entries.get(accepted.entry_id).source) == ("scout", "user")

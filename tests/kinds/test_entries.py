@@ -71,8 +71,16 @@ def test_an_entry_says_all_about_itself(me: Scope, now: Now) -> None:
 
 def test_who_writes_is_kept(memory: Memory) -> None:
     """Trust: the scope says who writes, and what is written cannot."""
-    assert memory.scope("acme", None, "scout", source="admin").entries.add("x").source == "admin"
-    assert memory.scope("acme", None, "scout", source="tool").entries.add("x").user is None
+    assert (
+        memory.scope(tenant="acme", user=None, agent="scout", source="admin")
+        .entries.add("x")
+        .source
+        == "admin"
+    )
+    assert (
+        memory.scope(tenant="acme", user=None, agent="scout", source="tool").entries.add("x").user
+        is None
+    )
 
 
 def test_a_journal_entry_fades_to_the_microsecond(memory: Memory, me: Scope, now: Now) -> None:
@@ -202,7 +210,7 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
     assert save.call({"content": "x"}) == {
         "error": "You do not share a board 'main'. The boards that you share: none."
     }
-    memory.scope("acme").entries.share("trips", ["scout", "planner"])
+    memory.scope(tenant="acme").entries.share("trips", ["scout", "planner"])
     assert save.call({"content": "x"}) == {
         "error": "You do not share a board 'main'. The boards that you share: trips."
     }
@@ -217,7 +225,7 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
 @pytest.mark.parametrize("name", ["save_to_journal", "save_to_core", "save_to_whiteboard"])
 def test_a_tool_says_what_a_model_can_do_about_it(memory: Memory, me: Scope, name: str) -> None:
     """J3: no agent, blank, too long, and arguments that it does not have."""
-    nobody = memory.scope("acme", "ada")
+    nobody = memory.scope(tenant="acme", user="ada")
     answer = tool(nobody, name).call({"content": "x"})
     assert isinstance(answer, dict)
     assert "no agent here" in answer["error"]
@@ -232,7 +240,7 @@ def test_a_tool_says_what_a_model_can_do_about_it(memory: Memory, me: Scope, nam
         "error": "The argument 'content' must be of type string."
     }
     assert "error" in tool(me, name).call({"content": "x", "kind": "core"})
-    assert list(memory.scope("acme").entries.list()) == []
+    assert list(memory.scope(tenant="acme").entries.list()) == []
 
 
 def test_tools_take_one_argument(me: Scope) -> None:
@@ -277,7 +285,10 @@ def test_the_prompt_to_the_letter(me: Scope, now: Now) -> None:
 
 def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None:
     """J4."""
-    one, two = memory.scope("acme", None, "one"), memory.scope("acme", None, "two")
+    one, two = (
+        memory.scope(tenant="acme", user=None, agent="one"),
+        memory.scope(tenant="acme", user=None, agent="two"),
+    )
     one.entries.add("Rain.")
     two.entries.add("Porto.", kind="core")
     assert (
@@ -318,7 +329,7 @@ def test_content_forges_nothing_in_the_prompt(
     memory: Memory, me: Scope, now: Now, kind: Any, text: str
 ) -> None:
     """J4: every line that begins at the margin is ours, and nothing is a placeholder."""
-    memory.scope("acme").entries.share("main", ["scout"])
+    memory.scope(tenant="acme").entries.share("main", ["scout"])
     for content in ("first", text, "last"):
         me.entries.add(content, kind=kind)
         now.micros += 1
@@ -386,7 +397,7 @@ def test_the_section_has_a_piece_for_each_entry(me: Scope, now: Now) -> None:
 def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scope) -> None:
     """J5: there is nobody whose memory it would be."""
     me.entries.add("x")
-    nobody = memory.scope("acme", "ada").entries
+    nobody = memory.scope(tenant="acme", user="ada").entries
     assert nobody._read(lambda tx: nobody.section(tx, ASK)) is None
     assert nobody._read(lambda tx: nobody.shared_section(tx, ASK)) is None
     for call in (
@@ -407,7 +418,10 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
     """J1, J5: through no verb, tool or section, by no id; and a foreign id answers as an unknown one."""
     mine = [me.entries.add("secret journal"), me.entries.add("secret core", kind="core")]
     before = exported(memory)
-    for other in (memory.scope("acme", "ada", "critic"), memory.scope("other", "ada", "scout")):
+    for other in (
+        memory.scope(tenant="acme", user="ada", agent="critic"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+    ):
         assert (
             list(other.entries.list())
             == list(other.entries.list(search="secret"))
@@ -430,7 +444,7 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
                         call()
                     assert str(error.value) == f"There is no entry {id!r} here."
     with pytest.raises(AlreadyExists) as taken:
-        memory.scope("acme", "ada", "critic").entries.add_many(
+        memory.scope(tenant="acme", user="ada", agent="critic").entries.add_many(
             [{"id": mine[0].id, "content": "secret journal"}]
         )
     assert "secret" not in str(taken.value)
@@ -439,7 +453,10 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
 
 def test_what_one_user_said_is_not_told_to_another(memory: Memory, me: Scope, now: Now) -> None:
     """J1, S8: with a user, the agent remembers what it wrote with that user, and what it wrote with none."""
-    alone, bob = memory.scope("acme", None, "scout"), memory.scope("acme", "bob", "scout")
+    alone, bob = (
+        memory.scope(tenant="acme", user=None, agent="scout"),
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+    )
     mine = me.entries.add("Ada's door code is 4711.", kind="core")
     now.micros += 1
     bob.entries.add("from bob", kind="core")
@@ -466,8 +483,8 @@ def test_an_administrator_sees_every_agents(memory: Memory, me: Scope, now: Now)
     """J6: with no agent in the scope; counts too, and can edit and remove."""
     entry = me.entries.add("of scout")
     now.micros += 1
-    memory.scope("acme", None, "critic").entries.add("of critic", kind="core")
-    admin = memory.scope("acme", source="admin")
+    memory.scope(tenant="acme", user=None, agent="critic").entries.add("of critic", kind="core")
+    admin = memory.scope(tenant="acme", source="admin")
     assert contents(admin) == ["of critic", "of scout"]
     assert admin.entries.counts() == {"core": 1, "journal": 1}
     assert admin.entries.edit(entry.id, "of scout, corrected").agent == "scout"
@@ -530,13 +547,13 @@ def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
 def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: Now) -> None:
     """J7, Q1: by words in any form, faded entries too, and the boards that the agent shares."""
     memory = open_memory(clock=now)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.entries.add("Ada was painting boats.")
     now.pass_days(30)
     me.entries.add("The boat is blue.", kind="core")
     me.entries.share("dock", ["scout"])
     me.entries.add("A paint for boats is needed.", kind="whiteboard", board="dock")
-    memory.scope("acme", "ada", "cook").entries.add("boats, boats, boats")
+    memory.scope(tenant="acme", user="ada", agent="cook").entries.add("boats, boats, boats")
     assert {entry.content for entry in me.entries.search("boat")} == {
         "Ada was painting boats.",
         "The boat is blue.",
@@ -679,19 +696,21 @@ def test_of_many_only_ones_own_are_removed(memory: Memory, me: Scope) -> None:
     me.entries.share("trips", ["scout", "cook"])
     left = me.entries.add("Left behind.", kind="whiteboard", board="trips")
     me.entries.share("plans", ["scout", "cook"])
-    cook = memory.scope("acme", "ada", "cook")
+    cook = memory.scope(tenant="acme", user="ada", agent="cook")
     others = [
         cook.entries.add("The cook's."),
         cook.entries.add("On the board.", kind="whiteboard", board="plans"),
-        memory.scope("acme", "bob", "scout").entries.add("Of Bob's talk."),
-        memory.scope("other", "ada", "scout").entries.add("Elsewhere."),
+        memory.scope(tenant="acme", user="bob", agent="scout").entries.add("Of Bob's talk."),
+        memory.scope(tenant="other", user="ada", agent="scout").entries.add("Elsewhere."),
         left,
     ]
-    memory.scope("acme").entries.share("trips", ["cook"])
+    memory.scope(tenant="acme").entries.share("trips", ["cook"])
     own = [me.entries.add("Mine."), me.entries.add("My line.", kind="whiteboard", board="plans")]
     assert me.entries.remove_many([entry.id for entry in (*others, *own)]) == 2
-    assert memory.scope("acme").entries.remove_many([entry.id for entry in others]) == 4
-    assert [entry.content for entry in memory.scope("other").entries.list()] == ["Elsewhere."]
+    assert memory.scope(tenant="acme").entries.remove_many([entry.id for entry in others]) == 4
+    assert [entry.content for entry in memory.scope(tenant="other").entries.list()] == [
+        "Elsewhere."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -714,7 +733,7 @@ def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
     start = threading.Barrier(64)
 
     def add(n: int) -> None:
-        me = memory.scope("acme", f"user {n % 5}", f"agent {n % 4}")
+        me = memory.scope(tenant="acme", user=f"user {n % 5}", agent=f"agent {n % 4}")
         start.wait()
         for k in range(5):
             me.entries.add(f"{n} {k}", kind="core" if k % 2 else "journal")
@@ -722,7 +741,7 @@ def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
     with ThreadPoolExecutor(64) as threads:
         list(threads.map(add, range(64)))
     for agent in range(4):
-        me = memory.scope("acme", None, f"agent {agent}")
+        me = memory.scope(tenant="acme", user=None, agent=f"agent {agent}")
         wanted = {f"{n} {k}" for n in range(agent, 64, 4) for k in range(5)}
         assert {entry.content for entry in me.entries.list(limit=1000)} == wanted
         assert me.entries.counts() == {"core": 32, "journal": 48}
@@ -733,7 +752,10 @@ def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
 
 def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
     """J7: members read and write it, and see who wrote what; to others it does not exist."""
-    admin, critic = memory.scope("acme"), memory.scope("acme", "ada", "critic")
+    admin, critic = (
+        memory.scope(tenant="acme"),
+        memory.scope(tenant="acme", user="ada", agent="critic"),
+    )
     with pytest.raises(NotFound) as error:
         me.entries.add("x", kind="whiteboard")
     assert str(error.value) == "There is no board 'main' here."
@@ -761,8 +783,12 @@ def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
     assert (section.layer, section.write(section.pieces)) == ("whiteboard", text)
     assert [piece.reason for piece in section.pieces] == ["a line on the whiteboard main"] * 2
 
-    stranger = memory.scope("acme", "ada", "stranger").entries
-    assert stranger.whiteboard() == "" == memory.scope("other", "ada", "scout").entries.whiteboard()
+    stranger = memory.scope(tenant="acme", user="ada", agent="stranger").entries
+    assert (
+        stranger.whiteboard()
+        == ""
+        == memory.scope(tenant="other", user="ada", agent="scout").entries.whiteboard()
+    )
     assert stranger.boards() == {}
     assert list(stranger.list(kind="whiteboard")) == list(stranger.list(board="main")) == []
     calls: list[Callable[[], Any]] = [
@@ -779,21 +805,27 @@ def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
 
 def test_a_line_on_a_board_is_its_authors_to_change(memory: Memory) -> None:
     """J7: nobody puts words into another agent's mouth."""
-    memory.scope("acme").entries.share("main", ["a", "b"])
-    a, b = memory.scope("acme", None, "a"), memory.scope("acme", None, "b")
+    memory.scope(tenant="acme").entries.share("main", ["a", "b"])
+    a, b = (
+        memory.scope(tenant="acme", user=None, agent="a"),
+        memory.scope(tenant="acme", user=None, agent="b"),
+    )
     line = a.entries.add("mine", kind="whiteboard")
     for call in (lambda: b.entries.edit(line.id, "x"), lambda: b.entries.remove(line.id)):
         with pytest.raises(Invalid) as error:
             call()
         assert str(error.value) == "id: is a line of a, and only its author can change it."
     assert a.entries.edit(line.id, "still mine").content == "still mine"
-    memory.scope("acme").entries.remove(line.id)
+    memory.scope(tenant="acme").entries.remove(line.id)
     assert contents(a, kind="whiteboard") == []
 
 
 def test_sharing_sets_exactly_who(memory: Memory) -> None:
     """J7: an agent makes new boards and changes its own; who is taken off sees nothing of it, not even its own lines."""
-    a, b = memory.scope("acme", None, "a"), memory.scope("acme", None, "b")
+    a, b = (
+        memory.scope(tenant="acme", user=None, agent="a"),
+        memory.scope(tenant="acme", user=None, agent="b"),
+    )
     a.entries.share("plans", ["a", "b"])
     line = b.entries.add("from b", kind="whiteboard", board="plans")
     b.entries.share("plans", ["a", "c"])
@@ -804,17 +836,17 @@ def test_sharing_sets_exactly_who(memory: Memory) -> None:
     with pytest.raises(NotFound):
         b.entries.edit(line.id, "x")
     assert a.entries.whiteboard() == "# Shared Whiteboards\n\n## plans\n- [2025-10-09] b: from b"
-    memory.scope("acme").entries.share("plans", ["b"])
+    memory.scope(tenant="acme").entries.share("plans", ["b"])
     assert a.entries.whiteboard() == ""
     assert b.entries.get(line.id).content == "from b"
 
 
 def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Memory) -> None:
     """J7: the board is as one of them said; an agent that came second finds a board that is not its own."""
-    admin = memory.scope("acme").entries
+    admin = memory.scope(tenant="acme").entries
     scopes = {
-        "a": memory.scope("acme", None, "a").entries,
-        "b": memory.scope("acme", None, "b").entries,
+        "a": memory.scope(tenant="acme", user=None, agent="a").entries,
+        "b": memory.scope(tenant="acme", user=None, agent="b").entries,
     }
 
     def share(board: str, agent: str, friend: str, start: threading.Barrier) -> bool:
@@ -840,7 +872,7 @@ def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
     memory: Memory,
 ) -> None:
     """J7: the last word is whole."""
-    admin = memory.scope("acme").entries
+    admin = memory.scope(tenant="acme").entries
     lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
     with ThreadPoolExecutor(4) as threads:
         for n in range(10):
@@ -858,8 +890,8 @@ def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
 
 def test_boards_are_told_apart(memory: Memory, me: Scope) -> None:
     """J7."""
-    memory.scope("acme").entries.share("b", ["scout"])
-    memory.scope("acme").entries.share("a", ["scout"])
+    memory.scope(tenant="acme").entries.share("b", ["scout"])
+    memory.scope(tenant="acme").entries.share("a", ["scout"])
     for board in ("b", "a", "b"):
         me.entries.add(f"on {board}", kind="whiteboard", board=board)
     assert me.entries.whiteboard() == (
@@ -882,7 +914,7 @@ def test_entries_come_back_with_ids_and_times(memory: Memory, me: Scope, now: No
     before = me.entries.export()
     assert [entry.content for entry in before] == ["é ␀ 😀\nline", "fades soon"]
     told = json.loads(json.dumps(as_json(list(before))))
-    away = memory.scope("elsewhere", None, "copy")
+    away = memory.scope(tenant="elsewhere", user=None, agent="copy")
     after = away.entries.add_many(told)
     fields = ("id", "kind", "content", "user", "created_at", "updated_at", "expires_at")
     for one, two in zip(before, after, strict=True):

@@ -60,16 +60,19 @@ def test_a_text_is_no_list_of_texts(me: Scope, texts: Any) -> None:
 def test_whose_it_is(memory: Memory) -> None:
     """A user's graph is that user's alone; the tenant's is apart from all of them, and goes with nobody."""
     ada, bob, all_of_them = (
-        memory.scope("acme", "ada"),
-        memory.scope("acme", "bob"),
-        memory.scope("acme"),
+        memory.scope(tenant="acme", user="ada"),
+        memory.scope(tenant="acme", user="bob"),
+        memory.scope(tenant="acme"),
     )
     ada.graph.add([ADA])
     all_of_them.graph.add([Entity("Acme", "company", ["makes anvils"])])
     assert bob.graph.read() == Graph([], [])
     assert [one.name for one in all_of_them.graph.read().entities] == ["Acme"]
     assert len(bob.search("maps anvils")) == 0
-    assert {hit.title for hit in all_of_them.search("maps anvils", least=0.01)} == {"Ada", "Acme"}
+    assert {hit.title for hit in all_of_them.search("maps anvils", min_score=0.01)} == {
+        "Ada",
+        "Acme",
+    }
     memory.reindex()
     memory.erase("ada", tenant="acme")
     assert ada.graph.read() == Graph([], [])
@@ -85,7 +88,9 @@ def test_it_is_found_by_words_and_by_meaning(me: Scope) -> None:
     assert me.search("difference engine")[0].text == "machine"
     me.graph.forget([Observations("Ada", ["likes maps"])])
     me.graph.remove_many(["Difference Engine"])
-    assert [hit.text for hit in me.search("likes maps difference engine machine", least=0.01)] == []
+    assert [
+        hit.text for hit in me.search("likes maps difference engine machine", min_score=0.01)
+    ] == []
 
 
 def test_the_index_can_be_made_anew(memory: Memory, me: Scope) -> None:
@@ -106,7 +111,7 @@ def test_two_at_once_make_one(memory: Memory) -> None:
     """Whoever comes second finds what the first made: no entity twice, no number twice, no observation lost."""
 
     def write(number: int) -> None:
-        graph = memory.scope("acme", "ada").graph
+        graph = memory.scope(tenant="acme", user="ada").graph
         for n in range(10):
             graph.add([Entity(f"e{n}", "shared", [])])
             graph.observe([Observations(f"e{n}", ["the same", f"of {number}"])])
@@ -116,7 +121,7 @@ def test_two_at_once_make_one(memory: Memory) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = memory.scope("acme", "ada").graph.read().entities
+    found = memory.scope(tenant="acme", user="ada").graph.read().entities
     assert [one.name for one in found] == [f"e{n}" for n in range(10)]
     assert all(
         sorted(one.observations) == ["of 0", "of 1", "of 2", "of 3", "the same"] for one in found
@@ -141,7 +146,7 @@ def test_what_is_refused(me: Scope) -> None:
 def test_secrets(open_memory: Callable[..., Memory]) -> None:
     """A secret in a name is refused, in an observation masked, as the setting says."""
     secret = "AKIAIOSFODNN7EXAMPLE"
-    me = open_memory(secrets="mask").scope("acme", "ada")
+    me = open_memory(secrets="mask").scope(tenant="acme", user="ada")
     me.graph.add([Entity("key", "note", [f"it is {secret}"])])
     assert secret not in str(me.graph.read())
     with pytest.raises(Invalid, match="name"):
@@ -151,10 +156,10 @@ def test_secrets(open_memory: Callable[..., Memory]) -> None:
 @one_engine
 def test_what_an_import_says_is_told_apart(memory: Memory) -> None:
     """Words that may be anybody's are labelled where a model reads them."""
-    memory.scope("acme", "ada", "scout").graph.add([ADA])
-    memory.scope("acme", "ada", "scout", source="import").graph.observe(
+    memory.scope(tenant="acme", user="ada", agent="scout").graph.add([ADA])
+    memory.scope(tenant="acme", user="ada", agent="scout", source="import").graph.observe(
         [Observations("Ada", ["collects globes"])]
     )
-    (search,) = memory.scope("acme", "ada", "scout").tools(["search_memory"])
+    (search,) = memory.scope(tenant="acme", user="ada", agent="scout").tools(["search_memory"])
     (first, *_) = search.call({"query": "globes"})["results"]
     assert (first["title"], first["source"]) == ("Ada", "import")

@@ -27,7 +27,7 @@ def at(micros: int) -> datetime:
 
 def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]) -> None:
     """T1: route, model, parameters, latency, tokens, cost, time."""
-    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s1")
     sent = me.interactions.add(
         "/api/chat",
@@ -63,7 +63,7 @@ def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]
 
 def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
     """T1: of the whole tenant, where the scope names nobody; an unknown cost is not a cost of nothing."""
-    sent = memory.scope("acme").interactions.add("r", "m", latency_ms=0)
+    sent = memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=0)
     assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (
         0,
         0,
@@ -72,11 +72,13 @@ def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
         "",
     )
     assert (sent.user, sent.agent, sent.session) == (None, None, None)
-    assert memory.scope("acme").interactions.list().items == [sent]
-    (total,) = memory.scope("acme").interactions.totals("model")
+    assert memory.scope(tenant="acme").interactions.list().items == [sent]
+    (total,) = memory.scope(tenant="acme").interactions.totals("model")
     assert (total.cost, total.p50, total.errors, total.split) == (None, 0.0, 0, "")
-    memory.scope("acme").interactions.add("r", "m", latency_ms=0, cost=0)
-    assert [total.cost for total in memory.scope("acme").interactions.totals("model")] == [0.0]
+    memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=0, cost=0)
+    assert [total.cost for total in memory.scope(tenant="acme").interactions.totals("model")] == [
+        0.0
+    ]
 
 
 def test_no_calls_have_no_totals(me: Scope) -> None:
@@ -137,7 +139,9 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     for _ in range(260):
         now[0] = START + chance.randrange(9 * DAY)
         scope = memory.scope(
-            "acme", chance.choice(["ada", "bob", None]), chance.choice(["scout", "cook", None])
+            tenant="acme",
+            user=chance.choice(["ada", "bob", None]),
+            agent=chance.choice(["scout", "cook", None]),
         )
         made.append(
             scope.interactions.add(
@@ -150,7 +154,9 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
                 error=chance.choice(["", "", "broken"]),
             )
         )
-    memory.scope("other", "ada", "scout").interactions.add("/chat", "small", latency_ms=1)
+    memory.scope(tenant="other", user="ada", agent="scout").interactions.add(
+        "/chat", "small", latency_ms=1
+    )
     return memory, made
 
 
@@ -185,7 +191,7 @@ def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Inte
     ]
     for user in (None, "ada", "nobody"):
         for agent in (None, "scout"):
-            scope = memory.scope("acme", user, agent)
+            scope = memory.scope(tenant="acme", user=user, agent=agent)
             for choice in choices:
                 wanted = [
                     call
@@ -218,7 +224,7 @@ def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:
     seen: list[Interaction] = []
     after: str | None = None
     while True:
-        page = memory.scope("acme").interactions.list(limit=37, after=after, model="small")
+        page = memory.scope(tenant="acme").interactions.list(limit=37, after=after, model="small")
         seen += page
         after = page.next
         if after is None:
@@ -228,7 +234,7 @@ def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:
 
 
 def test_calls_of_one_moment_page_well(open_memory: Callable[..., Memory]) -> None:
-    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     made = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
     seen: list[str] = []
     after: str | None = None
@@ -243,7 +249,7 @@ def test_calls_of_one_moment_page_well(open_memory: Callable[..., Memory]) -> No
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
 def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
     """T2: a value that was measured, never one in between."""
-    me = shared.scope(f"tenant {amount}", "ada", "scout")
+    me = shared.scope(tenant=f"tenant {amount}", user="ada", agent="scout")
     latencies = [float(n * n) for n in range(amount)]
     for latency in random.Random(amount).sample(latencies, amount):
         me.interactions.add("r", "m", latency_ms=latency)
@@ -279,7 +285,7 @@ def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: 
     """B16: whatever the time zone of the machine or of the server."""
     midnight = int(datetime(2026, 3, 29, tzinfo=UTC).timestamp()) * 1_000_000
     now = [midnight - 1]
-    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     me.interactions.add("r", "m", latency_ms=1)
     now[0] = midnight
     me.interactions.add("r", "m", latency_ms=2)

@@ -63,7 +63,7 @@ def one_by_one(items: Items, asked: dict[str, Any], after: str | None) -> Page[A
 
 
 def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> None:
-    me = timed.scope("acme", "ada").items
+    me = timed.scope(tenant="acme", user="ada").items
     value = {"text": "likes tea é😀", "tags": ["a", None, 1.5], "deep": {"b": True}}
     put = me.put(("memories", "ada"), "k", value)
     assert (put.place, put.key, put.value, put.version) == (("memories", "ada"), "k", value, 1)
@@ -89,10 +89,10 @@ def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> N
 def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
     """S8: the same place and key of two users, of the tenant and of another tenant are four documents."""
     scopes = [
-        memory.scope("acme", "ada"),
-        memory.scope("acme", "bob"),
-        memory.scope("acme"),
-        memory.scope("other", "ada"),
+        memory.scope(tenant="acme", user="ada"),
+        memory.scope(tenant="acme", user="bob"),
+        memory.scope(tenant="acme"),
+        memory.scope(tenant="other", user="ada"),
     ]
     for n, scope in enumerate(scopes):
         scope.items.put(("p",), "k", {"n": n, "text": "harbour"})
@@ -111,7 +111,7 @@ def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
 
 
 def test_versions_are_compared(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     assert me.put(("p",), "k", {}, if_version=0).version == 1
     for version in (0, 2):
         with pytest.raises(WrongVersion) as wrong:
@@ -128,7 +128,7 @@ def test_versions_are_compared(memory: Memory) -> None:
 
 @one_engine
 def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (Invalid, "place", lambda: me.put("p", "k", {})),
         (Invalid, "place", lambda: me.put((), "k", {})),
@@ -167,7 +167,7 @@ def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
 
 def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
     """An owner, a place and a key of as many bytes as there may be, and quotes, which take two in an id."""
-    longest = memory.scope("t" * 512, "u" * 512).items
+    longest = memory.scope(tenant="t" * 512, user="u" * 512).items
     place = ("é" * 250, '"' * 200, "\\" * 5, "x" * 200)
     room = MOST_BYTES - len(
         f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode()
@@ -187,7 +187,7 @@ def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
 
 
 def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> None:
-    me = timed.scope("acme", "ada").items
+    me = timed.scope(tenant="acme", user="ada").items
     me.put(("p",), "soon", {"text": "harbour"}, ttl=10)
     me.put(("p", "q"), "later", {"text": "harbour"}, ttl=20)
     me.put(("p",), "ever", {"text": "harbour"})
@@ -210,7 +210,7 @@ def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> N
 
 
 def test_a_refresh_starts_the_time_again(timed: Memory, now: Now) -> None:
-    me = timed.scope("acme", "ada").items
+    me = timed.scope(tenant="acme", user="ada").items
     me.put(("p",), "k", {"text": "harbour"}, ttl=10)
     me.put(("p",), "ever", {"n": 1})
     now.micros += 9 * SECOND
@@ -233,7 +233,7 @@ def test_a_refresh_starts_the_time_again(timed: Memory, now: Now) -> None:
 
 
 def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> None:
-    me = timed.scope("acme", "ada").items
+    me = timed.scope(tenant="acme", user="ada").items
     names = ["a", "a b", "a.b", "a!", "A", "é", "z", "*", '"', "\\", "%", "_"]
     keys: list[tuple[Place, str]] = [((one,), key) for one in names for key in ("1", "2")] + [
         ((one, two), "1") for one in names for two in names
@@ -258,7 +258,7 @@ def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> Non
 
 
 def test_places_begin_and_end_as_asked(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     places = [
         ("a",),
         ("a", "b", "c"),
@@ -294,7 +294,7 @@ def test_places_begin_and_end_as_asked(memory: Memory) -> None:
 
 def test_filters_are_about_json_values(memory: Memory) -> None:
     """S8: what a filter asks is never ignored, and means the same wherever it is asked."""
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     values: dict[str, dict[str, Any]] = {
         "one": {"n": 1, "kind": "fact", "deep": {"a": 1, "b": [1, 2]}, "a.b": 1},
         "two": {"n": 2.5, "kind": "fact", "ok": True, "deep": {"a": 2}},
@@ -333,7 +333,7 @@ def test_filters_are_about_json_values(memory: Memory) -> None:
 
 @one_engine
 def test_a_filter_reads_what_is_written_another_way(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     me.put(("p",), "escaped", JsonText('{"a":"t\\u00e9\\/"}'))
     me.put(("p",), "plain", {"a": "té/"})
     me.put(("p",), "quoted", {"a": 'say "no"', "b": "té/"})
@@ -351,7 +351,7 @@ def test_a_filter_reads_what_is_written_another_way(memory: Memory) -> None:
 
 
 def test_a_write_is_all_or_nothing(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     me.put(("p",), "old", {"text": "harbour"})
     done = me.write(
         [
@@ -386,7 +386,7 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
 
 def test_two_writers_lose_nothing(memory: Memory) -> None:
     """Eight threads count one number up, each by comparing versions; others write the same keys in both orders."""
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     start = threading.Barrier(8)
 
     def count(worker: int) -> int:
@@ -423,7 +423,7 @@ def test_a_search_is_below_a_place_first(url: str) -> None:
 
 
 def below_a_place(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     me.write(
         [Put(("crowd", str(n % 7)), f"{n}", {"text": f"harbour harbour {n}"}) for n in range(600)]
     )
@@ -433,7 +433,7 @@ def below_a_place(memory: Memory) -> None:
         {"text": "a walk past the old harbour on a windy day, and then services"},
     )
     me.put(("quiet",), "other", {"text": "nothing of the kind"})
-    memory.work()
+    memory.run_jobs()
     found = me.search("harbour", ("quiet",), limit=5)
     assert found[0].item.key == "k"
     assert 0 < found[0].score <= 1
@@ -444,7 +444,7 @@ def below_a_place(memory: Memory) -> None:
         [n for n in range(600) if n % 7 == 3]
     )
     assert {item.place[0] for item, _ in me.search("harbour", limit=50)} == {"crowd"}
-    hits = memory.scope("acme", "ada").search("windy harbour", kinds=["items"], limit=3)
+    hits = memory.scope(tenant="acme", user="ada").search("windy harbour", kinds=["items"], limit=3)
     assert (hits[0].kind, hits[0].id, hits[0].title) == (
         "items",
         '["user:ada","quiet","corner","k"]',
@@ -453,7 +453,7 @@ def below_a_place(memory: Memory) -> None:
 
 
 def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     me.write([Put(("p",), f"{n:04}", {"text": f"harbour {n}", "n": n}) for n in range(500)])
     me.put(("p",), "long", {"text": "harbour " + "and many other words " * 50, "n": 1000})
     assert [item.key for item, _ in me.search("harbour", where={"n": 1000})] == ["long"]
@@ -463,7 +463,7 @@ def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
 
 
 def test_fields_say_what_is_found(memory: Memory) -> None:
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     value = {
         "text": "harbour",
         "tags": ["station", "market"],
@@ -495,11 +495,11 @@ def test_fields_say_what_is_found(memory: Memory) -> None:
 
 def test_the_index_is_filled_again(memory: Memory) -> None:
     """P12, P13: what was lost of it comes back the same, with the place."""
-    me = memory.scope("acme", "ada").items
+    me = memory.scope(tenant="acme", user="ada").items
     me.put(('a "quoted" \\ place', "é"), 'k "1"', {"text": "harbour"}, ttl=1000)
     me.put(("p",), "tags", {"tags": ["station", "market"]}, fields=["tags[*]"])
     me.put(("p",), "silent", {"text": "harbour"}, fields=[])
-    memory.scope("acme").items.put(("p",), "all", {"text": "harbour"})
+    memory.scope(tenant="acme").items.put(("p",), "all", {"text": "harbour"})
     rows = """select kind, id, part, user_id, title, text, place, expires_at from search_items
               where tenant = :tenant order by id, part"""
     before = memory.database.read("acme", lambda tx: tx.all(rows))
@@ -537,7 +537,7 @@ def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.Monk
 
 def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
     """Of everything, and below a place; of one moment, by place and key."""
-    me = timed.scope("acme", "ada")
+    me = timed.scope(tenant="acme", user="ada")
     for n in range(6):
         now.micros += (n % 2) * SECOND
         me.items.put(("a", str(n % 3)), f"k{n}", {"n": n})
@@ -555,8 +555,8 @@ def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
 def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
     """Words that may be anybody's are labelled where a model reads them, until somebody else puts others."""
     mine, theirs = (
-        memory.scope("acme", "ada", "scout"),
-        memory.scope("acme", "ada", "scout", source="import"),
+        memory.scope(tenant="acme", user="ada", agent="scout"),
+        memory.scope(tenant="acme", user="ada", agent="scout", source="import"),
     )
     (search,) = mine.tools(["search_memory"])
     for scope, version, source in (
@@ -586,7 +586,7 @@ def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope)
         )
         assert (
             len(me.search("green tea", since=old + timedelta(days=1)))
-            == len(me.search("Bob", least=0.01))
+            == len(me.search("Bob", min_score=0.01))
             == 0
         )
         memory.reindex()
@@ -613,7 +613,7 @@ def test_several_kinds_at_once(me: Scope) -> None:
         inner.items.put(("p",), "k", {}, if_version=9)
 
     with pytest.raises(WrongVersion):
-        me.together(work)
+        me.transaction(work)
     assert [len(me.items.list()), len(me.items.search("harbour")), len(me.state.list())] == [
         0,
         0,

@@ -74,7 +74,7 @@ def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
 @given(text=st.text(min_size=1, max_size=3000), media=st.sampled_from(["text", "markdown"]))
 def test_the_text_comes_back_whole(text: str, media: Any) -> None:
     with Memory.open("memory:") as memory:
-        me = memory.scope("acme", "ada")
+        me = memory.scope(tenant="acme", user="ada")
         made = me.knowledge.add("T", text, media=media)
         kept = text.replace("\x00", "␀")
         assert me.knowledge.text(made.id) == (kept if kept.strip() else "")
@@ -86,7 +86,7 @@ def test_the_text_comes_back_whole(text: str, media: Any) -> None:
 def test_adding_again_replaces(open_memory: Callable[..., Memory], now: Now) -> None:
     """G1: by path, and by title where there is no path; the id stays, so that what was cited can be found."""
     memory = open_memory(clock=now)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     first = me.knowledge.add("Guide", GUIDE, path="a.md")
     now.pass_days(1)
     assert me.knowledge.add("Guide", GUIDE, path="a.md") == first, (
@@ -126,7 +126,10 @@ def test_what_stays_the_same_keeps_its_place_in_the_index(memory: Memory, me: Sc
 
 def test_whose_documents(memory: Memory, me: Scope) -> None:
     """P11: a user's documents are their own; those added without a user are everybody's, and not for a user to remove."""
-    tenant, bob = memory.scope("acme"), memory.scope("acme", "bob", "other agent")
+    tenant, bob = (
+        memory.scope(tenant="acme"),
+        memory.scope(tenant="acme", user="bob", agent="other agent"),
+    )
     ours = tenant.knowledge.add("Ours", "about us", path="same")
     mine = me.knowledge.add("Mine", "about me", path="same")
     his = bob.knowledge.add("His", "about him", path="same")
@@ -135,8 +138,11 @@ def test_whose_documents(memory: Memory, me: Scope) -> None:
     assert sorted(titles(me)) == ["Mine", "Ours"]
     assert sorted(titles(bob)) == ["His", "Ours"]
     assert sorted(titles(tenant)) == ["His", "Mine", "Ours"]
-    assert titles(memory.scope("other", "ada")) == []
-    assert sorted(titles(memory.scope("acme", "ada", "any agent"))) == ["Mine", "Ours"]
+    assert titles(memory.scope(tenant="other", user="ada")) == []
+    assert sorted(titles(memory.scope(tenant="acme", user="ada", agent="any agent"))) == [
+        "Mine",
+        "Ours",
+    ]
     assert me.knowledge.text(ours.id) == "about us"
     for call in (me.knowledge.get, me.knowledge.text, me.knowledge.passages, me.knowledge.remove):
         with pytest.raises(NotFound) as error:
@@ -153,7 +159,7 @@ def test_found_beside_memory_and_alone(memory: Memory, me: Scope) -> None:
     made = me.knowledge.add("The guide", GUIDE)
     me.sessions.add("s")
     me.messages.append("s", "user", "I saw a penguin on Linux")
-    memory.scope("acme", "bob").knowledge.add("Secret", "The penguin of bob")
+    memory.scope(tenant="acme", user="bob").knowledge.add("Secret", "The penguin of bob")
     hits = me.knowledge.search("penguin on linux").hits
     assert {hit.kind for hit in hits} == {"knowledge"}
     assert (hits[0].id, hits[0].title) == (made.id, "The guide › Guide › Linux")
@@ -201,7 +207,7 @@ def test_an_import_is_found_as_its_export_was(
     with Memory.open("memory:") as other:
         other.import_(io.BytesIO(out.getvalue()))
         assert [row[1:] for row in rows(other)] == [row[1:] for row in rows(memory)]
-        hits = other.scope("acme", "ada").knowledge.search("apple").hits
+        hits = other.scope(tenant="acme", user="ada").knowledge.search("apple").hits
         assert hits[0].title == "Guide › macOS"
         assert well(other)
 
@@ -209,11 +215,11 @@ def test_an_import_is_found_as_its_export_was(
 def test_erasing_a_user_leaves_the_tenants_documents(memory: Memory, me: Scope) -> None:
     """B1, P13."""
     me.knowledge.add("Mine", GUIDE)
-    memory.scope("acme").knowledge.add("Ours", GUIDE)
+    memory.scope(tenant="acme").knowledge.add("Ours", GUIDE)
     receipt = memory.erase("ada", tenant="acme")
     assert receipt.removed["documents"] == 1
     assert receipt.removed["document_chunks"] > 1
-    assert titles(memory.scope("acme")) == ["Ours"]
+    assert titles(memory.scope(tenant="acme")) == ["Ours"]
     assert {row[2] for row in rows(memory)} == {None}
     assert well(memory)
 
@@ -224,14 +230,14 @@ def test_two_who_add_the_same_at_once(memory: Memory) -> None:
 
     def add(n: int) -> Document:
         start.wait()
-        return memory.scope("acme", "ada").knowledge.add(
+        return memory.scope(tenant="acme", user="ada").knowledge.add(
             "Guide", f"# Version {n % 2}\n\n" + f"Word{n % 2} follows. " * 400
         )
 
     with ThreadPoolExecutor(6) as pool:
         ids = {made.id for made in pool.map(add, range(6))}
     assert len(ids) == 1
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     text = me.knowledge.text(ids.pop())
     assert ("Word0" in text) != ("Word1" in text)
     assert "".join(row[4] for row in rows(memory)).count("Word0") in (0, 400)
@@ -240,7 +246,7 @@ def test_two_who_add_the_same_at_once(memory: Memory) -> None:
 
 def test_readers_see_the_old_or_the_new_and_never_half(memory: Memory) -> None:
     """P2: while a document changes again and again."""
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     id = me.knowledge.add("Guide", "old words. " * 3000).id
     done = threading.Event()
 
@@ -271,7 +277,7 @@ def test_what_is_refused(me: Scope, open_memory: Callable[..., Memory]) -> None:
         with pytest.raises(Invalid) as error:
             call()
         assert error.value.field == field
-    small = open_memory(max_document_bytes=2000).scope("acme", "ada")
+    small = open_memory(max_document_bytes=2000).scope(tenant="acme", user="ada")
     with pytest.raises(TooLarge):
         small.knowledge.add("T", "x" * 2001)
     assert titles(me) == []

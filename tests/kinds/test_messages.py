@@ -96,11 +96,14 @@ def test_text_is_an_object_with_text(me: Scope, session: str) -> None:
 def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory]) -> None:
     """C1, P1."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     sent = [me.messages.append(session, "user", f"m{n}") for n in range(5)]
     memory.close()
-    assert open_memory().scope("acme", "ada", "scout").messages.window(session) == sent
+    assert (
+        open_memory().scope(tenant="acme", user="ada", agent="scout").messages.window(session)
+        == sent
+    )
 
 
 def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, session: str) -> None:
@@ -114,13 +117,16 @@ def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, sess
     ]
     assert me.messages.append(session, "assistant", "x", author="cook").author == "cook"
     assert me.messages.append(session, "user", "x", author="cook").author == "cook"
-    assert memory.scope("acme", "ada").messages.append(session, "assistant", "x").author is None
+    assert (
+        memory.scope(tenant="acme", user="ada").messages.append(session, "assistant", "x").author
+        is None
+    )
     assert [m.author for m in me.messages.window(session, last=4)] == [None, "cook", "cook", None]
 
 
 def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
     """C2: with its own times, in any zone, in the order in which it is sent."""
-    me = open_memory(clock=lambda: START).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     india = timezone(timedelta(hours=5, minutes=30))
     moments = [
@@ -369,7 +375,7 @@ def test_a_whole_message_is_no_content(me: Scope, session: str) -> None:
 
 def test_the_most_messages_at_once(open_memory: Callable[..., Memory]) -> None:
     """P16."""
-    me = open_memory(max_batch=3).scope("acme", "ada", "scout")
+    me = open_memory(max_batch=3).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     batch = [NewMessage("user", str(n)) for n in range(4)]
     with pytest.raises(TooLarge) as error:
@@ -384,7 +390,10 @@ def test_an_unknown_or_foreign_session_takes_nothing(
 ) -> None:
     """P11: another's session answers as one that is not there."""
     me.messages.append(session, "user", "mine", key="k")
-    for scope in (memory.scope("acme", "bob", "scout"), memory.scope("other", "ada", "scout")):
+    for scope in (
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+    ):
         for id in (session, "nowhere"):
             calls: list[Callable[..., Any]] = [
                 lambda scope=scope, id=id: scope.messages.append(id, "user", "x"),
@@ -403,7 +412,7 @@ def test_an_unknown_or_foreign_session_takes_nothing(
                     said,
                     f"{said} `sessions add` or `sessions resume` makes one.",
                 )
-    assert texts(memory.scope("acme").messages.window(session)) == ["mine"]
+    assert texts(memory.scope(tenant="acme").messages.window(session)) == ["mine"]
 
 
 # -- idempotency keys ----------------------------------------------------------------------------------------------
@@ -412,7 +421,7 @@ def test_an_unknown_or_foreign_session_takes_nothing(
 def test_a_retry_answers_as_the_first_did(open_memory: Callable[..., Memory]) -> None:
     """C8, P2: also after the database was closed, and after others have written."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     first = me.messages.append(session, "assistant", "hello", key="k", cost=0.25)
     batch = [NewMessage("user", "a"), NewMessage("assistant", CALL), NewMessage("tool", "b")]
@@ -421,7 +430,7 @@ def test_a_retry_answers_as_the_first_did(open_memory: Callable[..., Memory]) ->
     assert me.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
     assert me.messages.extend(session, batch, key="batch") == several
     memory.close()
-    again = open_memory().scope("acme", "ada", "scout")
+    again = open_memory().scope(tenant="acme", user="ada", agent="scout")
     assert again.messages.append(session, "assistant", "hello", key="k", cost=0.25) == first
     assert again.messages.extend(session, batch, key="batch") == several
     assert [m.seq for m in again.messages.window(session)] == [1, 2, 3, 4, 5]
@@ -591,7 +600,9 @@ def test_1000_appends_under_a_frozen_clock_keep_their_order(
     open_memory: Callable[..., Memory],
 ) -> None:
     """B13."""
-    me = open_memory(clock=lambda: START, sqlite_durability="normal").scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: START, sqlite_durability="normal").scope(
+        tenant="acme", user="ada", agent="scout"
+    )
     session = me.sessions.resume().id
     for n in range(1000):
         me.messages.append(session, "user", str(n))
@@ -604,7 +615,7 @@ def test_1000_appends_under_a_frozen_clock_keep_their_order(
 def test_order_stays_when_the_clock_goes_backwards(open_memory: Callable[..., Memory]) -> None:
     """B14: reads order by number, never by time."""
     now = [START]
-    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     for n in range(50):
         now[0] -= MINUTE
@@ -675,7 +686,7 @@ def test_the_last_minutes_are_counted_from_the_databases_clock(
 ) -> None:
     """C3: to the microsecond, and only what is not older."""
     now = [START]
-    me = open_memory(clock=lambda: now[0]).scope("acme", "ada", "scout")
+    me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     for n in range(10):
         now[0] = START + n * MINUTE
@@ -730,7 +741,7 @@ def test_a_long_session_is_read_backwards_page_by_page(
     with pytest.raises(Invalid, match="before: must be from 0"):
         me.messages.window(session, last=5, before=-1)
     with pytest.raises(NotFound):
-        memory.scope("acme", "bob").messages.window(session, last=5, before=9)
+        memory.scope(tenant="acme", user="bob").messages.window(session, last=5, before=9)
 
 
 def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, session: str) -> None:
@@ -837,7 +848,7 @@ def test_numbers_go_on_after_a_purge(open_memory: Callable[..., Memory]) -> None
     """P4, C7: what is purged is never numbered again, and windows begin at what is left."""
     now = [START]
     memory = open_memory(clock=lambda: now[0])
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     me.messages.extend(session, [NewMessage("user", f"old {n}") for n in range(4)], key="old")
     now[0] += 3 * 86_400_000_000

@@ -40,7 +40,7 @@ def timed(open_memory: Callable[..., Memory]) -> Scope:
     """Ada's memory on a clock that goes on by a second with each transaction that writes."""
     seconds = iter(range(10**6))
     return open_memory(clock=lambda: START + next(seconds) * SECOND).scope(
-        "acme", "ada", "scout", source="agent"
+        tenant="acme", user="ada", agent="scout", source="agent"
     )
 
 
@@ -68,7 +68,7 @@ def test_every_user_and_agent_have_a_document_of_their_own(memory: Memory, me: S
     others = [("acme", "ada", "cook"), ("acme", "bob", "scout"), ("other", "ada", "scout")]
     me.notes.overwrite("mine")
     for tenant, user, agent in others:
-        scope = memory.scope(tenant, user, agent)
+        scope = memory.scope(tenant=tenant, user=user, agent=agent)
         assert scope.notes.read() == NOTHING
         scope.notes.append(f"{user} {agent}")
         assert scope.notes.read().version == 1
@@ -84,7 +84,7 @@ def test_notes_belong_to_a_user_and_an_agent(
     memory: Memory, user: str | None, agent: str | None, missing: str
 ) -> None:
     """N1: a scope without one of them is an error that says so, and for a model an answer."""
-    notes = memory.scope("acme", user, agent).notes
+    notes = memory.scope(tenant="acme", user=user, agent=agent).notes
     calls: list[Callable[[], Any]] = [
         notes.read,
         lambda: notes.overwrite("x"),
@@ -153,11 +153,15 @@ def test_every_verb_makes_a_version_with_what_it_left(timed: Scope) -> None:
 
 def test_who_wrote_a_version_is_kept_with_it(memory: Memory) -> None:
     """N4: who writes is decided by who opens the scope."""
-    memory.scope("acme", "ada", "scout").notes.append("by the user")
-    memory.scope("acme", "ada", "scout", source="admin").notes.append("by an admin")
-    tools = memory.scope("acme", "ada", "scout").tools(["manage_long_term_memory"])
+    memory.scope(tenant="acme", user="ada", agent="scout").notes.append("by the user")
+    memory.scope(tenant="acme", user="ada", agent="scout", source="admin").notes.append(
+        "by an admin"
+    )
+    tools = memory.scope(tenant="acme", user="ada", agent="scout").tools(
+        ["manage_long_term_memory"]
+    )
     assert tools[0].call({"operation": "append", "content": "by the agent"})["version"] == 3
-    versions = memory.scope("acme", "ada", "scout").notes.changes()
+    versions = memory.scope(tenant="acme", user="ada", agent="scout").notes.changes()
     assert [version.source for version in versions] == ["user", "admin", "agent"]
 
 
@@ -288,7 +292,7 @@ def test_an_unknown_header_says_which_there_are(me: Scope) -> None:
 
 def test_a_document_has_a_largest_size(open_memory: Callable[..., Memory]) -> None:
     """N1: in bytes, of what would be kept; nothing is written over it."""
-    me = open_memory(max_notes_bytes=1024).scope("acme", "ada", "scout")
+    me = open_memory(max_notes_bytes=1024).scope(tenant="acme", user="ada", agent="scout")
     assert me.notes.overwrite("é" * 512).version == 1
     for verb in (me.notes.append, me.notes.prepend):
         with pytest.raises(TooLarge) as error:
@@ -738,7 +742,9 @@ def test_a_model_is_told_what_it_got_wrong(
 
 def test_everything_through_the_tool_is_what_the_verbs_do(memory: Memory) -> None:
     """N2: the same steps by a model and by a program leave the same versions."""
-    by_model, by_hand = (memory.scope("acme", "ada", agent) for agent in ("model", "hand"))
+    by_model, by_hand = (
+        memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("model", "hand")
+    )
     call = tool_of(by_model).call
     call({"operation": "overwrite", "content": "# A\n```\n# no\n```\n\nB\n---\nb\n"})
     by_hand.notes.overwrite("# A\n```\n# no\n```\n\nB\n---\nb\n")

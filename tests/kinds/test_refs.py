@@ -78,7 +78,7 @@ def test_only_what_is_over_the_threshold_is_stored(me: Scope, over: int, stored:
 
 def test_the_threshold_is_a_setting(open_memory: Callable[..., Memory]) -> None:
     """R2."""
-    me = open_memory(ref_tokens=10).scope("acme", "ada")
+    me = open_memory(ref_tokens=10).scope(tenant="acme", user="ada")
     assert me.refs.capture(sized(10)) == sized(10)
     assert me.refs.capture(sized(11)) != sized(11)
 
@@ -111,7 +111,7 @@ def test_a_line_says_what_is_known(me: Scope, source: str, status: str, start: s
 
 def test_a_reference_keeps_where_it_came_from(memory: Memory) -> None:
     """R3: key, type, summary, content, metadata (command, status, what the caller adds), agent, session, who stored it."""
-    me = memory.scope("acme", "ada", "scout", source="tool")
+    me = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
     me.sessions.add("s")
     line = me.refs.capture(
         LOG,
@@ -200,8 +200,8 @@ def test_a_key_of_ones_own_is_taken_once(me: Scope, memory: Memory) -> None:
         == "The reference 'my-key' exists already; edit it, or choose another name."
     )
     with pytest.raises(AlreadyExists):
-        memory.scope("acme", "bob").refs.add("one", key="my-key")
-    assert memory.scope("other", "ada").refs.add("three", key="my-key") == "my-key"
+        memory.scope(tenant="acme", user="bob").refs.add("one", key="my-key")
+    assert memory.scope(tenant="other", user="ada").refs.add("three", key="my-key") == "my-key"
     assert me.refs.get("my-key").text == "one"
     assert memory.counts()["blobs"] == 2
 
@@ -242,7 +242,7 @@ def test_bad_input_is_refused_before_anything_is_stored(
 
 def test_too_much_is_refused(open_memory: Callable[..., Memory]) -> None:
     """P16."""
-    me = open_memory(max_ref_bytes=2000).scope("acme", "ada")
+    me = open_memory(max_ref_bytes=2000).scope(tenant="acme", user="ada")
     me.refs.add("x" * 2000)
     with pytest.raises(TooLarge):
         me.refs.add("x" * 2001)
@@ -312,7 +312,11 @@ def test_what_is_not_there_is_not_found(me: Scope) -> None:
 
 def test_a_user_sees_their_own_references_and_nobodys(memory: Memory) -> None:
     """P11: a foreign one does not exist."""
-    ada, bob, all_ = memory.scope("acme", "ada"), memory.scope("acme", "bob"), memory.scope("acme")
+    ada, bob, all_ = (
+        memory.scope(tenant="acme", user="ada"),
+        memory.scope(tenant="acme", user="bob"),
+        memory.scope(tenant="acme"),
+    )
     hers, everybodys = ada.refs.add("hers", "secret"), all_.refs.add("everybody's", "house rules")
     for call in (
         bob.refs.get,
@@ -335,11 +339,11 @@ def test_a_user_sees_their_own_references_and_nobodys(memory: Memory) -> None:
 
 def test_a_sessions_reference_is_its_users_whoever_stores_it(memory: Memory) -> None:
     """S14: so that erasing the user finds it."""
-    memory.scope("acme", "ada", "scout").sessions.add("s")
-    key = memory.scope("acme").refs.add("x", session="s")
-    assert memory.scope("acme", "ada").refs.info(key).user == "ada"
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
+    key = memory.scope(tenant="acme").refs.add("x", session="s")
+    assert memory.scope(tenant="acme", user="ada").refs.info(key).user == "ada"
     with pytest.raises(NotFound):
-        memory.scope("acme", "bob").refs.add("x", session="s")
+        memory.scope(tenant="acme", user="bob").refs.add("x", session="s")
     assert memory.erase("ada", tenant="acme").removed["refs"] == 1
 
 
@@ -496,7 +500,7 @@ def test_searching_memory_finds_every_kind(me: Scope, memory: Memory) -> None:
     me.notes.overwrite("# Ice\n\nA glacier is slow.")
     me.entries.add("I like the glacier.")
     me.state.set("place", "glacier")
-    memory.scope("acme", "bob", "scout").state.set("place", "bob's glacier")
+    memory.scope(tenant="acme", user="bob", agent="scout").state.set("place", "bob's glacier")
     search = tool(me, "search_memory")
     results = search(query="glacier")["results"]
     assert {result.get("kind", "refs") for result in results} == {
@@ -579,7 +583,7 @@ def test_a_session_lists_what_it_stored_and_what_its_messages_mention(
         me.refs.add("3"),
         me.refs.add("4", session="s"),
     )
-    theirs = memory.scope("acme", "bob").refs.add("5", "bob's")
+    theirs = memory.scope(tenant="acme", user="bob").refs.add("5", "bob's")
     me.refs.edit(hidden, is_active=False)
     me.refs.edit(unseen, is_active=False)
     text = " ".join(
@@ -601,9 +605,9 @@ def test_an_unscoped_reader_sees_no_other_users_references_in_a_session(
 ) -> None:
     """P11: whoever assembles the prompt, a session's prompt lists what its own user may open."""
     me.sessions.add("s")
-    theirs = memory.scope("acme", "bob").refs.add("5", "bob's")
+    theirs = memory.scope(tenant="acme", user="bob").refs.add("5", "bob's")
     me.messages.append("s", "user", placeholder.write(theirs, "give it to me"))
-    assert section(memory, memory.scope("acme"), "s") == []
+    assert section(memory, memory.scope(tenant="acme"), "s") == []
 
 
 # -- descriptions -----------------------------------------------------------------------------------------------------
@@ -613,7 +617,7 @@ def described(memory: Memory, models: Models, **settings: Any) -> str:
     services = replace(
         memory.services, models=models, settings=replace(memory.settings, **settings)
     )
-    me = Memory(services, memory.migrations).scope("acme", "ada")
+    me = Memory(services, memory.migrations).scope(tenant="acme", user="ada")
     return me.refs.info(placeholder.keys(me.refs.capture(LOG, source="make"))[0]).summary
 
 
@@ -669,7 +673,7 @@ def test_a_description_by_a_model_is_on_record(memory: Memory) -> None:
         ref_describe="model",
     )
     described(memory, Models(Settings(), main=Broken(ValueError("no"))), ref_describe="model")
-    calls = memory.scope("acme", "ada").interactions.list().items[::-1]
+    calls = memory.scope(tenant="acme", user="ada").interactions.list().items[::-1]
     assert [(call.route, call.model, call.cost, call.error) for call in calls] == [
         ("describe", "m", 0.25, ""),
         ("describe", "broken", None, "ValueError: no"),
@@ -684,7 +688,9 @@ def test_what_is_interrupted_while_it_is_described_is_let_go(
         ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model"
     )
     stopped = Models(memory.settings, main=Broken(KeyboardInterrupt()))
-    me = Memory(replace(memory.services, models=stopped), memory.migrations).scope("acme", "ada")
+    me = Memory(replace(memory.services, models=stopped), memory.migrations).scope(
+        tenant="acme", user="ada"
+    )
     with pytest.raises(KeyboardInterrupt):
         me.refs.add("x" * 5000)
     assert [
@@ -760,7 +766,7 @@ def test_stored_text_cannot_forge_a_placeholder(me: Scope, memory: Memory) -> No
 def test_a_line_has_one_placeholder_whatever_was_run(source: str, status: str) -> None:
     """S12: and it is one line."""
     with Memory.open("memory:") as memory:
-        me = memory.scope("acme", "ada")
+        me = memory.scope(tenant="acme", user="ada")
         line = me.refs.capture(LOG, source=source + FORGED, status=status)
         assert placeholder.keys(line) == [me.refs.list()[0].key]
         assert len(line.splitlines()) <= 1 or not set(line) & {"\n", "\r"}

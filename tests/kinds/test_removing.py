@@ -139,7 +139,7 @@ def test_summaries_go_on_around_what_was_removed(open_memory: Callable[..., Memo
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=8, summary_keep_last=2
     )
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     said(me, session, 12)
     assert me.summaries.fold(session).covers_to == 10

@@ -33,7 +33,7 @@ def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
 def by(
     memory: Memory, source: Source, user: str | None = "ada", agent: str | None = "scout"
 ) -> Scope:
-    return memory.scope("acme", user, agent, source=source)
+    return memory.scope(tenant="acme", user=user, agent=agent, source=source)
 
 
 def waiting(memory: Memory, kind: EntryKind = "core") -> Entry:
@@ -77,7 +77,7 @@ def everywhere(me: Scope) -> dict[str, bool]:
 @pytest.mark.parametrize("kind", ["core", "whiteboard"])
 def test_what_waits_is_listed_and_nowhere_else(memory: Memory, me: Scope, kind: EntryKind) -> None:
     """3.1.4: until it is accepted, no prompt, context, search or tool has it; then all that have entries do."""
-    memory.scope("acme").entries.share("main", ["scout", "cook"])
+    memory.scope(tenant="acme").entries.share("main", ["scout", "cook"])
     entry = waiting(memory, kind)
     assert (entry.review, entry.source, entry.version) == ("pending", "tool", 1)
     assert entry.signs == ["instruction", "order", "address"]
@@ -89,10 +89,10 @@ def test_what_waits_is_listed_and_nowhere_else(memory: Memory, me: Scope, kind: 
     )
     assert list(me.entries.list(kind=kind, review="accepted")) == []
     assert not any(everywhere(me).values())
-    cook = memory.scope("acme", "ada", "cook")
+    cook = memory.scope(tenant="acme", user="ada", agent="cook")
     assert WORD not in cook.entries.whiteboard() + cook.entries.prompt()
     memory.reindex()
-    memory.work()
+    memory.run_jobs()
     assert not any(everywhere(me).values()), "also after the index was made anew"
     accepted = me.entries.accept(entry.id)
     assert (accepted.review, accepted.signs, accepted.source, accepted.version) == (
@@ -163,7 +163,7 @@ def test_who_waits_is_what_the_setting_says(
 ) -> None:
     """3.1.2, 3.1.4: decided by the scope's source; people never wait."""
     memory = open_memory(review=review)
-    memory.scope("acme").entries.share("main", ["scout"])
+    memory.scope(tenant="acme").entries.share("main", ["scout"])
     sources: tuple[Source, ...] = ("admin", "user", "agent", "import", "tool")
     kinds: tuple[EntryKind, ...] = ("core", "journal", "whiteboard")
     pairs = [(source, kind) for source in sources for kind in kinds]
@@ -214,10 +214,10 @@ def test_what_is_anothers_cannot_be_decided(memory: Memory, me: Scope) -> None:
     """P11: another tenant's, another user's and another agent's do not exist."""
     entry = waiting(memory)
     others = [
-        memory.scope("other", "ada", "scout"),
-        memory.scope("other"),
-        memory.scope("acme", "bob", "scout"),
-        memory.scope("acme", "ada", "cook"),
+        memory.scope(tenant="other", user="ada", agent="scout"),
+        memory.scope(tenant="other"),
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+        memory.scope(tenant="acme", user="ada", agent="cook"),
     ]
     for other in others:
         for decide in (other.entries.accept, other.entries.refuse):
@@ -225,10 +225,10 @@ def test_what_is_anothers_cannot_be_decided(memory: Memory, me: Scope) -> None:
                 decide(entry.id)
         assert list(other.entries.queue()) == []
         assert other.entries.counts() == {"core": 0, "journal": 0}
-    memory.scope("acme").entries.share("main", ["scout", "cook"])
+    memory.scope(tenant="acme").entries.share("main", ["scout", "cook"])
     line = waiting(memory, "whiteboard")
     with pytest.raises(Invalid, match="only its author"):
-        memory.scope("acme", "ada", "cook").entries.accept(line.id)
+        memory.scope(tenant="acme", user="ada", agent="cook").entries.accept(line.id)
     assert [one.review for one in me.entries.queue()] == ["pending", "pending"]
 
 
@@ -322,7 +322,7 @@ def test_the_queue_is_over_all_agents_and_boards_newest_first(
     memory: Memory, me: Scope, now: Now
 ) -> None:
     """J6, 3.1.4: with all that a reviewer needs, page by page; a scope with a user or an agent has its own."""
-    admin = memory.scope("acme", source="admin")
+    admin = memory.scope(tenant="acme", source="admin")
     admin.entries.share("main", ["scout", "cook"])
     made = []
     for n, (user, agent, kind) in enumerate(
@@ -349,8 +349,16 @@ def test_the_queue_is_over_all_agents_and_boards_newest_first(
         ("cook", None, "whiteboard", "tool", ["address"]),
         ("cook", "bob", "core", "tool", ["address"]),
     ]
-    assert list(memory.scope("acme", None, "cook").entries.queue()) == [made[3], made[2], made[1]]
-    assert list(memory.scope("acme", "ada").entries.queue()) == [made[3], made[2], made[0]]
+    assert list(memory.scope(tenant="acme", user=None, agent="cook").entries.queue()) == [
+        made[3],
+        made[2],
+        made[1],
+    ]
+    assert list(memory.scope(tenant="acme", user="ada").entries.queue()) == [
+        made[3],
+        made[2],
+        made[0],
+    ]
     assert list(me.entries.queue()) == [made[0]]
     assert admin.entries.counts() == {"core": 7, "journal": 0, "pending": 4}
     assert me.entries.counts() == {"core": 5, "journal": 0, "pending": 1}
@@ -409,7 +417,7 @@ def test_signs_are_looked_for_when_nobody_waits(
 def test_a_tool_says_that_it_waits(open_memory: Callable[..., Memory], now: Now) -> None:
     """J3: the contract stays as it is, with a note; what counts at once has the note that it always had."""
     memory = open_memory(clock=now, review="agent,journal")
-    memory.scope("acme").entries.share("main", ["scout"])
+    memory.scope(tenant="acme").entries.share("main", ["scout"])
     me = by(memory, "user")
     tools = {tool.name: tool for tool in me.tools()}
     kept = {"success": True, "content": "x"}
@@ -451,7 +459,7 @@ def test_entries_from_elsewhere(open_memory: Callable[..., Memory], now: Now) ->
     waiting(memory)
     me.entries.refuse(by(memory, "tool").entries.add("refused", kind="core").id)
     told = json.loads(json.dumps(as_json(list(me.entries.export()))))
-    away = memory.scope("elsewhere", None, "copy")
+    away = memory.scope(tenant="elsewhere", user=None, agent="copy")
     after = {entry.content: entry.review for entry in away.entries.add_many(told)}
     assert after == {"counts": "accepted", POISON: "pending", "refused": "refused"}
     assert (
@@ -503,7 +511,7 @@ def test_the_migration_lets_count_what_is_there_and_takes_along_what_does_not(
     for place in ("inn", "port", "inn!"):
         by(memory, "tool").entries.add(f"The {WORD} went to the {place} in Porto.")
     now.pass_days(6)
-    memory.work()
+    memory.run_jobs()
     assert [entry.kind for entry in me.entries.queue()] == ["core"], "which a consolidation became"
     me.entries.add("counts", kind="core")
     waiting(memory)
@@ -530,7 +538,7 @@ def test_nothing_is_made_of_what_waits(open_memory: Callable[..., Memory], now: 
         for place in ("inn", "port", "inn!")
     ]
     now.pass_days(6)
-    memory.work()
+    memory.run_jobs()
     assert list(me.consolidations.propose()) == list(me.consolidations.list()) == []
     for entry in held:
         me.entries.accept(entry.id)
@@ -550,7 +558,7 @@ def test_a_proposal_of_untrusted_sources(
     for place in ("inn", "port", "inn!"):
         by(memory, "tool").entries.add(f"The {WORD} went to the {place} in Porto.")
     now.pass_days(6)
-    memory.work()
+    memory.run_jobs()
     (made,) = me.consolidations.list(status="accepted")
     entry = me.entries.get(made.entry_id or "")
     assert (entry.source, entry.review) == ("tool", "pending" if setting else "accepted")

@@ -34,10 +34,14 @@ def test_a_stale_id_is_dropped_for_the_active_session(me: Scope) -> None:
 def test_two_agents_of_one_user_have_two_sessions(memory: Memory) -> None:
     """C5."""
     scout, cook = (
-        memory.scope("acme", "ada", agent).sessions.resume() for agent in ("scout", "cook")
+        memory.scope(tenant="acme", user="ada", agent=agent).sessions.resume()
+        for agent in ("scout", "cook")
     )
     assert scout.id != cook.id
-    assert memory.scope("acme", "ada", "scout").sessions.resume(cook.id).id == scout.id
+    assert (
+        memory.scope(tenant="acme", user="ada", agent="scout").sessions.resume(cook.id).id
+        == scout.id
+    )
 
 
 def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
@@ -57,16 +61,16 @@ def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
 def test_list_is_by_last_use_and_pages_meet(memory: Memory, me: Scope) -> None:
     """C4: recent sessions of a user and of the tenant, page by page."""
     mine = [me.sessions.add(f"s{n}") for n in range(7)]
-    other = memory.scope("acme", "bob", "scout").sessions.add("bobs")
+    other = memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("bobs")
     for n in (3, 0, 5):
         me.messages.append(f"s{n}", "user", "hello")
     expected = ["s5", "s0", "s3", "s6", "s4", "s2", "s1"]
     assert [s.id for s in me.sessions.list()] == expected
-    everyone = memory.scope("acme").sessions.list(limit=3)
+    everyone = memory.scope(tenant="acme").sessions.list(limit=3)
     assert [s.id for s in everyone] == ["s5", "s0", "s3"]
     seen, after = [], None
     while True:
-        page = memory.scope("acme").sessions.list(limit=2, after=after)
+        page = memory.scope(tenant="acme").sessions.list(limit=2, after=after)
         seen += [s.id for s in page]
         after = page.next
         if after is None:
@@ -97,9 +101,14 @@ def test_a_search_is_all_words_in_the_label_or_the_id(memory: Memory, me: Scope)
     assert found("été") == found("東京") == ["e"]
     assert found("l%n") == found("lisbon.train") == []
     assert found("") == found(" \n") == found(None) == ["e", "trip-d", "c", "b", "a"]
-    assert list(memory.scope("acme", "bob").sessions.list(search="lisbon")) == []
-    assert list(memory.scope("acme", "ada", "cook").sessions.list(search="lisbon")) == []
-    assert [s.id for s in memory.scope("acme", "ada").sessions.list(search="lisbon")] == ["b", "a"]
+    assert list(memory.scope(tenant="acme", user="bob").sessions.list(search="lisbon")) == []
+    assert (
+        list(memory.scope(tenant="acme", user="ada", agent="cook").sessions.list(search="lisbon"))
+        == []
+    )
+    assert [
+        s.id for s in memory.scope(tenant="acme", user="ada").sessions.list(search="lisbon")
+    ] == ["b", "a"]
     with pytest.raises(Invalid, match="search: must be text"):
         me.sessions.list(search=3)  # type: ignore[arg-type]
 
@@ -109,7 +118,7 @@ def test_a_search_is_in_the_order_of_the_list_and_its_pages_meet(
 ) -> None:
     """C4: though a session knows its last use only to the minute, and however many have to be read."""
     monkeypatch.setattr(sessions, "_IN_ONE_READ", 7)
-    me = open_memory(clock=now).scope("acme", "ada", "scout")
+    me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     dice = random.Random(6)
     ids = [me.sessions.add(f"s{n:02}", label=dice.choice(["tea", "coffee"])).id for n in range(40)]
     for _ in range(120):
@@ -148,7 +157,7 @@ def test_edit_and_remove(me: Scope) -> None:
 
 def test_another_user_cannot_see_it(memory: Memory, me: Scope) -> None:
     session = me.sessions.add()
-    bob = memory.scope("acme", "bob", "scout")
+    bob = memory.scope(tenant="acme", user="bob", agent="scout")
     with pytest.raises(NotFound) as foreign:
         bob.sessions.get(session.id)
     with pytest.raises(NotFound) as unknown:
@@ -177,9 +186,9 @@ def test_bad_input_names_the_field(me: Scope, field: str, call: object) -> None:
 
 def test_a_scope_without_user_or_agent_says_what_is_missing(memory: Memory) -> None:
     with pytest.raises(Invalid, match="user"):
-        memory.scope("acme").sessions.resume()
+        memory.scope(tenant="acme").sessions.resume()
     with pytest.raises(Invalid, match="agent"):
-        memory.scope("acme", "ada").sessions.add()
+        memory.scope(tenant="acme", user="ada").sessions.add()
 
 
 def test_only_those_in_which_something_was_said(me: Scope) -> None:
@@ -214,8 +223,8 @@ def test_one_that_is_held_is_changed_by_nobody_else(me: Scope) -> None:
             other.join(0.1)
         inner.sessions.edit("trip", attributes={**before, "b": 2})
 
-    me.together(work)
+    me.transaction(work)
     other.join()
     assert me.sessions.get("trip").attributes["c"] == 3
     with pytest.raises(NotFound):
-        me.together(lambda inner: held(inner.sessions, "none"))
+        me.transaction(lambda inner: held(inner.sessions, "none"))

@@ -88,7 +88,7 @@ def test_json_text_stays_as_it_was_written(me: Scope) -> None:
 
 def test_set_replaces_and_counts(timed: Memory, now: Now) -> None:
     """K1: upsert, with versions and times."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     first = me.state.set("theme", "dark", ttl=60)
     assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
     assert first.expires_at == at(START + 60 * SECOND)
@@ -113,9 +113,9 @@ def test_a_key_that_is_not_there(me: Scope) -> None:
 
 def test_state_survives_closing_the_database(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory()
-    item = memory.scope("acme", "ada").state.set("k", [1], ttl=3600)
+    item = memory.scope(tenant="acme", user="ada").state.set("k", [1], ttl=3600)
     memory.close()
-    assert open_memory().scope("acme", "ada").state.get("k") == item
+    assert open_memory().scope(tenant="acme", user="ada").state.get("k") == item
 
 
 # -- areas ------------------------------------------------------------------------------------------------------------
@@ -138,10 +138,10 @@ def test_names_that_look_like_areas_stay_apart(memory: Memory) -> None:
     """A user called `tenant` or `session:s` has an area of their own."""
     users = ["tenant", "user", "session:s", "user:ada", "ada", "*", "%", "_"]
     for user in users:
-        memory.scope("acme", user, "a").state.set("k", user)
-    memory.scope("acme").state.set("k", "of the tenant", area="tenant")
-    assert [memory.scope("acme", user).state.get("k").value for user in users] == users
-    assert memory.scope("acme").state.get("k", area="tenant").value == "of the tenant"
+        memory.scope(tenant="acme", user=user, agent="a").state.set("k", user)
+    memory.scope(tenant="acme").state.set("k", "of the tenant", area="tenant")
+    assert [memory.scope(tenant="acme", user=user).state.get("k").value for user in users] == users
+    assert memory.scope(tenant="acme").state.get("k", area="tenant").value == "of the tenant"
 
 
 def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
@@ -150,10 +150,10 @@ def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
     me.state.set("mine", 1)
     me.state.set("ours", 2, area="tenant")
     me.state.set("here", 3, area="session:s")
-    bob = memory.scope("acme", "bob", "scout")
+    bob = memory.scope(tenant="acme", user="bob", agent="scout")
     assert bob.state.get("ours", area="tenant").value == 2
     assert list(bob.state.list()) == []
-    stranger = memory.scope("other", "ada", "scout")
+    stranger = memory.scope(tenant="other", user="ada", agent="scout")
     assert list(stranger.state.list()) == list(stranger.state.list(area="tenant")) == []
     for scope in (bob, stranger):
         for area, id in (("session:s", "s"), ("session:never", "never")):
@@ -169,12 +169,12 @@ def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
                     call()
                 assert str(error.value) == f"There is no session {id!r} here."
     assert me.state.get("here", area="session:s").value == 3
-    assert memory.scope("acme").state.get("here", area="session:s").value == 3
+    assert memory.scope(tenant="acme").state.get("here", area="session:s").value == 3
 
 
 def test_a_users_area_needs_a_user(memory: Memory) -> None:
     with pytest.raises(Invalid) as error:
-        memory.scope("acme").state.set("k", 1)
+        memory.scope(tenant="acme").state.set("k", 1)
     assert error.value.field == "user"
 
 
@@ -228,7 +228,7 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
     threads, times = 8, 12
 
     def count(_: int) -> None:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         for _ in range(times):
             while True:
                 try:
@@ -244,7 +244,7 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(count, range(threads)))
-    found = memory.scope("acme", "ada").state.get("counter", area=area)
+    found = memory.scope(tenant="acme", user="ada").state.get("counter", area=area)
     assert (found.value, found.version) == (threads * times, threads * times)
 
 
@@ -269,7 +269,7 @@ def test_of_many_first_writers_one_wins(me: Scope) -> None:
 
 def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None:
     """P10, B21: never returned at or after its moment, by any read."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     item = me.state.set("k", "v", ttl=1.5)
     me.state.set("stays", "v")
     assert item.expires_at == at(START + 1_500_000)
@@ -298,7 +298,7 @@ def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None
 
 def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
     """B21: the boundary, one microsecond before and at it."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     for ttl in (1e-9, 1e-6, 0.000_001_4, 0.001, 1, 86_400, 10**9):
         end = now.micros + max(1, round(ttl * SECOND))
         assert me.state.set("k", 1, ttl=ttl).expires_at == at(end)
@@ -310,7 +310,7 @@ def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
 
 def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
     """B21: an hour is an hour, over a change of clocks, a leap day and a new year."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     for day in (
         "2024-02-29T23:59:59",
         "2026-03-29T00:59:59",
@@ -327,7 +327,7 @@ def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
 
 def test_what_expired_is_as_if_it_had_never_been(timed: Memory, now: Now) -> None:
     """P10: setting it again is setting a new key, whether or not the sweeper has been there."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("k", "old", ttl=1)
     now.micros += SECOND
     new = me.state.set("k", "new", if_version=0, ttl=1)
@@ -343,7 +343,7 @@ def test_what_expired_is_as_if_it_had_never_been(timed: Memory, now: Now) -> Non
 
 
 def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> None:
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("k", 1, ttl=10)
     now.micros += 9 * SECOND
     me.state.set("k", 2, ttl=10)
@@ -356,7 +356,10 @@ def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> 
 
 def test_purge_removes_what_expired_and_counts_only_that(timed: Memory, now: Now) -> None:
     """P10: the sweeper's receipt names no live key and no other tenant's."""
-    me, other = timed.scope("acme", "ada", "scout"), timed.scope("other", "bob", "scout")
+    me, other = (
+        timed.scope(tenant="acme", user="ada", agent="scout"),
+        timed.scope(tenant="other", user="bob", agent="scout"),
+    )
     me.sessions.add("s")
     for n in range(700):
         me.state.set(f"k{n}", n, ttl=1 if n % 7 else 5)
@@ -377,7 +380,7 @@ def test_the_sweeper_never_takes_a_refreshed_value(
 ) -> None:
     """P10: keys that expire again and again, refreshed by one side while the other sweeps."""
     memory = open_memory(clock=now)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     done = threading.Event()
     swept = [0]
 
@@ -407,7 +410,10 @@ def test_expired_state_is_not_in_the_receipt_of_an_erasure_of_others(
     timed: Memory, now: Now
 ) -> None:
     """P10: erasing one user leaves the others' live state, and removes expired rows of their own too."""
-    ada, bob = timed.scope("acme", "ada", "scout"), timed.scope("acme", "bob", "scout")
+    ada, bob = (
+        timed.scope(tenant="acme", user="ada", agent="scout"),
+        timed.scope(tenant="acme", user="bob", agent="scout"),
+    )
     for scope in (ada, bob):
         scope.state.set("live", 1)
         scope.state.set("dead", 1, ttl=1)
@@ -457,7 +463,7 @@ def test_a_prefix_is_plain_text(me: Scope) -> None:
 
 def test_pages_meet(timed: Memory, now: Now) -> None:
     """K1: with a prefix, with keys expiring in between, without a key twice."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(25):
         me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
     me.state.set("other", 1)
@@ -489,7 +495,7 @@ def test_pages_meet(timed: Memory, now: Now) -> None:
 def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], prefix: str) -> None:
     names = {name for name in names if "\U0010ffff" not in name and name not in (".", "..")}
     prefix = prefix.replace("\U0010ffff", "x")
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for old in keys(me):
         me.state.remove(old)
     for name in names:
@@ -524,8 +530,8 @@ def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
     me.state.set("theme", "dark")
     me.state.set("name", ["Ada", None])
     me.state.set("ours", 1, area="tenant")
-    memory.scope("acme", "bob", "scout").state.set("theme", "light")
-    memory.scope("other", "ada", "scout").state.set("theme", "none")
+    memory.scope(tenant="acme", user="bob", agent="scout").state.set("theme", "light")
+    memory.scope(tenant="other", user="ada", agent="scout").state.set("theme", "none")
     found = section(me)
     assert found
     assert found.layer == "state"
@@ -541,15 +547,15 @@ def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
         "set for this user",
     ]
     assert said(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
-    assert said(memory.scope("acme")) == 'here: {"page":"s"}'
+    assert said(memory.scope(tenant="acme")) == 'here: {"page":"s"}'
     assert said(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'
-    assert said(memory.scope("acme", "bob")) == 'theme: "light"'
-    assert said(memory.scope("other", "ada")) == 'theme: "none"'
+    assert said(memory.scope(tenant="acme", user="bob")) == 'theme: "light"'
+    assert said(memory.scope(tenant="other", user="ada")) == 'theme: "none"'
 
 
 def test_of_many_keys_the_newest_are_said(timed: Memory, now: Now) -> None:
     """X1: at most fifty, in order of their names; what was set last is worth most."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(60):
         now.micros += SECOND
         me.state.set(f"k{n:02}", n)
@@ -566,7 +572,7 @@ def test_of_many_keys_the_newest_are_said(timed: Memory, now: Now) -> None:
 
 def test_what_expired_is_never_said(timed: Memory, now: Now) -> None:
     """P10: not at its moment, not after it; and it takes no place from what lives."""
-    me = timed.scope("acme", "ada", "scout")
+    me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("stays", 1)
     for n in range(MOST_IN_A_PROMPT):
         me.state.set(f"k{n:02}", n, ttl=1)

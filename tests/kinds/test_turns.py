@@ -76,8 +76,8 @@ def test_whose_turn_and_which(memory: Memory, me: Scope, session: str) -> None:
     """P11: another user's session has none; a number that nobody has is no error."""
     turn = answer(me, session)
     assert of(me, session, 10**9) == []
-    assert list(memory.scope("acme").turns.list(session, seq=1)) == [turn]
+    assert list(memory.scope(tenant="acme").turns.list(session, seq=1)) == [turn]
     with pytest.raises(NotFound):
-        memory.scope("acme", "bob").turns.list(session, seq=1)
+        memory.scope(tenant="acme", user="bob").turns.list(session, seq=1)
     with pytest.raises(Invalid, match="seq: must be from 1"):
         me.turns.list(session, seq=0)

@@ -60,7 +60,7 @@ def database(tmp_path: Path) -> str:
 def memory(database: str) -> Iterator[Memory]:
     """It, open; with a note in it."""
     with Memory.open(database, settings=SETTINGS) as memory:
-        memory.scope("default", "ada", "scout").notes.overwrite("# Tea")
+        memory.scope(tenant="default", user="ada", agent="scout").notes.overwrite("# Tea")
         yield memory
 
 
@@ -119,5 +119,5 @@ def test_a_client_of_another_maker(
     assert told["resources"] == ["retain://sessions", "retain://notes/ada/scout"]
     assert told["notes"] == "# Tea"
     assert told["prompts"] == ["memory_references", "recall"]
-    entries = memory.scope("default", "ada", "scout").entries.list()
+    entries = memory.scope(tenant="default", user="ada", agent="scout").entries.list()
     assert [(entry.content, entry.source) for entry in entries] == [(said, "agent")]

@@ -304,10 +304,10 @@ def test_over_http(memory: Memory) -> None:
 
     with serving(create_app(memory)) as address:
         asyncio.run(use(address))
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     assert [one.name for one in me.graph.read().entities] == ["Ada"]
-    assert memory.scope("acme").graph.read().entities == []
-    assert memory.scope("acme", "bob").graph.read().entities == []
+    assert memory.scope(tenant="acme").graph.read().entities == []
+    assert memory.scope(tenant="acme", user="bob").graph.read().entities == []
     assert me.search("maps")[0].title == "Ada"
     done = [(row.what, row.subject) for row in audit_log.listed(memory.database, "acme")]
     assert ("graph_add", "graph Ada") in done
@@ -331,7 +331,7 @@ def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[P
 @one_engine
 def test_the_file_of_the_official_server_is_offered_once(memory: Memory, tmp_path: Path) -> None:
     """Whose configuration still names the file is told how to bring it in; nothing is read by itself."""
-    file, graph = tmp_path / "memory.jsonl", memory.scope("acme", "ada").graph
+    file, graph = tmp_path / "memory.jsonl", memory.scope(tenant="acme", user="ada").graph
     words = (None, "acme", "ada")
     assert unread(memory, str(file), *words) == ""
     file.write_text(json.dumps({"type": "entity", **ADA}))

@@ -25,7 +25,7 @@ NOTED = 15
 
 
 def scope(memory: Memory) -> Scope:
-    return memory.scope("acme", "ada", "scout")
+    return memory.scope(tenant="acme", user="ada", agent="scout")
 
 
 def request(number: int, method: str, **params: Any) -> bytes:

@@ -24,7 +24,7 @@ TEXT = {"type": "text", "text": "hi"}
 )
 def test_what_a_tool_answered_is_told_whatever_it_is_in(content: Any, output: str) -> None:
     with Memory.open("memory:") as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         message = me.messages.append(me.sessions.add("s").id, "tool", content)
         assert unpacked(message) == [
             {"type": "function_call_output", "call_id": "c", "output": output}

@@ -136,7 +136,7 @@ def test_what_another_process_committed_is_found(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
     """P12: and what it removed is not."""
-    me = open_memory().scope("acme", "ada", "scout")
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     me.search("anything")  # whatever is kept in memory is kept now
     write = f"""
@@ -182,18 +182,18 @@ def test_what_changes_is_found_as_it_is_now(me: Scope) -> None:
 def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
     """P13: by words and by vectors, at once, for every way in which things go."""
     with opened(url, Hashing()) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "a comet over the harbour")
         me.notes.overwrite("a comet in the notes")
         entry = me.entries.add("a comet in the journal")
         me.refs.add("a comet in an output", "a comet", key="r")
         me.state.set("sky", "a comet")
-        bob = memory.scope("acme", "bob", "scout")
+        bob = memory.scope(tenant="acme", user="bob", agent="scout")
         bob.sessions.add("b")
         bob.messages.append("b", "user", "a comet that bob saw")
-        memory.work()
-        everyone = memory.scope("acme")
+        memory.run_jobs()
+        everyone = memory.scope(tenant="acme")
         before = everyone.search("a comet over the harbour", limit=50)
         assert {hit.kind for hit in before if "vectors" in hit.legs} == {
             "messages",
@@ -217,7 +217,7 @@ def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
 
 def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
     """B22: of a corpus of which 99 % has expired, the top 10 are 10 that have not."""
-    me = open_memory(clock=now).scope("acme", "ada", "scout")
+    me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     for number in range(1000):
         ttl = None if number % 100 == 7 else 60
         others = " ".join(
@@ -241,16 +241,16 @@ def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now
 def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: Now) -> None:
     """Q1: one thing that passes the filter is found among a thousand better ones that do not."""
     memory = open_memory(clock=now)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     early = datetime(2025, 3, 1, tzinfo=UTC)
     me.sessions.add("noise")
     me.messages.extend("noise", [{"role": "user", "content": "apple apple apple"}] * 1000)
     me.sessions.add("quiet")
     me.messages.append("quiet", "user", "some words and then one apple", created_at=early)
     me.state.set("fruit", "there is an apple in this rather long value")
-    planner = memory.scope("acme", "ada", "planner")
+    planner = memory.scope(tenant="acme", user="ada", agent="planner")
     planner.entries.add("the planner has an apple as well")
-    bob = memory.scope("acme", "bob", "scout")
+    bob = memory.scope(tenant="acme", user="bob", agent="scout")
     bob.sessions.add("bobs")
     bob.messages.append("bobs", "user", "bob eats his apple slowly")
     one = "some words and then one apple"
@@ -321,7 +321,7 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
     """Q1: with vectors and without; what is nobody's is everybody's, in its tenant."""
     with opened(url, Hashing()) as memory:
         scopes = {
-            (tenant, user, agent): memory.scope(tenant, user, agent)
+            (tenant, user, agent): memory.scope(tenant=tenant, user=user, agent=agent)
             for tenant in ("acme", "zeta")
             for user in ("ada", "bob")
             for agent in ("scout", "cook")
@@ -335,11 +335,11 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
             scope.notes.overwrite(f"note about the lighthouse of {mine}")
             scope.entries.add(f"entry about the lighthouse of {mine}")
         for tenant in ("acme", "zeta"):
-            memory.scope(tenant).refs.add(
+            memory.scope(tenant=tenant).refs.add(
                 f"lighthouse of {tenant}", f"lighthouse output of {tenant}", key=f"r-{tenant}"
             )
         if embedded:
-            memory.work()
+            memory.run_jobs()
         for (tenant, user, agent), scope in scopes.items():
             found = scope.search("the lighthouse", limit=100)
             own = [
@@ -349,13 +349,13 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
             refs = [f"lighthouse output of {tenant}\nlighthouse of {tenant}"]
             assert sorted(texts(found)) == sorted([*own, *refs])
             assert any("vectors" in hit.legs for hit in found) == embedded
-        assert len(memory.scope("acme", "ada").search("lighthouse", limit=100)) == 7
-        assert len(memory.scope("acme").search("lighthouse", limit=100)) == 13
+        assert len(memory.scope(tenant="acme", user="ada").search("lighthouse", limit=100)) == 7
+        assert len(memory.scope(tenant="acme").search("lighthouse", limit=100)) == 13
 
 
 def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
     scout, cook, guest = (
-        memory.scope("acme", "ada", agent) for agent in ("scout", "cook", "guest")
+        memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("scout", "cook", "guest")
     )
     scout.entries.share("kitchen", ["scout", "cook"])
     scout.entries.add("The marmalade is in the cellar.", kind="whiteboard", board="kitchen")
@@ -375,12 +375,12 @@ def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
 def test_a_row_without_a_vector_still_ranks(url: str) -> None:
     """P12: among rows that have one."""
     with opened(url, Hashing()) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.extend(
             "s", [{"role": "user", "content": f"an ordinary sentence {n}"} for n in range(50)]
         )
-        memory.work()
+        memory.run_jobs()
         me.messages.append("s", "user", "the quetzal is an extraordinary bird")
         found = me.search("where is the quetzal bird")
         assert found[0].text == "the quetzal is an extraordinary bird"
@@ -390,7 +390,7 @@ def test_a_row_without_a_vector_still_ranks(url: str) -> None:
 def test_an_embedder_that_fails_is_a_leg_less(url: str) -> None:
     """Q2, F7: what can be found by words is, and the answer says which leg did not run and why."""
     with opened(url, Broken("broken")) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
         found = me.search("quetzal")
@@ -401,7 +401,7 @@ def test_an_embedder_that_fails_is_a_leg_less(url: str) -> None:
 
 
 def test_without_an_embedder_words_are_enough(open_memory: Callable[..., Memory]) -> None:
-    me = open_memory(embedder="none").scope("acme", "ada", "scout")
+    me = open_memory(embedder="none").scope(tenant="acme", user="ada", agent="scout")
     me.state.set("bird", "quetzal")
     assert me.search("quetzal")[0].kind == "state"
     assert me.search("quetzal").legs["vectors"] == "no embedder is set"
@@ -410,16 +410,16 @@ def test_without_an_embedder_words_are_enough(open_memory: Callable[..., Memory]
 def test_vectors_of_two_models_are_never_compared(url: str) -> None:
     """B36: another embedder, of another length or the same, finds by words until its own vectors are there."""
     with opened(url, Hashing("one")) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
-        memory.work()
+        memory.run_jobs()
         assert "vectors" in me.search("quetzal bird")[0].legs
     for other in (Hashing("two"), Hashing("two", 128)):
         with opened(url, other) as memory:
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             assert me.search("quetzal bird")[0].legs == ("words",)
-            memory.work()
+            memory.run_jobs()
             assert "vectors" in me.search("quetzal bird")[0].legs
 
 

@@ -102,7 +102,7 @@ def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
     me.messages.extend(
         "s", [NewMessage("assistant", "Indeed.", created_at=when), NewMessage("user", " \n ")]
     )
-    memory.scope("acme").messages.append("s", "system", "Be kind.")
+    memory.scope(tenant="acme").messages.append("s", "system", "Be kind.")
     assert rows(memory) == [
         said(1, "It rains␀ in Porto.", author="Caroline"),
         said(2, "Indeed.") | {"role": "assistant", "author": "scout", "at": 1_683_554_160_000_000},
@@ -137,7 +137,7 @@ def test_what_a_message_says_in_other_ways(
 ) -> None:
     """Captions, tools and what they answered; no data, and nothing twice."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     me.messages.append("s", role, content)
     assert texts(memory, "messages") == ([] if found is None else [found])
@@ -219,8 +219,8 @@ def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) 
 
 def test_names_that_look_like_json_are_kept_apart(memory: Memory) -> None:
     for user, agent in (('a","b', "c"), ("a", 'b","c'), ("\\", '"'), ('\\"', "%é")):
-        memory.scope("acme", user, agent).notes.overwrite(f"of {user}")
-        memory.scope("acme", user).state.set(agent, user)
+        memory.scope(tenant="acme", user=user, agent=agent).notes.overwrite(f"of {user}")
+        memory.scope(tenant="acme", user=user).state.set(agent, user)
     found = rows(memory, "notes")
     assert sorted(json.loads(one["id"]) for one in found) == sorted(
         [one["user_id"], one["agent"]] for one in found
@@ -241,7 +241,9 @@ def test_entries_are_found_by_whom_they_are_for(memory: Memory, me: Scope) -> No
     me.entries.share("plans", ["scout", "cook"])
     core = me.entries.add("Ada is a pilot.", kind="core").id
     board = me.entries.add("Buy rice.", kind="whiteboard", board="plans").id
-    journal = memory.scope("acme", None, "scout").entries.add("Nobody told me.").id
+    journal = (
+        memory.scope(tenant="acme", user=None, agent="scout").entries.add("Nobody told me.").id
+    )
     expected = {
         core: row("entries", core, "Ada is a pilot.", agent="scout", author="scout", role="core"),
         board: row("entries", board, "Buy rice.", board="plans", author="scout", role="whiteboard"),
@@ -323,7 +325,7 @@ def test_references_are_found_by_their_description_command_and_beginning(
     me.sessions.add("s")
     me.refs.add("first line\n" + "x" * 9000, "The log", key="log", session="s", type="note")
     me.refs.capture(b"\xff\xfe" * 9000, source="cat photo.jpg")
-    memory.scope("acme").refs.add("of nobody", "Shared", key="shared")
+    memory.scope(tenant="acme").refs.add("of nobody", "Shared", key="shared")
     found = {one["id"]: one for one in rows(memory)}
     assert found["log"] == row(
         "refs",
@@ -358,7 +360,7 @@ def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) 
     me.sessions.add("s")
     me.state.set("theme", {"name": "dark"})
     me.state.set("theme", "light blue", ttl=60)
-    memory.scope("acme").state.set("step", 3, area="session:s")
+    memory.scope(tenant="acme").state.set("step", 3, area="session:s")
     me.state.set("motd", "Hello all.", area="tenant")
     assert {one["title"]: one for one in rows(memory)} == {
         "theme": row(
@@ -423,8 +425,8 @@ def test_a_purge_takes_old_messages_and_expired_state_out(
 def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
     """P13, B1: in the same transaction as all else of theirs; the receipt counts memory, and the index is none."""
     for user in ("ada", "bob"):
-        populate(memory.scope("acme", user, "scout"), f"canary of {user}")
-    memory.scope("acme").refs.add("of nobody")
+        populate(memory.scope(tenant="acme", user=user, agent="scout"), f"canary of {user}")
+    memory.scope(tenant="acme").refs.add("of nobody")
     bobs = [one for one in rows(memory) if one["user_id"] != "ada"]
     receipt = memory.erase("ada", tenant="acme")
     assert not any(name.startswith("search") for name in receipt.removed)
@@ -444,7 +446,7 @@ def alike(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_an_import_is_found_as_it_was_at_home(memory: Memory, tmp_path: Any) -> None:
     """P15: the index is in no export; the import makes it anew, with the same rows."""
     for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
-        populate(memory.scope(tenant, user, "scout"), f"canary of {user}")
+        populate(memory.scope(tenant=tenant, user=user, agent="scout"), f"canary of {user}")
     whole = exported(memory)
     assert b'"table":"search' not in whole
     with Memory.open(f"sqlite:///{tmp_path}/away.db", clock=Now()) as away:
@@ -463,8 +465,8 @@ def test_a_database_from_before_the_index_gets_one_when_it_is_opened(
 ) -> None:
     """M1: from schema 8, with data of every kind that was there."""
     memory = open_memory(clock=now)
-    populate(memory.scope("acme", "ada", "scout"))
-    populate(memory.scope("other", "bob", "scout"))
+    populate(memory.scope(tenant="acme", user="ada", agent="scout"))
+    populate(memory.scope(tenant="other", user="bob", agent="scout"))
     later = ("knowledge", "items", "graph")
     before = {
         tenant: [one for one in rows(memory, "", tenant) if one["kind"] not in later]
@@ -506,14 +508,14 @@ def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(
     open_memory: Callable[..., Memory],
 ) -> None:
     memory = open_memory()
-    fill(memory.scope("acme", "ada", "scout"), 60)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), 60)
     before = rows(memory)
     forget(memory)
 
     def killed(done: int, total: int) -> None:
         raise Killed
 
-    for finish in (lambda: open_memory(), lambda: memory.work()):
+    for finish in (lambda: open_memory(), lambda: memory.run_jobs()):
         forget(memory)
         with pytest.raises(Killed):
             memory.reindex(progress=killed)
@@ -522,23 +524,23 @@ def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(
         finish()
         assert rows(memory) == before
         assert not behind(memory)
-    assert memory.work().jobs["index"].done == 0
+    assert memory.run_jobs().jobs["index"].done == 0
     sound(memory)
 
 
 def test_two_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> None:
     """While another process is at it, an open goes on with what there is, and work is left for the next round."""
     memory = open_memory()
-    fill(memory.scope("acme", "ada", "scout"), 3)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), 3)
     before = rows(memory)
     forget(memory)
     lease = leases.claim(memory.database, "acme", "index", 60)
     assert lease is not None
     again = open_memory()
-    assert again.work().jobs["index"].left == 1
+    assert again.run_jobs().jobs["index"].left == 1
     assert rows(memory) == []
     leases.release(memory.database, lease)
-    assert again.work().jobs["index"].done == len(before)
+    assert again.run_jobs().jobs["index"].done == len(before)
     assert rows(memory) == before
 
 
@@ -548,7 +550,7 @@ def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = open_memory()
-    fill(memory.scope("acme", "ada", "scout"), 1)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), 1)
     forget(memory)
 
     def full(*_: object) -> None:
@@ -575,14 +577,14 @@ def test_an_import_meanwhile_keeps_a_tenant_behind(memory: Memory, me: Scope) ->
 
     memory.reindex(progress=meanwhile)
     assert behind(memory)
-    assert memory.work().jobs["index"].done == 0
+    assert memory.run_jobs().jobs["index"].done == 0
     assert not behind(memory)
 
 
 def test_writers_go_on_while_the_index_is_filled(open_memory: Callable[..., Memory]) -> None:
     """Nothing twice, nothing missing, nothing of what was removed: whoever came first, writer or filler."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     entries = [entry.id for entry in me.entries.list()]
     forget(memory)
@@ -619,7 +621,7 @@ def test_writers_go_on_while_the_index_is_filled(open_memory: Callable[..., Memo
 
 def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: str) -> None:
     """B36: an index that lags behind its table is noticed, named, and repaired by `reindex`."""
-    populate(memory.scope("acme", "ada", "scout"))
+    populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     sound(memory)
     before = rows(memory)
     kinds = sorted({one["kind"] for one in before})
@@ -689,7 +691,7 @@ def test_words_that_were_lost_are_written_again(memory: Memory, me: Scope, url: 
 def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url: str) -> None:
     """P13; and verify names them in their own tenant alone."""
     fill(me, 40)
-    memory.scope("other", "ada", "scout").entries.add("of another tenant")
+    memory.scope(tenant="other", user="ada", agent="scout").entries.add("of another tenant")
     with raw(url) as database:
         if url.startswith("sqlite"):
             database.all("drop trigger search_items_removed")
@@ -706,7 +708,7 @@ def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url:
 def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     """Only SQLite has one. Numbers may come back with other texts, and what is absorbed is looked up where it is."""
     memory = Memory.open(f"sqlite:///{tmp_path}/tail.db")
-    me, index = memory.scope("acme", "ada", "scout"), memory.services.index.engine
+    me, index = memory.scope(tenant="acme", user="ada", agent="scout"), memory.services.index.engine
     assert isinstance(index, SqliteEngine)
     fill(me, 40)
     assert found(memory, ENTRY) == 40
@@ -767,7 +769,7 @@ def test_rows_of_an_older_analysis_get_their_words_anew(
 ) -> None:
     """B36: what an older version indexed is behind; killed or not, all has new words in the end, under its numbers."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     before = every(memory)
     known = analysis.of_item
@@ -796,7 +798,7 @@ def test_writers_go_on_while_words_are_written_anew(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 60)
     monkeypatch.setattr(rebuild, "IN_ONE_WRITE", 20)
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
@@ -828,7 +830,7 @@ def test_the_command_fills_the_index(
     open_memory: Callable[..., Memory], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory = open_memory()
-    fill(memory.scope("acme", "ada", "scout"), 2)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), 2)
     lose = "delete from search_items where tenant = :tenant and kind = 'messages'"
     memory.database.write("acme", lambda tx: tx.run(lose))
     command = ["reindex", "--database", url, "--json"]

@@ -64,7 +64,7 @@ def test_a_memory_is_opened_with_a_reranker(url: str) -> None:
     """Q1: it sees the question and the best texts, and what it likes comes first."""
     judge = Judge(lambda texts: [100.0 * ("Otto" in text) for text in texts])
     with Memory.open(url, settings=SETTINGS, reranker=judge) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         session = me.sessions.add("s").id
         for text in TEXTS:
             me.messages.append(session, "user", text)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=Tr
 @pytest.fixture
 def theirs(memory: Memory) -> Scope:
     """Something of every kind, in another tenant, of the same user and agent."""
-    return filled(memory.scope("theirs", "ada", "scout"))
+    return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
 
 
 def exported(memory: Memory, user: str | None = None) -> bytes:
@@ -107,13 +107,13 @@ _NEEDS: dict[str, dict[str, Any]] = {
 def test_what_others_have_changes_no_answer(memory: Memory, calling: Calling, app: FastAPI) -> None:
     """P11: lists, searches, counts, pages, what MCP offers and what an admin sees are the same before and after."""
     http = calling("acme")
-    memory.scope("acme", "ada", "scout").notes.overwrite("ours")
-    memory.work(
+    memory.scope(tenant="acme", user="ada", agent="scout").notes.overwrite("ours")
+    memory.run_jobs(
         tenants=["acme"]
     )  # or the seconds that its vector is late would be among the answers
     before = seen(app, http)
     assert len(before) > 60
-    filled(memory.scope("theirs", "ada", "scout"))
+    filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
     theirs = calling("theirs")
     theirs.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
     theirs.post(
@@ -179,7 +179,7 @@ def test_a_key_of_a_retry_is_ones_own(memory: Memory, calling: Calling) -> None:
                 assert found.json()["id"] != first.json()["id"]
             else:
                 assert found.status_code == 422, "one's own key was used for something else"
-    assert memory.scope("acme").entries.list().items[0].content == MARK
+    assert memory.scope(tenant="acme").entries.list().items[0].content == MARK
 
 
 def _user(http: TestClient) -> dict[str, str]:
@@ -364,7 +364,7 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
         )
         assert heard[-1].name == "done"
         assert MARK not in str([event.data for event in heard])
-        assert len(served.memory.scope("theirs", "ada").messages.list(session)) == 2
+        assert len(served.memory.scope(tenant="theirs", user="ada").messages.list(session)) == 2
         _, bob = Keys(served.memory.database).create("theirs", "bob's", PERMISSIONS, user="bob")
         with served.client(user=None, Authorization=f"Bearer {bob}") as bobs:
             before = exported(served.memory)

@@ -80,7 +80,7 @@ def _quoted(value: Any) -> str:
 def app() -> Iterator[FastAPI]:
     """An app over a memory that has something of everything; what holds for every memory holds for it in the end, too."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
-        me = memory.scope(None, "ada", "scout")
+        me = memory.scope(tenant=None, user="ada", agent="scout")
         populate(me)
         me.sessions.add("trip")
         me.agents.add("scout", prompt="You scout ahead.")

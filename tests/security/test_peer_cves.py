@@ -51,7 +51,7 @@ def client(memory: Memory, *, key: bool = True, app: FastAPI | None = None) -> I
     """A client of an app over a memory, for Ada and her agent."""
     headers = dict(WHOSE)
     with suppress(AlreadyExists):
-        memory.scope("acme").agents.add("scout")
+        memory.scope(tenant="acme").agents.add("scout")
     if key:
         headers["Authorization"] = (
             f"Bearer {Keys(memory.database).create('acme', 'a test', PERMISSIONS)[1]}"
@@ -299,7 +299,7 @@ LISTS = (
 @two_engines
 def test_s4_keys_operators_and_cursors_inject_nothing(memory: Memory) -> None:
     """S4: a cursor that we did not make, an operator, or a key as a filter is an error, whatever is in it."""
-    populate(memory.scope("acme", "ada", "scout"))
+    populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     made: list[list[Any]] = [
         [],
         [{}],
@@ -460,7 +460,7 @@ def test_s8_a_filter_that_is_not_known_is_an_error(memory: Memory) -> None:
     """S8: on every route, in its query and in its body: never everything instead; and no field names another tenant."""
     app = create_app(memory)
     with client(memory, app=app) as http:
-        populate(memory.scope("theirs", "ada", "scout"), MARK)
+        populate(memory.scope(tenant="theirs", user="ada", agent="scout"), MARK)
         seen = 0
         for path, methods in app.openapi()["paths"].items():
             for method, told in methods.items():
@@ -603,7 +603,7 @@ def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path) -> Non
 def test_s10_an_archive_writes_nothing_elsewhere(opened: Any, tmp_path: Path, digest: str) -> None:
     """S10: an export that somebody made by hand, with a right checksum and a path for a hash."""
     with Memory.open("memory:", settings=replace(SETTINGS, ref_file_bytes=1024)) as source:
-        source.scope("acme", "ada").refs.add("0123456789" * 1000, "d", key="k")
+        source.scope(tenant="acme", user="ada").refs.add("0123456789" * 1000, "d", key="k")
         *lines, end = exported(source).splitlines(keepends=True)
     true = re.search(rb'"digest":"([^"]+)"', b"".join(lines))
     assert true
@@ -627,9 +627,9 @@ def test_s11_a_script_that_is_stored_never_runs(opened: Any) -> None:
     memory = opened()
     app = create_app(memory)
     for place, script in enumerate(inputs.SCRIPTS):
-        populate(memory.scope("acme", "ada", "scout"), f"{script} {place}")
+        populate(memory.scope(tenant="acme", user="ada", agent="scout"), f"{script} {place}")
     for script in inputs.SCRIPTS:
-        memory.scope("acme", script, script).notes.overwrite(script)
+        memory.scope(tenant="acme", user=script, agent=script).notes.overwrite(script)
     with client(memory, app=app) as http:
         shown = 0
         for method, path, _ in routes(app):

@@ -23,7 +23,11 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=Tr
 @pytest.fixture
 def waiting(memory: Memory) -> str:
     """What a tool wrote."""
-    return memory.scope("acme", "ada", "scout", source="tool").entries.add(POISON, kind="core").id
+    return (
+        memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+        .entries.add(POISON, kind="core")
+        .id
+    )
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_an_agent_over_mcp_is_not_even_offered_it(
             assert f'"{name}"' not in offered
             answer = ask(http, path, "tools/call", name=name, arguments={"id": waiting})
             assert '"error"' in answer.text, answer.text
-    assert memory.scope("acme").entries.get(waiting).review == "pending"
+    assert memory.scope(tenant="acme").entries.get(waiting).review == "pending"
 
 
 def test_no_answer_that_a_model_is_given_has_it(
@@ -165,7 +169,7 @@ def test_what_a_model_saves_in_a_chat_waits_where_agents_do(
         calling(("save_to_core", {"content": POISON})), "Saved.", "Hello.", "Hello again."
     )
     served = starting(model, review="agent")
-    served.memory.scope("acme").agents.add("scout")
+    served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         http.post("/api/chat", json={"message": "Remember it."}).raise_for_status()
         assert "waits until a person accepts it" in str(model.asked[1].messages[-1])

@@ -108,7 +108,9 @@ def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: 
     assert lines[-1]["rows"] == len(lines) - 3
     with Memory.open("memory:") as copy:
         copy.import_(io.BytesIO(found.content))
-        assert copy.scope("acme", "ada", "scout").notes.read().text == f"# {CANARY}"
+        assert (
+            copy.scope(tenant="acme", user="ada", agent="scout").notes.read().text == f"# {CANARY}"
+        )
     (last,) = audit_log.listed(memory.database, "acme", limit=1)
     assert (last.what, last.subject) == ("export", "users ada")
 

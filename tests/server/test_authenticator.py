@@ -221,7 +221,7 @@ def test_the_tenant_comes_from_the_key_and_from_nowhere_else(
     calling: Calling, memory: Memory
 ) -> None:
     """P11, S8: no header, parameter or body names another tenant."""
-    memory.scope("other", "ada", "scout").sessions.add("theirs")
+    memory.scope(tenant="other", user="ada", agent="scout").sessions.add("theirs")
     http = calling("acme")
     for headers in (
         {"X-Retain-Tenant": "other"},

@@ -64,7 +64,7 @@ def working(open_memory: Callable[..., Memory], rounds: Rounds) -> Iterator[Back
 
 @one_engine
 def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Calling) -> None:
-    """P12: within seconds by default, without a `retain work`."""
+    """P12: within seconds by default, without a `retain jobs`."""
     memory = open_memory()
     client = calling(over=create_app(memory))
     headers = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
@@ -159,7 +159,7 @@ def test_a_tenant_whose_first_write_was_undone_is_no_failure(
 def test_two_processes_do_nothing_twice(open_memory: Callable[..., Memory]) -> None:
     """Leases: what one embeds, the other leaves alone."""
     memory = open_memory()
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     me.messages.extend("s", [{"role": "user", "content": f"Fact {n}."} for n in range(30)])
     done: list[int] = []

@@ -55,7 +55,7 @@ def names(told: list[Told]) -> list[str]:
 
 def said(served: Served, session: str, user: str = "ada") -> list[tuple[str, str]]:
     """Who said what in a session, as it is stored."""
-    window = served.memory.scope("acme", user).messages.window(session)
+    window = served.memory.scope(tenant="acme", user=user).messages.window(session)
     return [(message.role, message.text) for message in window]
 
 
@@ -141,7 +141,7 @@ def test_a_turn_is_streamed(here: Start) -> None:
     assert final["tools"] == ["save_to_core", "no_such_tool"]
     assert told[0].data["session_id"] == final["session_id"]
     assert told[0].data["key"] == final["key"]
-    scope = served.memory.scope("acme", "ada", "assistant")
+    scope = served.memory.scope(tenant="acme", user="ada", agent="assistant")
     assert [entry.content for entry in scope.entries.list()] == ["Ada likes trains."]
     assert [role for role, _ in said(served, final["session_id"])] == [
         "user",
@@ -469,10 +469,10 @@ def test_a_group_answers_one_after_the_other(here: Start) -> None:
         lambda asked: "I am the scout." if "The scout" in asked.system else "I am the cook."
     )
     served = here(model)
-    tenant = served.memory.scope("acme")
+    tenant = served.memory.scope(tenant="acme")
     for name in ("scout", "cook"):
         tenant.agents.add(name, prompt=f"The {name}.")
-        served.memory.scope("acme", "ada", name).entries.add(
+        served.memory.scope(tenant="acme", user="ada", agent=name).entries.add(
             f"A secret of the {name}.", kind="core"
         )
     with served.client() as http:
@@ -503,7 +503,7 @@ def test_a_group_answers_one_after_the_other(here: Start) -> None:
 def test_an_agent_is_run(here: Start) -> None:
     """A4: the same turn by other names."""
     served = here(ScriptedModel("Ran."))
-    served.memory.scope("acme").agents.add("runner", prompt="You run.")
+    served.memory.scope(tenant="acme").agents.add("runner", prompt="You run.")
     with served.client() as http:
         answer = http.post("/agent/run", json={"agent": "runner", "input": "Run!"}).json()
         assert (answer["agent_id"], answer["message"]) == ("runner", "Ran.")
@@ -531,7 +531,7 @@ def test_an_agent_sees(here: Start) -> None:
         assert "base64" not in str(stored)
         assert "[MemoryRef: " in str(stored)
         key = stored["content"]["parts"][0]["key"]
-        assert served.memory.scope("acme", "ada").refs.content(key) == PIXEL
+        assert served.memory.scope(tenant="acme", user="ada").refs.content(key) == PIXEL
         http.post("/api/chat", json={"message": "And now?", "session_id": answer["session_id"]})
         assert IMAGE not in str(model.asked[1].messages)
 
@@ -558,7 +558,7 @@ def test_what_is_no_image(here: Start) -> None:
 def test_the_client_finds_its_session(here: Start) -> None:
     """C6, in all its branches, and then the chat goes on there."""
     served = here(ScriptedModel("Yes."))
-    served.memory.scope("acme").agents.add("scout")
+    served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         stored = str(uuid.uuid4())
         new = http.post("/api/sessions/resume", json={"stored_id": stored}).json()["id"]
@@ -605,7 +605,7 @@ def test_a_session_that_the_client_brings(here: Start) -> None:
             assert eve.get(f"/api/chat/sessions/{mine}{path}").status_code == 404
         assert eve.patch(f"/api/chat/sessions/{mine}", json={"label": "Mine"}).status_code == 404
         assert len(said(served, mine)) == 2
-        served.memory.scope("acme").agents.add("scout")
+        served.memory.scope(tenant="acme").agents.add("scout")
         other = http.post(
             "/api/chat", json={"message": "Hi.", "session_id": mine, "agent_id": "scout"}
         )
@@ -660,12 +660,16 @@ def test_conversations_are_listed(here: Start) -> None:
             for s in http.get("/api/chat/sessions", params={"search": "FIRST"}).json()["data"]
         ] == [first]
         assert http.get(messages, params={"search": "first"}).status_code == 422
-        long = served.memory.scope("acme", "ada", "assistant").sessions.add("long")
-        served.memory.scope("acme", "ada").messages.append(long.id, "assistant", "Hello.")
-        served.memory.scope("acme", "ada").messages.append(
+        long = served.memory.scope(tenant="acme", user="ada", agent="assistant").sessions.add(
+            "long"
+        )
+        served.memory.scope(tenant="acme", user="ada").messages.append(
+            long.id, "assistant", "Hello."
+        )
+        served.memory.scope(tenant="acme", user="ada").messages.append(
             long.id, "user", "Where  do\nwe go " * 20
         )
-        served.memory.scope("acme", "ada", "assistant").sessions.add("empty")
+        served.memory.scope(tenant="acme", user="ada", agent="assistant").sessions.add("empty")
         titles = {
             session["id"]: session["title"]
             for session in http.get("/api/chat/sessions").json()["data"]
@@ -676,9 +680,9 @@ def test_conversations_are_listed(here: Start) -> None:
         assert http.get(f"/api/chat/sessions/{second}").json()["title"] == "Two."
         spoken = http.get("/api/chat/sessions", params={"spoken": True}).json()["data"]
         assert {session["id"] for session in spoken} == {"long", second, first}
-        served.memory.scope("acme", "ada").sessions.remove("long")
-        served.memory.scope("acme", "ada").sessions.remove("empty")
-        served.memory.scope("acme").agents.add("cook")
+        served.memory.scope(tenant="acme", user="ada").sessions.remove("long")
+        served.memory.scope(tenant="acme", user="ada").sessions.remove("empty")
+        served.memory.scope(tenant="acme").agents.add("cook")
         other = http.post("/api/chat", json={"message": "Three.", "agent_id": "cook"}).json()[
             "session_id"
         ]
@@ -762,13 +766,16 @@ def test_what_a_chat_does_is_on_record(here: Start) -> None:
     )
     served = here(model)
     _, key = Keys(served.memory.database).create("acme", "talks", ["read", "write"])
-    served.memory.scope("acme", "ada", "assistant").notes.overwrite("# Kept")
+    served.memory.scope(tenant="acme", user="ada", agent="assistant").notes.overwrite("# Kept")
     mine = str(uuid.uuid4())
     with served.client(Authorization=f"Bearer {key}") as http, served.client() as admin:
         assert http.post("/api/chat", json={"message": "Hi."}).status_code == 200
         assert http.post("/api/chat/sessions", json={"session_id": mine}).status_code == 200
         record = admin.get("/api/audit").json()["data"]
-    assert served.memory.scope("acme", "ada", "assistant").notes.read().text == "# Kept"
+    assert (
+        served.memory.scope(tenant="acme", user="ada", agent="assistant").notes.read().text
+        == "# Kept"
+    )
     assert [row["what"] for row in reversed(record)][-4:] == [
         "sessions_add",
         "chat",
@@ -931,7 +938,7 @@ def test_a_stop_ends_streams_with_how_to_go_on(here: Start) -> None:
 def test_aborted_requests_leave_nothing_behind(starting: Start) -> None:
     """F8: no thread, no lease, no connection, however many hang up."""
     served = starting(ScriptedModel("An answer of a few words."), chat_at_once=8)
-    before = len(served.memory.scope("acme", "ada").sessions.list())
+    before = len(served.memory.scope(tenant="acme", user="ada").sessions.list())
 
     def abort(number: int) -> None:
         with served.client(f"user-{number}") as http:

@@ -49,7 +49,7 @@ def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None
         Memory.open(postgres_url, settings=settings) as memory,
         psycopg.connect(postgres_url) as other,
     ):
-        memory.scope("acme", "ada", "scout").sessions.add("s")
+        memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
         _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
         threads = threading.active_count()
         with running(memory) as (server, address):

@@ -51,7 +51,7 @@ Request = tuple[str, str, str, str, dict[str, Any]]
 @pytest.fixture
 def theirs(memory: Memory) -> Scope:
     """Something of every kind, in another tenant."""
-    return filled(memory.scope("theirs", "ada", "scout"))
+    return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
 
 
 def filled(scope: Scope) -> Scope:

@@ -117,8 +117,8 @@ def test_a_database_that_hangs(memory: Memory, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_status_says_and_to_whom(calling: Calling, memory: Memory) -> None:
     """T2: of one tenant to its admin, of all to who runs the server; never to who may only read."""
-    memory.scope("acme").state.set("k", 1, area="tenant")
-    memory.scope("other").state.set("k", 1, area="tenant")
+    memory.scope(tenant="acme").state.set("k", 1, area="tenant")
+    memory.scope(tenant="other").state.set("k", 1, area="tenant")
     mine = calling("acme").get("/api/status").json()
     assert (mine["tenants"], mine["rows"]["state"], mine["database"]) == (1, 1, "")
     assert {"version", "schema", "embedder", "vectors"} <= mine.keys()

@@ -104,7 +104,7 @@ def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> No
 def test_models_tools_and_later_work(
     app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
 ) -> None:
-    scope = memory.scope("acme", "ada", "scout")
+    scope = memory.scope(tenant="acme", user="ada", agent="scout")
     call = Call("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
     memory.services.record(memory.services, scope.owner, "summary", call, None)
     memory.services.record(
@@ -145,7 +145,7 @@ def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> No
 
 
 def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memory) -> None:
-    memory.scope("acme").state.set("k", "v", area="tenant")
+    memory.scope(tenant="acme").state.set("k", "v", area="tenant")
     found = scraped(operator)
     assert found["retain_rows", frozenset({("table", "state")})] == 1
     assert value(operator, "retain_tenants") >= 1

@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
             serving(app) as address,
             httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client,
         ):
-            yield memory.scope(None, "ada", "scout"), client, app
+            yield memory.scope(tenant=None, user="ada", agent="scout"), client, app
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:

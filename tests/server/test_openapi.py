@@ -66,7 +66,7 @@ def app() -> Iterator[FastAPI]:
     with Memory.open(
         "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
     ) as memory:
-        me = memory.scope(None, "ada", "scout")
+        me = memory.scope(tenant=None, user="ada", agent="scout")
         populate(me)
         me.sessions.add("trip")
         me.agents.add("scout", prompt="You scout ahead.")
@@ -141,7 +141,7 @@ def test_the_examples_work() -> None:
         "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
     ) as memory:
         app = create_app(memory)
-        scope = memory.scope(None, "ada", "scout")
+        scope = memory.scope(tenant=None, user="ada", agent="scout")
         scope.sessions.add("trip")
         scope.notes.overwrite("# Preferences\n- coffee")
         scope.refs.add("{}", key=EXAMPLES["refs.key"])

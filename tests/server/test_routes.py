@@ -101,7 +101,7 @@ def test_lists_are_pages(http: TestClient) -> None:
 @one_engine
 def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
     """The short way to write a message says what the long way would."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add('a "quoted" é😀')
     for content in (
         "plain",
@@ -528,9 +528,9 @@ def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Callin
 @one_engine
 def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory: Memory) -> None:
     """P11: who may only remove is told no content, and an agent's key changes nothing that the tenant shares."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.messages.append(me.sessions.add("s").id, "user", "the secret")
-    memory.scope("acme").items.put(("m",), "k", {"a": 1}, ttl=60)
+    memory.scope(tenant="acme").items.put(("m",), "k", {"a": 1}, ttl=60)
     ada = {"X-Retain-User": "ada"}
     refused(
         calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada),

@@ -213,7 +213,7 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
     database = next(made)
     settings = {"stop_seconds": 8, "rate_per_second": 0, "postgres_pool": 4}
     with Memory.open(database) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         for n in range(4):
             me.sessions.add(f"s{n}")
         _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
@@ -244,7 +244,7 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
         assert not psutil.pid_exists(max(first))
         assert not any("Traceback" in line for line in process.errors), "".join(process.errors)
     with Memory.open(database) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         for writer in writers:
             kept = {
                 message.content["text"]: message.seq

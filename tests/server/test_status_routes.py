@@ -22,7 +22,7 @@ def test_what_takes_long_to_count_is_not_counted_again_at_once(
         status_routes, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
     )
     counted = status_routes.Counted(memory)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add()
     assert counted.status("acme").rows["sessions"] == 1  # from 0 to 2, and so good until 40
     me.sessions.add()

@@ -119,7 +119,7 @@ def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path
     settings = replace(SETTINGS, max_in_flight=6, work_inside=False)
     models = Models(settings, summary=Slow(*["a summary"] * 9))
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings, models=models) as memory:
-        me = memory.scope(None, "ada", "scout")
+        me = memory.scope(tenant=None, user="ada", agent="scout")
         for name in "abcd":
             me.messages.extend(
                 me.sessions.add(name).id, [{"role": "user", "content": f"{n}"} for n in range(40)]

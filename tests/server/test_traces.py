@@ -111,7 +111,7 @@ def test_what_fails_says_how_and_not_what(client: TestClient, memory: Memory) ->
 
 
 def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
-    scope = memory.scope("acme", "ada", "scout")
+    scope = memory.scope(tenant="acme", user="ada", agent="scout")
     answer = Completion(SECRET, "small", 10, 5, None, 250.0)
     memory.services.record(
         memory.services, scope.owner, "chat", Call("small", 250.0, answer, ""), None

@@ -92,11 +92,11 @@ def fill(
     tables: Sequence[str] = TABLES,
 ) -> None:
     """Something of everything, weird text in every column that takes text."""
-    memory.scope(tenant).agents.add(
+    memory.scope(tenant=tenant).agents.add(
         f"cook of {tenant}", prompt=WEIRD[3], model=WEIRD[5], tools=["a", "'b"], icon="\U0001f9d1"
     )
     for user in users:
-        me = memory.scope(tenant, user, "scout")
+        me = memory.scope(tenant=tenant, user=user, agent="scout")
         session = f"{tenant} {user} 1"
         me.sessions.add(f"{tenant} {user} 0", label="empty")
         me.sessions.add(
@@ -119,7 +119,9 @@ def fill(
                 me.state.set(f"key {n}", {text: [text]})
             me.state.set("Schlüssel '", 12345678901234567890, ttl=1e9)
             me.state.set("of the session", WEIRD[4], area=f"session:{session}")
-            memory.scope(tenant, user).state.set(f"of the tenant, by {user}", [], area="tenant")
+            memory.scope(tenant=tenant, user=user).state.set(
+                f"of the tenant, by {user}", [], area="tenant"
+            )
         if "interactions" in tables:
             for n in range(3):
                 me.interactions.add(

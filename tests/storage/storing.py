@@ -10,12 +10,19 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from retain import Memory
+from retain import Memory, Scope
 from retain.base.errors import NotFound
 from retain.base.settings import Settings
 from retain.storage import blobs
 
-WHO = ("acme", "ada", "scout")
+TENANT = "acme"
+USER = "ada"
+AGENT = "scout"
+
+
+def scope_of(memory: Memory) -> Scope:
+    """Return the scope that these tests use."""
+    return memory.scope(tenant=TENANT, user=USER, agent=AGENT)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ def main(job: Job) -> None:
         Memory.open(settings=settings(job.url, job.folder)) as memory,
         open(job.log, "a", buffering=1, encoding="utf-8") as log,
     ):
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         kept: list[str] = []
         for n in range(job.rounds):
             if job.collect:

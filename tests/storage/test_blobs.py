@@ -26,7 +26,7 @@ from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS
-from tests.storage.storing import WHO, Job, content, settings, start
+from tests.storage.storing import Job, content, scope_of, settings, start
 
 FILE = 256 << 10
 PLACES = pytest.mark.parametrize("place", ["folder", "database"])
@@ -165,7 +165,7 @@ def test_every_size_comes_back_byte_for_byte(
 ) -> None:
     """R3: above `ref_file_bytes` in a file, at or under it in the database; where there is no folder, in the database."""
     memory = kept(place)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     data = random.Random(size).randbytes(size)
     key = me.refs.add(data)
     assert whole(me, memory, key) == data
@@ -192,7 +192,7 @@ def test_where_large_contents_go_when_nobody_says(
 ) -> None:
     """R3: beside an SQLite file, made when it is first needed and for its owner alone; on a server, in the database."""
     memory = open_memory()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     me.refs.add("small")
     folder = tmp_path / "agent.db-refs"
     assert not folder.exists()
@@ -209,7 +209,7 @@ def test_the_same_content_is_stored_once_for_a_user(
 ) -> None:
     """R3: content-addressed; it goes with its last reference. Another user's is another content."""
     memory = kept(place)
-    me, bob = memory.scope("acme", "ada"), memory.scope("acme", "bob")
+    me, bob = memory.scope(tenant="acme", user="ada"), memory.scope(tenant="acme", user="bob")
     data = b"the same\n" * 100_000
     one, two = me.refs.add(data), me.refs.add(data)
     theirs = bob.refs.add(data)
@@ -229,7 +229,7 @@ def test_64_threads_store_the_same_content(
 ) -> None:
     """R3: each gets a key that opens, and there is one content."""
     memory = kept(place)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     data = b"0123456789abcdef" * 20_000
     keys: list[str] = []
     failed: list[BaseException] = []
@@ -259,7 +259,7 @@ def test_64_threads_store_the_same_content(
 def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: str) -> None:
     """P16: storing and reading hold a few pieces at a time: less than two buffers of 8 MiB. Once with each driver."""
     memory = kept(place)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     line = b"2026-11-15 05:55:01 INFO a line of a log that is long and says little\n"
 
     class Pipe(io.RawIOBase):
@@ -290,7 +290,7 @@ def test_too_large_a_content_is_refused_and_leaves_nothing(
 ) -> None:
     """P16."""
     memory = kept(max_ref_bytes=1 << 20)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
     assert (
@@ -309,7 +309,7 @@ def test_no_name_leads_out_of_the_folder(
 ) -> None:
     """S10: file names are made of hashes; a tenant's or a user's name is in none."""
     memory = kept()
-    me = memory.scope(name, name, name)
+    me = memory.scope(tenant=name, user=name, agent=name)
     key = me.refs.add(b"canary" * 100_000, name, type=name)
     (path,) = files(tmp_path / "refs")
     parts = path.relative_to(tmp_path / "refs").parts
@@ -326,7 +326,7 @@ def test_a_row_that_was_tampered_with_opens_no_other_file(
 ) -> None:
     """S10."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     key = me.refs.add(b"x" * (FILE + 1))
     memory.database.write(
         "acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name)
@@ -339,7 +339,7 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(
     open_memory: Callable[..., Memory], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    me = open_memory(ref_folder=str(tmp_path / "file" / "refs")).scope("acme", "ada")
+    me = open_memory(ref_folder=str(tmp_path / "file" / "refs")).scope(tenant="acme", user="ada")
     with pytest.raises(StorageError, match="Not a directory"):
         me.refs.add("x" * (FILE + 1))
     assert me.refs.list().items == []
@@ -359,7 +359,7 @@ def test_what_a_crash_left_is_collected_after_a_while(
 ) -> None:
     """A file whose row never came, finished or not: after an hour, if nobody is writing it any more."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     key = me.refs.add(b"x" * (FILE + 1))
     (kept_file,) = files(tmp_path / "refs")
     orphan = kept_file.with_name("a" * 64 + "." + "b" * 16)
@@ -389,13 +389,13 @@ def test_another_databases_files_are_left_alone(
     memory = open_memory(ref_folder=str(tmp_path / "refs"))
     with Memory.open("memory:", settings=SETTINGS) as other:
         other = Memory.open(f"sqlite:///{tmp_path}/other.db", settings=memory.settings)
-        theirs = other.scope("acme", "ada").refs.add(b"y" * (FILE + 1))
-        memory.scope("acme", "ada").refs.add(b"x" * (FILE + 1))
+        theirs = other.scope(tenant="acme", user="ada").refs.add(b"y" * (FILE + 1))
+        memory.scope(tenant="acme", user="ada").refs.add(b"x" * (FILE + 1))
         for path in files(tmp_path / "refs"):
             age(path, 10**6)
         assert memory.purge().contents == 0
         assert memory.erase("ada", tenant="acme").removed["refs"] == 1
-        assert whole(other.scope("acme", "ada"), other, theirs) == b"y" * (FILE + 1)
+        assert whole(other.scope(tenant="acme", user="ada"), other, theirs) == b"y" * (FILE + 1)
         other.close()
 
 
@@ -407,7 +407,7 @@ def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
     memory = open_memory(
         clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30
     )
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     prepared = me.refs.prepare(b"x" * (5 << 20))
     moment[0] += blobs.GRACE - 1
     assert memory.purge().contents == 0
@@ -427,7 +427,7 @@ def test_a_sessions_contents_go_with_it(
 ) -> None:
     """P3, P13: in the same transaction; a content that another reference has stays."""
     memory = kept(place)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for data in (b"small", b"x" * (FILE + 1), b"shared" * 60_000):
         me.refs.add(data, session="s")
@@ -445,7 +445,7 @@ def test_nothing_is_removed_while_somebody_copies(
 ) -> None:
     """An export that has read a row finds its file; who removed it meanwhile leaves the file to the next purge."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     keys = [me.refs.add(bytes([n]) * (FILE + 1)) for n in (1, 2)]
     with memory.services.blobs.copying():
         me.refs.remove(keys[0])
@@ -465,7 +465,10 @@ def test_erasing_a_user_leaves_no_byte_on_disk(
 ) -> None:
     """S14, P13: not in a file, not in a page, not in the log; also not what a crash of theirs left half written."""
     memory = kept(place)
-    me, bob = memory.scope("acme", "ada", "scout"), memory.scope("acme", "bob", "scout")
+    me, bob = (
+        memory.scope(tenant="acme", user="ada", agent="scout"),
+        memory.scope(tenant="acme", user="bob", agent="scout"),
+    )
     canary = b"canary-of-ada "
     me.sessions.add("s")
     for size in (1, 5_000, 50_000):
@@ -493,7 +496,7 @@ def test_verify_finds_what_is_missing_or_damaged(
 ) -> None:
     """P17: by name, in files and in the database."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     keys = [
         me.refs.add(bytes([n]) * size)
         for n, size in ((1, FILE + 1), (2, FILE + 1), (3, 100), (4, 100))
@@ -533,13 +536,13 @@ def test_verify_finds_what_is_missing_or_damaged(
 def test_a_backup_has_the_files_too(kept: Callable[..., Memory], tmp_path: Path) -> None:
     """The copy opens by itself: its files lie where its settings look for them. A server is backed up with its own tools."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     keys = {me.refs.add(data): data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
     target = tmp_path / "copy.db"
     memory.backup(target)
     me.refs.remove(next(iter(keys)))
     with Memory.open(f"sqlite:///{target}", settings=SETTINGS) as copy:
-        ours = copy.scope("acme", "ada")
+        ours = copy.scope(tenant="acme", user="ada")
         assert {key: whole(ours, copy, key) for key in keys} == keys
         assert problems(copy) == []
         assert (tmp_path / "copy.db-refs").stat().st_mode & 0o077 == 0
@@ -562,7 +565,7 @@ def test_an_export_does_not_tell_where_contents_were(
 ) -> None:
     """P15: byte for byte the same from files and from the database, and kept where the other database keeps such."""
     memory = kept(place)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     datas = [
         b"",
         b"small",
@@ -580,7 +583,7 @@ def test_an_export_does_not_tell_where_contents_were(
         assert copied.new == sum(copied.rows.values())
         assert exported(away) == whole_export
         assert away.import_(io.BytesIO(whole_export)).new == 0
-        theirs = away.scope("acme", "ada", "scout")
+        theirs = away.scope(tenant="acme", user="ada", agent="scout")
         assert {key: whole(theirs, away, key) for key in keys} == keys
         assert len(files(tmp_path / "away")) == (2 if there == "folder" else 0)
         assert all(row[5] is None for row in stored(away))
@@ -600,13 +603,13 @@ def replaced(**changes: Any) -> Any:
 def test_an_import_believes_no_content_that_its_hash_denies(kept: Callable[..., Memory]) -> None:
     """S10: who changes a content and the file's checksum still does not get it in under another's hash."""
     memory = kept()
-    memory.scope("acme", "ada").refs.add("the truth")
+    memory.scope(tenant="acme", user="ada").refs.add("the truth")
     lines = exported(memory).replace(b"the truth", b"the lies!").splitlines(keepends=True)[:-1]
     end = {"end": True, "rows": 3, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
     with Memory.open("memory:", settings=SETTINGS) as away:
         with pytest.raises(Invalid, match="is not what its hash says"):
             away.import_(io.BytesIO(b"".join(lines) + json.dumps(end).encode() + b"\n"))
-        assert away.scope("acme", "ada").refs.list().items == []
+        assert away.scope(tenant="acme", user="ada").refs.list().items == []
 
 
 # -- crashes and crowds -----------------------------------------------------------------------------------------------
@@ -629,7 +632,7 @@ def check(url: str, log: Path, folder: str = "") -> None:
     """Nothing acknowledged is lost, nothing dangles, and what is left behind goes."""
     added, gone = told(log)
     with Memory.open(settings=settings(url, folder)) as memory:
-        me = memory.scope(*WHO)
+        me = scope_of(memory)
         assert problems(memory) == []
         for key, digest in added.items():
             if key not in gone:
@@ -691,7 +694,7 @@ def test_contents_of_the_other_processes_have_every_size() -> None:
 def test_reading_what_is_being_removed_is_not_found_or_whole(kept: Callable[..., Memory]) -> None:
     """P3: never half, and never a file that is missing."""
     memory = kept()
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     data = b"line\n" * 60_000
     seen: list[str] = []
     key = [me.refs.add(data)]

@@ -74,7 +74,7 @@ def test_export_import_export_is_byte_identical_between_any_two_engines(
     """P15, M6, B37: ids, order, times, expiry, versions, keys and the JSON as it was sent."""
     for tenant in ("acme", "Bücher '%s", "z"):
         fill(memory, tenant)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(3):
         me.state.set("counter", n, ttl=10_000)
     me.sessions.edit("acme ada 1", label="edited")
@@ -84,21 +84,21 @@ def test_export_import_export_is_byte_identical_between_any_two_engines(
     copied = target.import_(io.BytesIO(first))
     assert copied.new == sum(copied.rows.values()) == len(lines(first)) - 2 - 3
     assert exported(target) == first
-    assert target.scope("acme").messages.window("acme ada 1") == memory.scope(
-        "acme"
+    assert target.scope(tenant="acme").messages.window("acme ada 1") == memory.scope(
+        tenant="acme"
     ).messages.window("acme ada 1")
-    assert target.scope("acme", "ada").state.get("counter") == me.state.get("counter")
+    assert target.scope(tenant="acme", user="ada").state.get("counter") == me.state.get("counter")
     assert [finding for finding in target.verify() if not finding.ok] == []
 
 
 def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) -> None:
     """Numbers, keys and versions continue; a retry that crosses the move is still the same request."""
     fill(memory)
-    sent = memory.scope("acme", "ada", "scout").messages.append(
+    sent = memory.scope(tenant="acme", user="ada", agent="scout").messages.append(
         "acme ada 1", "user", "x", key="in flight"
     )
     other.import_(io.BytesIO(exported(memory)))
-    me = other.scope("acme", "ada", "scout")
+    me = other.scope(tenant="acme", user="ada", agent="scout")
     assert me.messages.append("acme ada 1", "user", "x", key="in flight") == sent
     assert me.messages.append("acme ada 1", "user", "y").seq == sent.seq + 1
     assert me.state.set("key 1", 2).version == 2
@@ -110,7 +110,7 @@ def test_after_a_purge_the_numbers_survive_the_move(
 ) -> None:
     now = [1_000 * DAY]
     memory = open_memory(clock=lambda: now[0])
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     me.messages.extend("s", [{"role": "user", "content": "old"}] * 5)
     now[0] += 30 * DAY
@@ -118,14 +118,19 @@ def test_after_a_purge_the_numbers_survive_the_move(
     data = exported(memory)
     other.import_(io.BytesIO(data))
     assert exported(other) == data
-    assert other.scope("acme", "ada", "scout").messages.append("s", "user", "new").seq == 6
+    assert (
+        other.scope(tenant="acme", user="ada", agent="scout")
+        .messages.append("s", "user", "new")
+        .seq
+        == 6
+    )
 
 
 def test_expired_state_is_left_out(open_memory: Callable[..., Memory]) -> None:
     """P10."""
     now = [1_000 * DAY]
     memory = open_memory(clock=lambda: now[0])
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("short", "canary", ttl=10)
     me.state.set("long", 1, ttl=20)
     me.state.set("for good", 1)
@@ -176,7 +181,7 @@ def test_the_file_is_what_it_says(memory: Memory) -> None:
 def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> None:
     """Every stop leaves whole batches; the same file again adds the rest and nothing twice."""
     fill(memory)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("long")
     me.messages.extend("long", [{"role": "user", "content": f"{n}"} for n in range(600)])
     data = exported(memory)
@@ -203,10 +208,10 @@ def test_a_row_that_is_there_with_other_content_stops_the_import(
 ) -> None:
     fill(memory)
     data = exported(memory)
-    other.scope("acme", "ada", "scout").state.set("key 1", "mine")
+    other.scope(tenant="acme", user="ada", agent="scout").state.set("key 1", "mine")
     with pytest.raises(Conflict, match="state user:ada key 1 is already there with other content"):
         other.import_(io.BytesIO(data))
-    assert other.scope("acme", "ada").state.get("key 1").value == "mine"
+    assert other.scope(tenant="acme", user="ada").state.get("key 1").value == "mine"
 
 
 # -- files that are refused ----------------------------------------------------------------------------------------
@@ -324,7 +329,7 @@ def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_writte
     for content, match in FORGED:
         refused(memory, url, sealed([HEAD, *content]), match)
     memory.import_(io.BytesIO(sealed([HEAD, *GOOD])))
-    assert memory.scope("a").agents.get("a").version == 1
+    assert memory.scope(tenant="a").agents.get("a").version == 1
 
 
 def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> None:
@@ -352,7 +357,7 @@ def test_values_in_the_file_are_only_values(memory: Memory) -> None:
         io.BytesIO(sealed([HEAD, {"tenant": "b' or 'a'='a"}, {"table": "agents", "row": row}]))
     )
     assert memory.tenants() == ["b' or 'a'='a"]
-    (found,) = memory.scope("b' or 'a'='a").agents.list()
+    (found,) = memory.scope(tenant="b' or 'a'='a").agents.list()
     assert (found.name, found.prompt) == (hostile, ":tenant %s %(tenant)s")
 
 

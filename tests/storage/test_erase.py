@@ -21,7 +21,7 @@ CANARY = "canary-7f3a-of-ada"
 
 def talk(memory: Memory, tenant: str, user: str, word: str) -> None:
     """Something of a user in every table, with a word in every column that takes text."""
-    me = memory.scope(tenant, user, "scout")
+    me = memory.scope(tenant=tenant, user=user, agent="scout")
     for n in range(3):
         session = me.sessions.add(f"{word} {user} {n}", label=word, attributes={word: word})
         for k in range(20):
@@ -86,7 +86,7 @@ def test_nothing_of_theirs_is_found_again(memory: Memory) -> None:
     """P13: neither by reading nor in an export, and the name can be used anew."""
     talk(memory, "acme", "ada", CANARY)
     memory.erase("ada", tenant="acme")
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     assert not me.sessions.list().items
     assert not me.state.list().items
     assert not me.interactions.list().items
@@ -112,14 +112,16 @@ def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> Non
         talk(memory, "acme", "bob", "word")
         talk(memory, "acme", "ada", CANARY)
         memory.database.compact()
-        memory.scope("acme", "ada", "scout").messages.append(f"{CANARY} ada 1", "user", CANARY * 10)
-        memory.scope("acme").messages.window(
+        memory.scope(tenant="acme", user="ada", agent="scout").messages.append(
+            f"{CANARY} ada 1", "user", CANARY * 10
+        )
+        memory.scope(tenant="acme").messages.window(
             f"{CANARY} ada 1"
         )  # a reader with a snapshot in its cache
         assert set(on_disk(tmp_path)) == {"agent.db", "agent.db-wal"}
         assert memory.erase("ada", tenant="acme").compacted
         assert on_disk(tmp_path) == []
-        memory.scope("acme", "bob", "scout").sessions.add("after")
+        memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("after")
         assert on_disk(tmp_path) == []
     assert on_disk(tmp_path) == []
 
@@ -146,7 +148,7 @@ def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
     with Memory.open(
         f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS, clock=lambda: now[0]
     ) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.extend(
             "s", [{"role": "user", "content": f"{CANARY} {n}"} for n in range(700)], key="k"
@@ -162,7 +164,7 @@ def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
 def test_an_erasure_gives_space_back(tmp_path: Path) -> None:
     file = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         memory.database.compact()
         empty = file.stat().st_size
         me.sessions.add("s")

@@ -113,7 +113,7 @@ def test_from_every_version_up_to_head_and_down_again_no_row_changes(
         assert memory.database.version() == HEAD
         assert hashes(url, kept) == before
         assert [finding for finding in memory.verify() if not finding.ok] == []
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.state.set("after", 1)
         me.interactions.add("r", "m", latency_ms=1)
     after = hashes(url)
@@ -124,7 +124,7 @@ def test_from_every_version_up_to_head_and_down_again_no_row_changes(
         assert hashes(url, kept) == {table: after[table] for table in kept}
     with opened(url, up=True) as memory:
         assert hashes(url, kept) == {table: after[table] for table in kept}
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         assert me.messages.append("acme ada 1", "user", "goes on").seq == 14
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
@@ -239,7 +239,7 @@ def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> No
         for tenant in ("acme", "other"):
             fill(memory, tenant)
             for id, label in labels.items():
-                memory.scope(tenant, "ada", "scout").sessions.add(id, label=label)
+                memory.scope(tenant=tenant, user="ada", agent="scout").sessions.add(id, label=label)
     untouched = [table for table in TABLES if table != "sessions"]
     before = hashes(url, untouched)
     sessions = "select tenant, id, {} from sessions order by tenant, id"
@@ -260,7 +260,7 @@ def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> No
                 assert database.all(sessions.format("label")) == texts
             assert hashes(url, untouched) == before
             assert all(finding.ok for finding in memory.verify())
-            assert memory.scope("acme").sessions.get("quotes").label == 'say "hi" \\ there'
+            assert memory.scope(tenant="acme").sessions.get("quotes").label == 'say "hi" \\ there'
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
@@ -310,7 +310,9 @@ def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> N
         with pytest.raises(StorageError):
             migrate.up(memory.database, known)
         assert (
-            memory.scope("acme", "ada", "scout").messages.append("acme ada 1", "user", "works").seq
+            memory.scope(tenant="acme", user="ada", agent="scout")
+            .messages.append("acme ada 1", "user", "works")
+            .seq
             == 14
         )
         migrate.down(memory.database, [*memory.migrations, good], to=HEAD)

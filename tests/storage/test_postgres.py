@@ -231,7 +231,7 @@ def test_an_owner_migrates_and_an_application_works(
         fill(memory)
         assert [finding for finding in memory.verify() if not finding.ok] == []
     with Memory.open(as_application, settings=SETTINGS) as memory:
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         assert me.messages.append("acme ada 1", "user", "still works").seq == 14
         with pytest.raises(StorageError, match="permission denied"):
             memory.database.write(
@@ -271,7 +271,7 @@ def test_an_owner_that_may_not_make_the_role_says_what_to_do(
         with psycopg.connect(as_user(empty, owner)) as connection:
             count = connection.execute("select count(*) from retain.messages").fetchone()
         assert count == (0,), "forced: even the owner sees nothing without a tenant"
-        assert len(memory.scope("acme").messages.window("acme ada 1")) == 13
+        assert len(memory.scope(tenant="acme").messages.window("acme ada 1")) == 13
 
 
 # -- what the database sees ----------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_the_databases_clock_is_used_not_the_machines(
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: 5)
     monkeypatch.setattr(time, "time_ns", lambda: 5)
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add("s")
     message = me.messages.append("s", "user", "x")
     with raw(url) as database:
@@ -409,7 +409,7 @@ def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) 
         memory = await AsyncMemory.open(
             url, settings=replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=20)
         )
-        me = memory.scope("acme", "ada", "scout")
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
         await me.sessions.add("s")
         cancelled = 0
         for start in range(0, 200, 20):
@@ -521,7 +521,7 @@ def refusal(address: str) -> Unreachable | None:
 
 def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, url: str) -> None:
     """Connections that were cut are replaced without the caller noticing."""
-    memory.scope("acme", "ada", "scout").sessions.add("s")
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
     with raw(url) as database:
         for n in range(5):
             database.all(
@@ -529,7 +529,7 @@ def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, 
                 "where datname = current_database() and pid <> pg_backend_pid()"
             )
             assert (
-                memory.scope("acme", "ada", "scout")
+                memory.scope(tenant="acme", user="ada", agent="scout")
                 .messages.append("s", "user", "x", key=f"{n}")
                 .seq
                 == n + 1
@@ -562,8 +562,8 @@ def test_a_backup_can_be_restored(
     with Memory.open(empty, settings=SETTINGS) as restored:
         assert [finding for finding in restored.verify() if not finding.ok] == []
         session = "acme ada 1"
-        assert restored.scope("acme").messages.window(session) == memory.scope(
-            "acme"
+        assert restored.scope(tenant="acme").messages.window(session) == memory.scope(
+            tenant="acme"
         ).messages.window(session)
     with pytest.raises(Invalid, match="exists already"):
         memory.backup(target)

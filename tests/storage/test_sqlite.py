@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 def say(memory: Memory, text: str = "hello", session: str = "s") -> int:
     """Append one message; its number."""
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     try:
         return me.messages.append(session, "user", text).seq
     except NotFound:
@@ -121,7 +121,7 @@ def test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else(file:
         other.execute("begin immediate")
         with pytest.raises(Busy, match="another process"):
             say(memory)
-        assert [m.seq for m in memory.scope("acme").messages.window("s")] == [1]
+        assert [m.seq for m in memory.scope(tenant="acme").messages.window("s")] == [1]
         other.execute("rollback")
         other.close()
         assert say(memory) == 2
@@ -166,7 +166,7 @@ def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(fil
     ) as memory:
         with pytest.raises(Full, match="MiB"):
             say(memory)
-        assert len(memory.scope("acme").messages.window("s")) == 1
+        assert len(memory.scope(tenant="acme").messages.window("s")) == 1
         assert memory.erase("ada", tenant="acme").removed["messages"] == 1
 
 
@@ -268,7 +268,7 @@ def test_relative_and_linked_paths_are_the_same_file(
         memory.database.path for memory in memories if isinstance(memory.database, SqliteDatabase)
     } == {tmp_path.resolve() / "real" / "agent.db"}
     for memory in memories:
-        assert len(memory.scope("acme").messages.window("s")) == 4
+        assert len(memory.scope(tenant="acme").messages.window("s")) == 4
         assert all(finding.ok for finding in memory.verify())
         memory.close()
     assert {path.name for path in tmp_path.rglob("*")} == {"real", "alias", "link.db", "agent.db"}
@@ -289,7 +289,9 @@ def test_two_memories_on_one_file_share_it(file: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         numbers = list(pool.map(lambda n: say((one, two)[n % 2], f"m{n}"), range(100)))
     assert sorted(numbers) == list(range(2, 102))
-    assert one.scope("acme").messages.window("s") == two.scope("acme").messages.window("s")
+    assert one.scope(tenant="acme").messages.window("s") == two.scope(
+        tenant="acme"
+    ).messages.window("s")
     one.close()
     assert say(two) == 102
     two.close()
@@ -306,7 +308,11 @@ def test_a_memory_database_leaves_nothing_behind() -> None:
     memory.close()
     assert not folder.exists()
     database._ask_disk_at = 0.0
-    for call in (lambda: say(memory), lambda: memory.scope("acme").sessions.list(), memory.tenants):
+    for call in (
+        lambda: say(memory),
+        lambda: memory.scope(tenant="acme").sessions.list(),
+        memory.tenants,
+    ):
         with pytest.raises(Unreachable):
             call()
     with (
@@ -325,7 +331,7 @@ def test_closing_while_others_read_and_write_gives_them_a_typed_error(file: Path
     def use(n: int) -> None:
         try:
             while True:
-                say(memory) if n % 2 else memory.scope("acme").messages.window("s", last=3)
+                say(memory) if n % 2 else memory.scope(tenant="acme").messages.window("s", last=3)
         except BaseException as error:
             failures.append(error)
 
@@ -370,10 +376,14 @@ def test_a_backup_is_consistent_while_writers_write(file: Path) -> None:
         for before, copy in copies:
             with Memory.open(address(copy), settings=SETTINGS) as copied:
                 assert [finding for finding in copied.verify() if not finding.ok] == []
-                found = [message.seq for message in copied.scope("acme").messages.window("s")]
+                found = [
+                    message.seq for message in copied.scope(tenant="acme").messages.window("s")
+                ]
                 assert found == list(range(1, len(found) + 1))
                 assert before <= len(found)
-                assert copied.scope("acme").sessions.get("acme ada 1").label == "':tenant' %s"
+                assert (
+                    copied.scope(tenant="acme").sessions.get("acme ada 1").label == "':tenant' %s"
+                )
                 assert say(copied) == len(found) + 1
         assert not list(file.parent.glob("*.partial"))
 
@@ -409,10 +419,10 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
         with Memory.open(
             address(path), settings=replace(SETTINGS, sqlite_durability="normal")
         ) as memory:
-            memory.scope("acme", "ada", "scout").sessions.add("s")
+            memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
             memory.database.compact()
             empty = path.stat().st_size
-            me = memory.scope("acme", "ada", "scout")
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
             for start in range(0, count, 500):
                 me.messages.extend(
                     "s",
@@ -422,7 +432,7 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
                     ],
                 )
             memory.database.compact()
-            assert memory.scope("acme").sessions.get("s").last_seq == count
+            assert memory.scope(tenant="acme").sessions.get("s").last_seq == count
             return (path.stat().st_size - empty) / count
 
     few, lots = size(1_000), size(many)
@@ -443,7 +453,12 @@ def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [lambda m: m.scope("*"), lambda m: m.scope(""), lambda m: m.erase("ada", tenant="*")]
+    "call",
+    [
+        lambda m: m.scope(tenant="*"),
+        lambda m: m.scope(tenant=""),
+        lambda m: m.erase("ada", tenant="*"),
+    ],
 )
 def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory], object]) -> None:
     with (

@@ -96,7 +96,7 @@ def literal(value: object) -> str:
 
 
 def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) -> None:
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(25):
         me.sessions.add(f"s{n:02}")
         me.messages.extend(f"s{n:02}", [{"role": "user", "content": "x"}] * 3)

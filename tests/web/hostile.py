@@ -50,7 +50,7 @@ def each(write: Callable[[str], Any]) -> list[Any]:
 
 def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
     """A memory full of it; the names of what can be opened."""
-    me = memory.scope("default", user, agent)
+    me = memory.scope(tenant="default", user=user, agent=agent)
     names = each(lambda text: me.agents.add(text, prompt=ALL).name)
     me.agents.add(agent)
     for field in ("prompt", "model", "color", "icon"):
@@ -129,9 +129,9 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
     each(lambda text: me.entries.add(text))
     each(lambda text: me.entries.add(text, kind="core"))
     each(
-        lambda text: memory.scope("default", user, agent, source="tool").entries.add(
-            text, kind="core"
-        )
+        lambda text: memory.scope(
+            tenant="default", user=user, agent=agent, source="tool"
+        ).entries.add(text, kind="core")
     )
     each(lambda text: me.entries.share(text, [agent or "", text, "<b>x</b>"]))
     for board in list(me.entries.boards()):

@@ -120,7 +120,7 @@ def tell(web: Web) -> Story:
     model = ScriptedModel(SUMMARY)
     with Memory.open(settings=web.settings, models=Models(web.settings, main=model)) as memory:
         _agents(memory)
-        scout = memory.scope("default", USER, "scout")
+        scout = memory.scope(tenant="default", user=USER, agent="scout")
         log = scout.refs.add(
             _log(),
             "The timetable of the night trains",
@@ -138,7 +138,7 @@ def tell(web: Web) -> Story:
     with Memory.open(
         settings=web.settings
     ) as memory:  # without a model, what is alike is proposed word by word
-        memory.scope("default", USER, "scout").consolidations.propose(days=5)
+        memory.scope(tenant="default", user=USER, agent="scout").consolidations.propose(days=5)
     return Story(session, turn, log, entry, document)
 
 
@@ -150,7 +150,7 @@ def _log() -> str:
 
 
 def _agents(memory: Memory) -> None:
-    agents = memory.scope("default").agents
+    agents = memory.scope(tenant="default").agents
     agents.add(
         "scout",
         prompt="You plan journeys.\n\n{long_term_memory_notes}",
@@ -233,11 +233,13 @@ def _sessions(scout: Scope, log: str) -> str:
 
 def _notes(memory: Memory) -> None:
     for text, source in zip(NOTES, ("user", "agent", "user"), strict=True):
-        memory.scope("default", USER, "scout", source=source).notes.overwrite(text)  # type: ignore[arg-type]
+        memory.scope(tenant="default", user=USER, agent="scout", source=source).notes.overwrite(
+            text
+        )  # type: ignore[arg-type]
 
 
 def _entries(memory: Memory) -> str:
-    scout = memory.scope("default", USER, "scout")
+    scout = memory.scope(tenant="default", user=USER, agent="scout")
     now = datetime.now(UTC)
     ages = (6.6, 6.2, 5.8, 5.5, 3, 1, 0.1)
     scout.entries.add_many(
@@ -255,11 +257,13 @@ def _entries(memory: Memory) -> str:
     first, *_ = [scout.entries.add(text, kind="core") for text in CORE]
     scout.entries.share("Kitchen", ["scout", "archivist"])
     scout.entries.add("Nuts are in the marzipan too.", kind="whiteboard", board="Kitchen")
-    memory.scope("default", USER, "archivist").entries.add(
+    memory.scope(tenant="default", user=USER, agent="archivist").entries.add(
         "The receipt is in folder 7.", kind="whiteboard", board="Kitchen"
     )
     for text in PENDING:
-        memory.scope("default", USER, "scout", source="tool").entries.add(text, kind="core")
+        memory.scope(tenant="default", user=USER, agent="scout", source="tool").entries.add(
+            text, kind="core"
+        )
     return first.id
 
 

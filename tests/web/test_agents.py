@@ -16,7 +16,7 @@ BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror=
 def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
     """A7: name, prompt, model, tools, colour and icon; a name can be any text."""
     name = "a/b 🦊"
-    agents = memory.scope("default").agents
+    agents = memory.scope(tenant="default").agents
     page = web.open("/agents")
     expect(page.get_by_role("list", name="Agents").get_by_role("listitem")).to_contain_text(
         ["not set up yet"]
@@ -60,7 +60,7 @@ def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
-    agents = memory.scope("default").agents
+    agents = memory.scope(tenant="default").agents
     agents.add("scout", prompt="You scout.")
     page = web.open("/agents/scout")
     page.get_by_label("Prompt").fill("You scout ahead.")
@@ -91,7 +91,7 @@ def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Mem
 
 @one_engine
 def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memory) -> None:
-    memory.scope("default").agents.add("scout")
+    memory.scope(tenant="default").agents.add("scout")
     page = web.open("/agents/new")
     page.get_by_label("Name").fill("scout")
     page.get_by_label("Prompt").fill("Another one.")
@@ -104,7 +104,7 @@ def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memor
 
 def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memory: Memory) -> None:
     """J7: what a journal is turned into is a person's decision, with its sources beside it."""
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     old = datetime.now(UTC) - timedelta(days=6)
     said = [
         "Ada plans a trip to Lisbon by train.",
@@ -144,7 +144,7 @@ def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memo
 
 @one_engine
 def test_a_model_that_cannot_be_used_is_told(web: Web, memory: Memory) -> None:
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
     me.entries.add_many([{"content": "Ada plans a trip.", "created_at": old}])
     page = web.open("/agents/scout/proposals")
@@ -156,7 +156,7 @@ def test_a_model_that_cannot_be_used_is_told(web: Web, memory: Memory) -> None:
 
 def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) -> None:
     """J7: chosen agents share it, and what stands there is what they are told."""
-    memory.scope("default").agents.add("planner")
+    memory.scope(tenant="default").agents.add("planner")
     page = web.open("/agents/scout/whiteboard")
     expect(page.get_by_role("heading", name="scout shares no whiteboard")).to_be_visible()
     page.get_by_role("button", name="New board").click()
@@ -168,7 +168,7 @@ def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) ->
     board.get_by_role("button", name="Write").click()
     lines = board.get_by_role("article")
     expect(lines).to_have_count(1)
-    planner = memory.scope("default", "default", "planner")
+    planner = memory.scope(tenant="default", user="default", agent="planner")
     planner.entries.add("Then Lisbon.", kind="whiteboard", board="trips/2027")
     page.reload()
     expect(lines).to_have_count(2)
@@ -193,8 +193,8 @@ def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) ->
 
 @one_engine
 def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> None:
-    me = memory.scope("default", "default", "scout")
-    memory.scope("default").agents.add("scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
+    memory.scope(tenant="default").agents.add("scout")
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.device(signed_in=False)
     page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
@@ -211,7 +211,10 @@ def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> 
 @one_engine
 def test_what_is_stored_is_text_and_can_be_used_by_anybody(web: Web, memory: Memory) -> None:
     """Nothing stored runs or fetches; axe finds nothing serious in what opens (test_accessible.py has the pages)."""
-    root, me = memory.scope("default"), memory.scope("default", "default", BAIT[:60])
+    root, me = (
+        memory.scope(tenant="default"),
+        memory.scope(tenant="default", user="default", agent=BAIT[:60]),
+    )
     root.agents.add(BAIT[:60], prompt=BAIT, icon="<b>")
     old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
     me.entries.add_many(

@@ -14,7 +14,7 @@ from tests.web.browsing import Web
 
 
 def test_a_page_of_the_server_over_the_tests_own_database(web: Web, memory: Memory) -> None:
-    memory.scope("default", "default", "scout").notes.overwrite("Lisbon in May")
+    memory.scope(tenant="default", user="default", agent="scout").notes.overwrite("Lisbon in May")
     web.open("/healthz")
     expect(web.page.locator("body")).to_contain_text("ok")
     said = web.page.evaluate(

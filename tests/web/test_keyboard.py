@@ -81,7 +81,7 @@ def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
 @one_engine
 def test_an_entry_is_edited_and_deleted(web: Web, memory: Memory) -> None:
     """J6: a dialog gives the focus back; what is deleted takes it nowhere."""
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     me.entries.add("Bees sleep.", kind="core")
     me.entries.add("Bees sing.", kind="core")
     page = web.open("/agents/scout/memory")

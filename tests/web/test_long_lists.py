@@ -118,7 +118,7 @@ def quick(page: Page, what: str) -> None:
 @one_engine
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     """J6: an agent of 5,000 entries, a hundred at a time, to the last one, and back by wheel."""
-    me, now = memory.scope("default", "default", "scout"), datetime.now(UTC)
+    me, now = memory.scope(tenant="default", user="default", agent="scout"), datetime.now(UTC)
     made = [
         {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
         for n in range(5000)
@@ -142,7 +142,7 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
 @one_engine
 def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
     """C3: a conversation of 10,000: it opens at its end, and is read from its beginning, anywhere between, and by wheel."""
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     session = me.sessions.add()
     for start in range(0, 10_000, 1000):
         said = [

@@ -44,7 +44,7 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
     expect(uploads.get_by_role("alert")).to_contain_text("no text, Markdown, HTML or PDF")
     documents = page.get_by_role("list", name="Documents").get_by_role("listitem")
     expect(documents).to_have_count(2)
-    mine = memory.scope("default", "default")
+    mine = memory.scope(tenant="default", user="default")
     assert {document.path for document in mine.knowledge.list()} == {"rules.md", "data.json"}
     uploads.get_by_role("button", name="Hide picture.png").click()
     uploads.get_by_role("button", name="Hide those that are done").click()
@@ -88,9 +88,10 @@ def test_an_upload_can_be_called_off_and_tried_again(web: Web, memory: Memory) -
         "button", name="Try again"
     ).click()
     expect(uploads.get_by_role("status")).to_have_text("1 of 2 added, 1 failed")
-    assert [document.path for document in memory.scope("default", "default").knowledge.list()] == [
-        "lost.txt"
-    ]
+    assert [
+        document.path
+        for document in memory.scope(tenant="default", user="default").knowledge.list()
+    ] == ["lost.txt"]
     assert not web.axe()
     web.screens("memory-knowledge")
 
@@ -111,8 +112,10 @@ def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None
         + "\n\n".join(rooms)
         + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
     )
-    made = memory.scope("default", "default").knowledge.add("The house", text, path="house.md")
-    memory.scope("default").knowledge.add("Rules", "Be kind.", path="rules.txt")
+    made = memory.scope(tenant="default", user="default").knowledge.add(
+        "The house", text, path="house.md"
+    )
+    memory.scope(tenant="default").knowledge.add("Rules", "Be kind.", path="rules.txt")
     page = web.open("/memory/knowledge")
     expect(page.get_by_text("everybody’s")).to_be_visible()
     page.get_by_label("Search in the documents").fill("where is the zeppelin")

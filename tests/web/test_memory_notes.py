@@ -21,7 +21,7 @@ ADDRESS = "/memory/notes?agent=scout"
 
 
 def _scout(memory: Memory, source: str = "user") -> Scope:
-    return memory.scope("default", "default", "scout", source=source)  # type: ignore[arg-type]
+    return memory.scope(tenant="default", user="default", agent="scout", source=source)  # type: ignore[arg-type]
 
 
 def _notes(page: Page) -> Locator:

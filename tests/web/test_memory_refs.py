@@ -11,7 +11,7 @@ from tests.web.browsing import Web
 
 def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> None:
     """R3, R4: what a tool put out is here with what is known of it, and opens in parts."""
-    mine = memory.scope("default", "default", "scout")
+    mine = memory.scope(tenant="default", user="default", agent="scout")
     mine.sessions.add("trip", label="A trip")
     lines = "\n".join(f"npm warn line {number}" for number in range(800))
     mine.refs.capture(lines, source="npm install", status="Failed", session="trip")
@@ -49,7 +49,7 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
 
 @one_engine
 def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
-    mine = memory.scope("default", "default", "scout")
+    mine = memory.scope(tenant="default", user="default", agent="scout")
     page = web.open("/memory/refs")
     expect(page.get_by_role("heading", name="No references yet")).to_be_visible()
     page.get_by_role("button", name="Add").click()

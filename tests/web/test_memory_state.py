@@ -13,7 +13,7 @@ from tests.web.browsing import Web
 
 
 def _mine(memory: Memory) -> Scope:
-    return memory.scope("default", "default")
+    return memory.scope(tenant="default", user="default")
 
 
 def _save(page: Page) -> None:
@@ -104,7 +104,9 @@ def test_what_cannot_be_looked_at_is_not_taken_for_gone(web: Web, memory: Memory
 @one_engine
 def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory) -> None:
     mine = _mine(memory)
-    memory.scope("default", "default", "scout").sessions.add("trip", label="A trip")
+    memory.scope(tenant="default", user="default", agent="scout").sessions.add(
+        "trip", label="A trip"
+    )
     mine.state.set("seat", "window", area="session:trip")
     mine.state.set("motto", "be kind", area="tenant")
     for number in range(250):

@@ -55,7 +55,7 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
 @one_engine
 def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memory) -> None:
     """A7: each form says that nobody answers, keeps what was typed, and saves it when the server is there again."""
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     me.agents.add("scout", prompt="You scout.")
     me.notes.overwrite("Before")
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONNECTION_RESET")
@@ -96,7 +96,7 @@ def test_a_message_that_nobody_heard(web: Web, memory: Memory) -> None:
     web.start()
     page.reload()
     expect(page.get_by_text("You said: On the train", exact=True)).to_be_visible()
-    me = memory.scope("default", "default", "assistant")
+    me = memory.scope(tenant="default", user="default", agent="assistant")
     assert [one.text for one in me.messages.window(me.sessions.active().id)] == [
         "On the train",
         "You said: On the train",

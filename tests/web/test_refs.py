@@ -18,7 +18,7 @@ LINES = [f"{number}. a line (of the log)" for number in range(1, 2001)]
 
 @pytest.fixture
 def me(memory: Memory) -> Scope:
-    return memory.scope("default", "default", "scout")
+    return memory.scope(tenant="default", user="default", agent="scout")
 
 
 def answered(me: Scope, text: str) -> str:

@@ -16,7 +16,7 @@ SCRIPT = "<img src=x onerror=\"document.title = 'ran'\">"
 
 @pytest.fixture
 def me(memory: Memory) -> Scope:
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     me.sessions.add("trip", label="A trip")
     said = ["Where shall we go?", f"My sister Clara paddles a kayak. {SCRIPT}", "Good."]
     me.messages.extend("trip", [{"role": "user", "content": text} for text in said])

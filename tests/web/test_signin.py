@@ -130,7 +130,7 @@ def test_a_browser_that_shows_a_key_is_let_in_from_then_on(
     assert browser.get("/api/sessions").status_code == 200
     made = browser.put("/api/state/theme", params={"user": "ada"}, json={"value": "dark"})
     assert made.status_code == 200, made.text
-    assert app.state.memory.scope("acme", "ada").state.get("theme").value == "dark"
+    assert app.state.memory.scope(tenant="acme", user="ada").state.get("theme").value == "dark"
     assert key not in signed.text
 
 
@@ -358,7 +358,7 @@ def test_erasing_a_user_ends_the_sign_ins_of_their_keys(
     ada, admin = browsers(), browsers()
     ada.sign_in(make(app, user="ada"))
     admin.sign_in(key)
-    app.state.memory.scope("acme", "ada").state.set("theme", 1)
+    app.state.memory.scope(tenant="acme", user="ada").state.set("theme", 1)
     app.state.memory.erase("ada", tenant="acme")
     app.state.authenticator.forget()
     assert len(rows(app.state.memory)) == 1
@@ -538,7 +538,7 @@ def test_a_tenants_cookie_shows_that_tenant_alone(
     acme, globex = browsers(), browsers()
     token = cookie(acme.sign_in(key)).value
     mine = cookie(globex.sign_in(make(app, tenant="globex"))).value
-    app.state.memory.scope("acme", "ada").state.set("secret", "acme's")
+    app.state.memory.scope(tenant="acme", user="ada").state.set("secret", "acme's")
     assert globex.get("/api/state", params={"user": "ada"}).json()["data"] == []
     globex.cookies.clear()
     globex.cookies.set("retain-7700", f"{mine.split('_')[0]}_{token.split('_')[1]}")

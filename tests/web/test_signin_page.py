@@ -142,8 +142,8 @@ def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memor
     """P0: two keys of two tenants in one tab; a draft and a conversation of the first are not the second one's to see."""
     web.expects("404")
     first, second = web.key(), web.key(tenant="other")
-    memory.scope("default", "default", "assistant").sessions.add("the one")
-    memory.scope("default", "default", "assistant").messages.append(
+    memory.scope(tenant="default", user="default", agent="assistant").sessions.add("the one")
+    memory.scope(tenant="default", user="default", agent="assistant").messages.append(
         "the one", "user", "The secret of the first"
     )
     page = web.device(signed_in=False)

@@ -17,7 +17,7 @@ SCRIPT = "<img src=x onerror=\"document.title = 'ran'\"> ![beacon](http://127.0.
 
 @pytest.fixture
 def me(memory: Memory) -> Scope:
-    me = memory.scope("default", "default", "scout")
+    me = memory.scope(tenant="default", user="default", agent="scout")
     me.agents.add("scout", prompt=f"You scout ahead. {SCRIPT}")
     me.sessions.add("trip", label="A trip")
     me.messages.extend(

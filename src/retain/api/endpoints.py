@@ -468,7 +468,7 @@ PARAMETER_HELP = {
     "budget": "The most tokens; the setting `context_tokens` where not given.",
     "context": "The report of the context that the model was given.",
     "kinds": "Some of messages, notes, entries, refs, state, items, knowledge and graph; all where not given.",
-    "least": "Leave out what is less likely wanted than this, from 0 to 1.",
+    "min_score": "Leave out hits with a lower score, from 0 to 1.",
     "message": "The new message.",
     "others": "The other agents of a group conversation.",
     "usage": "The model call: its model, tokens, cost and latency.",

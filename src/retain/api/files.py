@@ -56,7 +56,7 @@ class Files:
     def change(self, work: Callable[[Files], Done]) -> Done:
         """Do what reads and writes, all of it or nothing, while nobody else changes these files."""
         name = f"files {self.scope.owner.user or ''} {self.root[0]}"
-        return self.scope.together(lambda inner: work(self._with(inner)), alone=name)
+        return self.scope.transaction(lambda inner: work(self._with(inner)), lock=name)
 
     def check(self) -> None:
         """An error where there is no place for files."""

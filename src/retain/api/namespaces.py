@@ -96,7 +96,7 @@ def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
     else:
         ordered = sorted(changes, key=lambda one: (one.place, one.key))
         parts = [ordered[start : start + most] for start in range(0, len(ordered), most)]
-        scope.together(lambda inner: [inner.items.write(part) for part in parts])
+        scope.transaction(lambda inner: [inner.items.write(part) for part in parts])
 
 
 def read(

@@ -227,7 +227,7 @@ class Settings:
         10.0, "How long the server, told to stop, lets requests finish.", 0.1
     )
     work_inside: bool = _setting(
-        True, "The server does the later work too (vectors, summaries), without a `retain work`."
+        True, "The server does the later work too (vectors, summaries), without a `retain jobs`."
     )
     work_seconds: float = _setting(
         5.0, "How long the server's later work rests between two rounds.", 0.1

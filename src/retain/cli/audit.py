@@ -32,7 +32,7 @@ def audit(arguments: Arguments) -> int:
     with open_memory(arguments) as memory:
         found = log.listed(
             memory.database,
-            memory.scope(arguments.tenant).owner.tenant,
+            memory.scope(tenant=arguments.tenant).owner.tenant,
             owner=arguments.owner,
             what=arguments.what,
             since=parse_time(arguments.since, "--since", days=True),

@@ -64,7 +64,9 @@ def _partner(arguments: Arguments) -> Iterator[Partner]:
         with open_memory(arguments, create=True) as memory:
             tenant, user, agent = whose(arguments, memory.settings)
             scope = memory.scope(
-                tenant, user or USER, agent or (None if arguments.session else AGENT)
+                tenant=tenant,
+                user=user or USER,
+                agent=agent or (None if arguments.session else AGENT),
             )
             yield _here(memory, scope, arguments.session)
         return

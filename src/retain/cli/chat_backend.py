@@ -58,7 +58,7 @@ class There:
             if value
         }
         found = client.send("POST", "/api/chat/sessions", Owner(""), {}, body).json()
-        self.scope = client.scope(found["user"], found["agent"])
+        self.scope = client.scope(user=found["user"], agent=found["agent"])
         self.session: Session = self.scope.sessions.get(found["id"])
 
     def go(self, id: str) -> None:

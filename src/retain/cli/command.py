@@ -15,8 +15,8 @@ from retain.auth.audited import Action, attended, recorded
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Full, Invalid, ReadOnly
 from retain.base.settings import Settings
-from retain.kinds.kind import Owner
-from retain.memory import Memory
+from retain.kinds.kind import Owner, Source
+from retain.memory import Memory, Scope
 
 Arguments = argparse.Namespace
 
@@ -34,6 +34,12 @@ def whose(arguments: Arguments, settings: Settings) -> tuple[str | None, str | N
         arguments.user if arguments.user is not None else settings.user or None,
         arguments.agent if arguments.agent is not None else settings.agent or None,
     )
+
+
+def scope_of(arguments: Arguments, memory: Memory, source: Source = "user") -> Scope:
+    """Return the scope that flags and settings name."""
+    tenant, user, agent = whose(arguments, memory.settings)
+    return memory.scope(tenant=tenant, user=user, agent=agent, source=source)
 
 
 def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from retain.api.rendering import as_json, plain, table
 from retain.base.errors import Invalid, NotFound
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.context.assemble import Context
 from retain.context.explain import Report
 from retain.memory import Scope
@@ -54,7 +54,7 @@ def context(arguments: Arguments) -> int:
             field="--session", problem="is needed: retain context --session ID --message TEXT"
         )
     with open_memory(arguments) as memory:
-        scope = memory.scope(*whose(arguments, memory.settings))
+        scope = scope_of(arguments, memory)
         if arguments.what == "explain":
             explain(scope, arguments.turn, arguments)
             return 0

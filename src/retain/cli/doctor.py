@@ -343,7 +343,7 @@ def _lag(memory: Memory) -> Iterator[Seen]:
         max((one.seconds for one in lags), default=0.0),
     )
     state: State = "warning" if pending and seconds > LONG_LAG else "ok"
-    todo = "run `retain serve` or `retain work --every 5 --all-tenants`" if state != "ok" else ""
+    todo = "run `retain serve` or `retain jobs --every 5 --all-tenants`" if state != "ok" else ""
     yield Seen(
         "vectors",
         state,

@@ -111,7 +111,7 @@ def _attended(memory: Memory, tenant: str, what: str, named: dict[str, Any]) -> 
 
 
 def _tenant(arguments: Arguments, memory: Memory) -> str:
-    return memory.scope(arguments.tenant).owner.tenant
+    return memory.scope(tenant=arguments.tenant).owner.tenant
 
 
 def _end(days: float | None) -> datetime | None:

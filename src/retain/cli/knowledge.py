@@ -10,7 +10,7 @@ from retain.api.rendering import plain, progress, show
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
 from retain.cli import search
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.kinds.knowledge import document
 from retain.kinds.knowledge.knowledge import Loaded
 from retain.memory import Scope
@@ -65,7 +65,7 @@ def add(arguments: Arguments) -> int:
             )
     else:
         with open_memory(arguments, create=not arguments.dry_run) as memory:
-            me = memory.scope(*whose(arguments, memory.settings))
+            me = scope_of(arguments, memory)
             if "-" in arguments.files:
                 return _add_text(me, arguments)
             with progress("adding") as bar:

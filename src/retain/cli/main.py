@@ -27,7 +27,7 @@ from retain.base.clock import parse_time
 from retain.base.errors import Invalid, RetainError
 from retain.base.version import version
 from retain.cli import operations
-from retain.cli.command import Command, open_memory, whose
+from retain.cli.command import Command, open_memory, scope_of
 from retain.kinds import KINDS
 from retain.kinds.refs.reference import Output
 from retain.memory import Scope
@@ -241,7 +241,7 @@ def _call(arguments: argparse.Namespace) -> int:
                 _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
             )
     with open_memory(arguments, create=endpoint.verb in _MAKES) as memory:
-        scope = memory.scope(*whose(arguments, memory.settings))
+        scope = scope_of(arguments, memory)
         if getattr(arguments, "raw", False):
             return _copy(scope, *positional, **named)
         found = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **named)

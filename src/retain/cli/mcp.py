@@ -14,7 +14,7 @@ from typing import Any
 
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base.errors import SettingsError
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.kinds.graph import is_empty
 from retain.memory import Memory
 
@@ -44,7 +44,7 @@ def mcp(arguments: Arguments) -> int:
         raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     with open_memory(arguments, create=True) as memory:
-        owner = memory.scope(*whose(arguments, memory.settings)).owner
+        owner = scope_of(arguments, memory).owner
         graph = arguments.profile == "graph"  # a graph is a user's or the tenant's, and no agent's
         for name, value in () if graph else (("user", owner.user), ("agent", owner.agent)):
             if value is None:
@@ -70,7 +70,11 @@ def unread(
     memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None
 ) -> str:
     """How to bring in the file of the official memory server, where it is there and the graph is empty yet."""
-    if not path or not os.path.exists(path) or not is_empty(memory.scope(tenant, user).graph):
+    if (
+        not path
+        or not os.path.exists(path)
+        or not is_empty(memory.scope(tenant=tenant, user=user).graph)
+    ):
         return ""
     flags = (("--database", database), ("--tenant", tenant), ("--user", user))
     words = ["retain", "import", path, "--from", "mcp-memory"]

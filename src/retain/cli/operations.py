@@ -16,13 +16,13 @@ from retain.cli import (
     context,
     doctor,
     importing,
+    jobs,
     keys,
     knowledge,
     mcp,
     run,
     search,
     serve,
-    work,
 )
 from retain.cli.command import (
     EVERY,
@@ -256,7 +256,7 @@ COMMANDS = (
     Command("erase", erase, "Remove everything of one user, with a receipt.", "retain erase --user ada --yes",
             ("tenant", "user"), _YES),
     Command("backup", backup, "Write a consistent copy while it is in use.", "retain backup retain-monday.db", (), _FILE),
-    Command("work", work.work, work.ABOUT, work.EXAMPLE, ("tenant",), work.ARGUMENTS),
+    Command("jobs", jobs.jobs, jobs.ABOUT, jobs.EXAMPLE, ("tenant",), jobs.ARGUMENTS),
     Command("context", context.context, context.ABOUT, context.EXAMPLE, ("tenant", "user", "agent"), context.ARGUMENTS),
     Command("search", search.search, search.ABOUT, search.EXAMPLE, ("tenant", "user", "agent"), search.ARGUMENTS),
     Command("knowledge add", knowledge.add, knowledge.ABOUT, knowledge.EXAMPLE, ("tenant", "user", "agent"),

@@ -22,7 +22,7 @@ from retain.base import canonical
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.cli.process import (
     Ended,
     NotStarted,
@@ -175,7 +175,7 @@ def _check_session(arguments: Arguments, settings: Settings) -> None:
     if arguments.session is None:
         return
     with contextlib.suppress(StorageError), open_memory(arguments, create=True) as memory:
-        memory.scope(*whose(arguments, settings)).sessions.get(arguments.session)
+        scope_of(arguments, memory).sessions.get(arguments.session)
 
 
 def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
@@ -183,9 +183,8 @@ def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
     kept = done
     try:
         with open_memory(arguments, create=True) as memory:
-            scope = memory.scope(
-                *whose(arguments, settings), source="tool"
-            )  # a tool wrote it, whoever started that
+            # A tool wrote the output, no matter who started the command.
+            scope = scope_of(arguments, memory, source="tool")
             prepared, ref = _kept(done, scope, arguments)
             kept = replace(done, ref=ref, line=prepared.line)
     except Interrupted:

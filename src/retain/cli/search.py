@@ -14,7 +14,7 @@ from retain.api.rendering import as_json, plain
 from retain.api.table import width, wrapped
 from retain.base import canonical, tokens
 from retain.base.clock import parse_time
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.jobs.embed import lag
 from retain.kinds.finding import LIKELY, SEARCHED, SearchResults
 from retain.search import snippet, words
@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "default": 10,
         "help": "the most to show (default: 10)",
     },
-    "--least": {
+    "--min-score": {
         "metavar": "P",
         "type": float,
         "default": LIKELY,
@@ -67,7 +67,7 @@ _BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 def search(arguments: Arguments) -> int:
     """Search, and show what was found."""
     with open_memory(arguments) as memory:
-        scope = memory.scope(*whose(arguments, memory.settings))
+        scope = scope_of(arguments, memory)
         found = scope.search(
             arguments.query,
             kinds=arguments.kind,
@@ -75,7 +75,7 @@ def search(arguments: Arguments) -> int:
             since=parse_time(arguments.since, "since", days=True),
             until=parse_time(arguments.until, "until", days=True),
             limit=arguments.limit,
-            least=arguments.least,
+            min_score=arguments.min_score,
         )
         waiting = (
             0
@@ -230,7 +230,7 @@ def _legs(found: SearchResults, waiting: int) -> str:
     ]
     if waiting:
         told.append(
-            f"By words alone {waiting:,} that have no vector yet: `retain work` gives them theirs."
+            f"By words alone {waiting:,} that have no vector yet: `retain jobs` gives them theirs."
         )
     return " ".join(told)
 

@@ -53,7 +53,7 @@ def extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
     if len(new) <= most:
         work(scope)
     else:
-        scope.together(work)
+        scope.transaction(work)
 
 
 def context(scope: Scope, session: str, asked: str, budget: int | None) -> Context:

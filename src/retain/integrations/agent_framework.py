@@ -104,7 +104,7 @@ class RetainHistoryProvider(HistoryProvider):
                 )  # the last of them
                 sessions.extend(inner, session, given[len(given) - len(new) :])
 
-            self.scope.together(work, alone=f"history {session}")
+            self.scope.transaction(work, lock=f"history {session}")
 
         sessions.keep(self.scope, session, packed, save)
 

@@ -79,7 +79,7 @@ class RetainSession:
             return last
 
         try:
-            return self.scope.together(work)
+            return self.scope.transaction(work)
         except NotFound:
             return None
 

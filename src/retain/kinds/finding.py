@@ -61,11 +61,11 @@ def search(
     until: datetime | None,
     at: datetime | None,
     limit: int,
-    least: float = 0.0,
+    min_score: float = 0.0,
 ) -> SearchResults:
     """What the scope remembers that answers a question."""
     canonical.whole(limit, "limit", 1, MOST_HITS)
-    canonical.amount(least, "least")
+    canonical.amount(min_score, "min_score")
     text = question(services, query)
     now = None if at is None else clock.from_datetime(at, "at")
     asked = Asked(
@@ -88,7 +88,7 @@ def search(
     if services.reranker is not None:
         hits, said = reranked(services.reranker, sought.question.for_embedding, hits)
         legs = {**legs, "reranker": said}
-    return SearchResults([hit for hit in hits if hit.score >= least][:limit], legs)
+    return SearchResults([hit for hit in hits if hit.score >= min_score][:limit], legs)
 
 
 def question(services: Services, query: str) -> str:

@@ -62,7 +62,7 @@ def _place(session: Session) -> list[Any]:
 
 
 def held(sessions: Sessions, id: str) -> Session:
-    """A session that nobody else changes before the transaction is over: for `Scope.together`, to write what is read."""
+    """A session that nobody else changes before the transaction is over: for `Scope.transaction`, to write what is read."""
     canonical.key(id, "id")
 
     def work(tx: Transaction) -> Session:

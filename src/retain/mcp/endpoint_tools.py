@@ -159,7 +159,7 @@ class Verbs:
         if endpoint.tells:
             guest.principal.require("read")
         named = verb.named(arguments)
-        scope = guest.scope(named.pop("user", None), named.pop("agent", None))
+        scope = guest.scope(user=named.pop("user", None), agent=named.pop("agent", None))
         guest.principal.require_for(endpoint.needs, endpoint.kind, named, scope.owner.user)
         if endpoint.needs != "read":
             scope = guest.acting(scope, Action(endpoint.name, named, request_id=guest.request_id))

@@ -19,10 +19,10 @@ class Caller:
     agent: str | None = None
     request_id: str = ""
 
-    def scope(self, user: str | None = None, agent: str | None = None) -> Scope:
+    def scope(self, *, user: str | None = None, agent: str | None = None) -> Scope:
         """The memory that is meant; what is written there is an agent's."""
-        whose = self.principal.whose(user or self.user, agent or self.agent)
-        return self.memory.scope(*whose, source="agent")
+        tenant, user, agent = self.principal.whose(user or self.user, agent or self.agent)
+        return self.memory.scope(tenant=tenant, user=user, agent=agent, source="agent")
 
     def acting(self, scope: Scope, act: Action) -> Scope:
         """The same memory for one act that is on record."""

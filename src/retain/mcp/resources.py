@@ -108,7 +108,7 @@ def read(guest: Caller, uri: str) -> TextResourceContents | BlobResourceContents
         raise NotFound(what="resource", id=uri[:200])
     match [unquote(part) for part in uri.removeprefix(SCHEME).split("/")]:
         case [kind, user, agent] if kind == NOTES and user and agent:
-            text, media = guest.scope(user, agent).notes.read().text, MARKDOWN
+            text, media = guest.scope(user=user, agent=agent).notes.read().text, MARKDOWN
         case [kind] if kind == SESSIONS:
             text, media = _sessions(guest.scope()), JSON
         case [kind, id] if kind == SESSIONS and id:

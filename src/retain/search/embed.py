@@ -29,7 +29,7 @@ Family = Literal["static", "strong"]
 """How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
 CHECKS = (
     Check(
-        "all vectors of one model are equally long, and none is empty (`retain work` makes them anew)",
+        "all vectors of one model are equally long, and none is empty (`retain jobs` makes them anew)",
         """select model from search_vectors where tenant = :tenant group by model
            having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
     ),

@@ -169,12 +169,14 @@ class Authenticator:
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
         source = source if principal.agent is None else "agent"
-        whose = (*principal.whose(user, agent), source)
+        tenant, user, agent = principal.whose(user, agent)
+        whose = (tenant, user, agent, source)
         found = self._scopes.get(whose)
         if found is None or found._services is not self.memory.services:
             if len(self._scopes) >= MOST_SCOPES:
                 self._scopes.clear()
-            found = self._scopes[whose] = self.memory.scope(*whose[:3], source=source)
+            found = self.memory.scope(tenant=tenant, user=user, agent=agent, source=source)
+            self._scopes[whose] = found
         return found
 
     def forget(self) -> None:

@@ -128,7 +128,7 @@ class Background:
             jobs = ", ".join(
                 f"{one.failed} of {name}" for name, one in worked.jobs.items() if one.failed
             )
-            log.warning("the later work failed in part (%s): `retain work` says why", jobs)
+            log.warning("the later work failed in part (%s): `retain jobs` says why", jobs)
         with suppress(Exception):
             self._told(worked, took)
         return took

@@ -175,7 +175,7 @@ class _Routes:
         memory = self._authenticator.memory
         permissions = chosen(principal.permissions) if principal.permissions else []
         tools = memory.scope(
-            principal.tenant, principal.user or USER, principal.agent or USER
+            tenant=principal.tenant, user=principal.user or USER, agent=principal.agent or USER
         ).tools()
         return Visit(
             _version(),

@@ -75,7 +75,7 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(
     memory: Memory, tmp_path: Path, format: str
 ) -> None:
     source = MAKE[format](tmp_path)
-    memory.scope("acme", "ada", "scout").sessions.add("mine")
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("mine")
 
     def run(**how: Any) -> Report:
         return bring_in(memory, source, format, tenant="acme", user="ada", **how)
@@ -103,7 +103,7 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(
     assert again.unplaced == done.unplaced
     assert everything(memory, tmp_path) == kept
     assert [finding for finding in memory.verify() if not finding.ok] == []
-    assert memory.scope("acme", "ada", "scout").sessions.active().id == "mine"
+    assert memory.scope(tenant="acme", user="ada", agent="scout").sessions.active().id == "mine"
 
 
 @one_engine
@@ -239,7 +239,7 @@ def test_claude_conversations_projects_and_memories(
     assert second.created_at == datetime(2025, 3, 1, 10, 1, tzinfo=UTC)
     assert me.items.get(("claude", "projects", "p-1", "docs"), "d-1").value["filename"] == "plan.md"
     assert me.items.search("tarts", ("claude",))[0].item.key == "d-1"
-    notes = memory.scope("acme", "ada", "claude").notes.read().text
+    notes = memory.scope(tenant="acme", user="ada", agent="claude").notes.read().text
     assert notes.count("**Ada** likes trains.") == notes.count("Books early.") == 1
     # As the export has it when it is a plain file.
     with zipfile.ZipFile(tmp_path / "export.zip") as archive:
@@ -257,7 +257,7 @@ def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: P
         "has no text under memory, data, text, content",
         "is no object",
     ]
-    helper = memory.scope("acme", "ada", "helper")
+    helper = memory.scope(tenant="acme", user="ada", agent="helper")
     (entry,) = helper.entries.list()
     assert (entry.content, entry.source, entry.kind) == (
         "Sister lives in Lisbon",
@@ -269,7 +269,7 @@ def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: P
         "category": "family"
     }
     assert helper.search("where does my sister live").hits[0].id == entry.id
-    (other,) = memory.scope("acme", "ada", "mem0").entries.list()
+    (other,) = memory.scope(tenant="acme", user="ada", agent="mem0").entries.list()
     assert (other.content, other.updated_at.day) == ("Likes trains", 22)
     others = bring_in(memory, tmp_path / "export.json", "mem0", tenant="acme", user="bob")
     assert not others.written
@@ -286,7 +286,7 @@ def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> N
         memory, sources.mem0_history(tmp_path / "history.db"), "mem0", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"items": 4, "entries": 1, "conversations": 1, "messages": 2}
-    (entry,) = memory.scope("acme", "ada", "mem0").entries.list()
+    (entry,) = memory.scope(tenant="acme", user="ada", agent="mem0").entries.list()
     assert (entry.content, entry.created_at.day, entry.updated_at.day) == (
         "Sister lives in Lisbon",
         20,
@@ -323,7 +323,7 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
         ("vector", "agent.af agents[0] passage-1"),
         ("block", "agent.af agents[0] block-9"),
     }
-    agent = memory.scope("acme", "ada", "memgpt")
+    agent = memory.scope(tenant="acme", user="ada", agent="memgpt")
     assert {(one.kind, one.content) for one in agent.entries.list()} == {
         ("core", "human: Name: Ada"),
         ("journal", "Clara bakes."),
@@ -421,7 +421,7 @@ def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
     assert [(one.what, one.where) for one in report.unplaced] == [
         ("message", "s.db message 7")
     ]  # the SDK passes over it
-    session = RetainSession(memory.scope("acme", "ada", "scout"), "talk-1")
+    session = RetainSession(memory.scope(tenant="acme", user="ada", agent="scout"), "talk-1")
     assert asyncio.run(session.get_items()) == sources.ITEMS
 
 
@@ -744,7 +744,10 @@ def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None
         tenant="acme",
         shared=True,
     )
-    assert (told.written["entries"], memory.scope("acme", None, "mem0").entries.list()[0].user) == (
+    assert (
+        told.written["entries"],
+        memory.scope(tenant="acme", user=None, agent="mem0").entries.list()[0].user,
+    ) == (
         1,
         None,
     )
@@ -854,7 +857,7 @@ def test_whatever_stands_where_something_else_should(
         said = {name: spoilt(value, data) for name, value in said.items()}
     write_plain(source, format, said)
     tenant = ids.uuid7()
-    memory.scope(tenant, "ada", "scout").sessions.add("mine")
+    memory.scope(tenant=tenant, user="ada", agent="scout").sessions.add("mine")
     with suppress(Invalid):
         report = bring_in(memory, source, format, tenant=tenant, user="ada")
         if not [one for one in report.unplaced if one.what != "file"]:
@@ -867,7 +870,9 @@ def test_a_file_says_whose_it_is(memory: Memory, tmp_path: Path) -> None:
         format: format for format in MAKE
     }
     assert guess(sources.mem0_history(tmp_path / "history.db")) == "mem0"
-    memory.scope("acme", "ada", "scout").sessions.add("talk", label='"mapping": {')
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add(
+        "talk", label='"mapping": {'
+    )
     memory.export(tmp_path / "ours.jsonl", tenants=["acme"])
     assert guess(tmp_path / "ours.jsonl") is None
     assert guess(tmp_path / "absent") is None

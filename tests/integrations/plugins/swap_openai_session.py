@@ -55,7 +55,7 @@ class Session(RetainSession):
             else hashlib.sha256(named.encode()).hexdigest()
         )
         super().__init__(
-            memory(used[0]).scope(tenant, "ada", "scout"),
+            memory(used[0]).scope(tenant=tenant, user="ada", agent="scout"),
             session_id,
             session_settings=session_settings,
         )

@@ -128,7 +128,7 @@ def test_stores(server: Server) -> None:
     deeds = [(deed.what, deed.subject) for deed in audit_log.listed(server.memory.database, "acme")]
     assert deeds[0] == ("memory_stores_delete", f"memory_stores {made[1].id}")
     assert [what for what, _ in deeds].count("memory_stores_create") == 3
-    left = server.memory.scope("acme", "ada").items.list(limit=100)
+    left = server.memory.scope(tenant="acme", user="ada").items.list(limit=100)
     assert not [item for item in left if made[1].id in (item.key, item.place[0].split()[0])]
 
 
@@ -216,7 +216,10 @@ def test_memories(server: Server) -> None:
     ) == (None,) * 4
     assert versions.redact(made.memory_version_id, memory_store_id=store) == redacted
     raw = [
-        item.raw for item in server.memory.scope("acme", "ada").items.list((f"{store} versions",))
+        item.raw
+        for item in server.memory.scope(tenant="acme", user="ada").items.list(
+            (f"{store} versions",)
+        )
     ]
     assert not any("Lisbon" in one for one in raw)
 
@@ -254,7 +257,7 @@ def test_a_folder_is_told_without_reading_all_of_it(
     """However much is in it, and whatever its neighbours are called."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
-    items = server.memory.scope("acme", "ada").items
+    items = server.memory.scope(tenant="acme", user="ada").items
     for folder in ("big", "big ", "big!", "z"):
         files = {"text": "x", "id": "mem_1", "version": "memver_1"}
         items.write(
@@ -290,7 +293,7 @@ def test_what_others_keep_at_the_same_places_is_left_out(server: Server) -> None
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     memory = stores.memories.create(store, path="/a", content="x")
-    items = server.memory.scope("acme", "ada").items
+    items = server.memory.scope(tenant="acme", user="ada").items
     items.put(("memory_stores",), "mine", {"archived": False, "at": 1})
     items.put((store,), "b", {"text": "t"})
     items.put((f"{store} versions",), "0", {"memory": 5})
@@ -451,7 +454,7 @@ def test_the_tool_in_a_store(server: Server) -> None:
     """What Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Shared").id
-    tool = RetainMemoryTool(server.memory.scope("acme", "ada"), store=store)
+    tool = RetainMemoryTool(server.memory.scope(tenant="acme", user="ada"), store=store)
     tool.call({"command": "create", "path": "/memories/people/ada.md", "file_text": "Ada\n"})
     tool.call(
         {

@@ -67,7 +67,10 @@ def test_the_client_stores_finds_and_forgets(client: SyncLangGraphClient, memory
     assert item["value"] == {"text": "The user is called Ada.", "n": 1, "deep": {"x": [None]}}
     assert (item["namespace"], item["key"]) == (["memories", "ada"], "name")
     assert item["created_at"] == item["updated_at"]
-    assert memory.scope("acme", "ada").items.get(("memories", "ada"), "name").value == item["value"]
+    assert (
+        memory.scope(tenant="acme", user="ada").items.get(("memories", "ada"), "name").value
+        == item["value"]
+    )
 
     found = store.search_items(["memories"], query="what is the cat called?", limit=2)["items"]
     assert found[0]["key"] == "cat"
@@ -136,17 +139,17 @@ def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory)
     writer.store.put_item(["m"], key="k", value={}, ttl=1)
     with pytest.raises(PermissionDeniedError):
         writer.store.delete_item(["m"], key="k")
-    before = memory.scope("acme", "ada").items.get(("m",), "k").expires_at
+    before = memory.scope(tenant="acme", user="ada").items.get(("m",), "k").expires_at
     assert reader.store.get_item(["m"], key="k")["value"] == {}
     assert (
-        memory.scope("acme", "ada").items.get(("m",), "k").expires_at == before
+        memory.scope(tenant="acme", user="ada").items.get(("m",), "k").expires_at == before
     )  # who only reads prolongs nothing
     writer.store.get_item(["m"], key="k")
-    after = memory.scope("acme", "ada").items.get(("m",), "k").expires_at
+    after = memory.scope(tenant="acme", user="ada").items.get(("m",), "k").expires_at
     assert before is not None
     assert after is not None
     assert after > before
-    tenants = memory.scope("acme").items
+    tenants = memory.scope(tenant="acme").items
     kept = tenants.put(("m",), "k", {}, ttl=60)
     scout = get_sync_client(url=address, api_key=key(memory, agent="scout"))
     assert scout.store.get_item(["m"], key="k")["value"] == {}

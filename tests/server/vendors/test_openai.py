@@ -87,7 +87,7 @@ def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) ->
     assert client.conversations.items.delete(str(first.id), conversation_id=talk.id).id == talk.id
     with pytest.raises(NotFoundError):
         client.conversations.items.retrieve(str(first.id), conversation_id=talk.id)
-    me = memory.scope("acme", "ada")
+    me = memory.scope(tenant="acme", user="ada")
     assert me.sessions.get(talk.id).attributes == {"metadata": {"topic": "travel"}}
     assert "In Lisbon." in me.messages.window(talk.id)[-1].text
     gone = client.conversations.delete(talk.id)
@@ -161,7 +161,7 @@ def test_ids_lead_to_their_items_alone(client: OpenAI) -> None:
 
 @one_engine
 def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memory) -> None:
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("trip", attributes={"pinned": True})
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     me.messages.append("trip", "user", "Look!")
@@ -270,7 +270,7 @@ def test_nobody_sees_anothers_conversation(client: OpenAI, app: FastAPI, calling
 @one_engine
 def test_without_a_user_it_is_the_default_one(calling: Calling, memory: Memory) -> None:
     made = calling().post("/v1/conversations", json={"items": [ASKED]}).json()
-    session = memory.scope("acme").sessions.get(made["id"])
+    session = memory.scope(tenant="acme").sessions.get(made["id"])
     assert (session.user, session.agent, session.count) == ("default", "assistant", 1)
 
 

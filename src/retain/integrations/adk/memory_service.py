@@ -127,7 +127,7 @@ class RetainMemoryService(BaseMemoryService):
         if not query.strip():
             return []
         for most in (2 * _MOST, MOST_HITS):  # more, where what is not for this app took the places
-            hits = scope.search(query, kinds=self.kinds, limit=most, least=LIKELY)
+            hits = scope.search(query, kinds=self.kinds, limit=most, min_score=LIKELY)
             # What is asked is kept, too, and no answer to itself.
             found = [hit for hit in hits if _is_of(app, hit) and hit.text.strip() != query.strip()][
                 :_MOST

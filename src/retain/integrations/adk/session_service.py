@@ -295,10 +295,10 @@ def _together(scope: Scope, app: str, user: str, deltas: Delta, work: Callable[[
     def alone(inner: Scope) -> T:
         for area, name in names.items():  # in one order, whoever changes both
             if deltas[area]:
-                inner.together(lambda _: None, alone=name)
+                inner.transaction(lambda _: None, lock=name)
         return work(inner)
 
-    return scope.together(alone)
+    return scope.transaction(alone)
 
 
 def _merge(scope: Scope, app: str, session: str, deltas: Delta) -> None:

@@ -355,20 +355,20 @@ class Writer:
     def _do(self, scope: Scope, work: Callable[[Scope], T]) -> T:
         """Do it at once and keep it; in a dry run, do it and undo it."""
         if not self.report.dry_run:
-            return scope.together(work)
+            return scope.transaction(work)
 
         def undone(inner: Scope) -> None:
             raise _Undone(work(inner))
 
         try:
-            scope.together(undone)
+            scope.transaction(undone)
         except _Undone as end:
             done: T = end.done
             return done
         raise AssertionError("what was undone says so")
 
     def _scope(self, user: str | None, agent: str | None) -> Scope:
-        return self._memory.scope(self._tenant, user, agent, source="import")
+        return self._memory.scope(tenant=self._tenant, user=user, agent=agent, source="import")
 
     def _count_messages(self, record: Record) -> None:
         if isinstance(record, Conversation):

@@ -44,7 +44,7 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
             extend(scope, self.session_id, new)
 
         try:
-            self.scope.together(work)
+            self.scope.transaction(work)
         except NotFound:
             self._add(new)
 

@@ -211,8 +211,8 @@ class RetainConversationStore(ConversationStore):
         try:
             if expected_revision is None:
                 with suppress(AlreadyExists):
-                    return self.scope.together(begin, alone=_name(id))
-            self.scope.together(go_on, alone=_name(id))
+                    return self.scope.transaction(begin, lock=_name(id))
+            self.scope.transaction(go_on, lock=_name(id))
         except (NotFound, LookupError, WrongVersion) as error:
             raise ConversationConflict(id) from error
 
@@ -227,7 +227,7 @@ class RetainConversationStore(ConversationStore):
                     inner.sessions.remove(session)
 
         try:
-            self.scope.together(work, alone=_name(conversation))
+            self.scope.transaction(work, lock=_name(conversation))
         except (NotFound, WrongVersion) as error:
             raise ConversationConflict(conversation) from error
 

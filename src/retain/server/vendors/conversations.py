@@ -70,7 +70,7 @@ class Conversations:
                 scope.messages.extend(id, [openai.packed(item) for item in new])
             return made
 
-        return mine.together(work)
+        return mine.transaction(work)
 
     def retrieve(self, id: str) -> Answer:
         """A conversation."""
@@ -84,7 +84,7 @@ class Conversations:
                 id, attributes=_attributes(held(scope.sessions, id).attributes, metadata)
             )
 
-        return conversation(self.scope.together(work))
+        return conversation(self.scope.transaction(work))
 
     def delete(self, id: str) -> Answer:
         """Remove a conversation, with everything in it."""

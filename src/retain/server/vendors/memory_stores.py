@@ -45,7 +45,7 @@ class Stores:
             )
 
         return shapes.store(
-            self._scope.together(work, alone=f"stores {self._scope.owner.user or ''}")
+            self._scope.transaction(work, lock=f"stores {self._scope.owner.user or ''}")
         )
 
     def retrieve(self, id: str) -> Json:

@@ -147,7 +147,7 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
     (signal) =>
       post("/api/search", {
         query: { user },
-        body: { query: search, kinds: ["messages"], limit: 20, least: 0 },
+        body: { query: search, kinds: ["messages"], limit: 20, min_score: 0 },
         signal,
       }),
     [search, user],

@@ -72,7 +72,7 @@ function embedding({ embedder, vectors }: Status): Finding[] {
           "warning",
           "Embedder",
           found,
-          "They come slowly or not at all: the server’s log says why. Until then: retain work --all-tenants",
+          "They come slowly or not at all: the server’s log says why. Until then: retain jobs --all-tenants",
         ),
       ]
     : [finding("ok", "Embedder", found)];
@@ -86,6 +86,6 @@ function work({ work: due, worked_at, started_at }: Status, now: number): Findin
   const idle = last ? (now - Date.parse(last)) / 1000 : 0;
   const found = `${much} to do`;
   if (idle <= LONG_IDLE) return [finding("ok", "Due work", found)];
-  const todo = "Nobody did any for long: the server’s log says why. Until then: retain work --all-tenants";
+  const todo = "Nobody did any for long: the server’s log says why. Until then: retain jobs --all-tenants";
   return [finding("warning", "Due work", found, todo)];
 }

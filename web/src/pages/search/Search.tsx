@@ -18,7 +18,7 @@ import "./search.css";
 
 const STEP = 20;
 const MOST = 100;
-const LEAST = 0.001; // what is less likely than this is noise; the command line leaves it out too
+const MIN_SCORE = 0.001; // what is less likely than this is noise; the command line leaves it out too
 
 export default function Search() {
   const { query } = useRoute();
@@ -65,7 +65,7 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   const loaded = useLoad<Loaded>(
     async (signal) => {
       const { q, kinds, session, agent } = asked;
-      const body = { query: q, kinds: kinds.length ? kinds : null, session: session || null, limit, least: LEAST };
+      const body = { query: q, kinds: kinds.length ? kinds : null, session: session || null, limit, min_score: MIN_SCORE };
       const query = { user, agent: agent || undefined };
       const found = await post("/api/search", { query, body: { ...body, ...span(asked), at: null }, signal });
       return { found, sessions: await named(found, known.current, user, signal), question: q };

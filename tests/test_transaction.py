@@ -14,7 +14,7 @@ from retain.base.errors import Invalid, NotFound, WrongVersion
 
 @pytest.fixture
 def me(memory: Memory) -> Scope:
-    me = memory.scope("acme", "ada", "scout")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("trip")
     return me
 
@@ -25,7 +25,7 @@ def test_it_is_one_write(me: Scope) -> None:
         inner.state.set("said", len(inner.messages.window("trip")))
         return int(inner.state.get("said").value)
 
-    assert me.together(work) == 1
+    assert me.transaction(work) == 1
     assert (
         me.state.get("said").value,
         [one.content["text"] for one in me.messages.window("trip")],
@@ -41,7 +41,7 @@ def test_an_error_undoes_everything(me: Scope) -> None:
         inner.state.set("turn", "second", if_version=7)
 
     with pytest.raises(WrongVersion):
-        me.together(work)
+        me.transaction(work)
     assert me.messages.window("trip") == []
     assert me.notes.read().text == ""
     assert len(me.search("hello note")) == 0
@@ -58,7 +58,7 @@ def test_writers_at_once_lose_nothing(me: Scope) -> None:
 
     def run() -> None:
         for _ in range(10):
-            me.together(add, alone="count")
+            me.transaction(add, lock="count")
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -69,10 +69,10 @@ def test_writers_at_once_lose_nothing(me: Scope) -> None:
 
 
 def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> None:
-    memory.scope("acme", "bob", "scout").sessions.add("his")
+    memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("his")
 
     with pytest.raises(NotFound):
-        me.together(lambda inner: inner.messages.append("his", "user", "hello"))
+        me.transaction(lambda inner: inner.messages.append("his", "user", "hello"))
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> 
 def test_a_scope_from_outside_is_refused(me: Scope, slip: Callable[[Scope], object]) -> None:
     """And nobody waits for ever: what was done with it would be no part of the whole."""
     with pytest.raises(Invalid, match="use only the one that it is given"):
-        me.together(lambda inner: (inner.state.set("a", 1), slip(me)))
-    me.together(lambda inner: inner.together(lambda innermost: innermost.state.set("b", 2)))
+        me.transaction(lambda inner: (inner.state.set("a", 1), slip(me)))
+    me.transaction(lambda inner: inner.transaction(lambda innermost: innermost.state.set("b", 2)))
     assert [one.key for one in me.state.list()] == ["b"]
 
 
 def test_a_scope_that_leaves_is_over(me: Scope) -> None:
-    inner = me.together(lambda inner: inner)
+    inner = me.transaction(lambda inner: inner)
     with pytest.raises(Invalid, match="is over"):
         inner.state.set("k", 2)
     with pytest.raises(Invalid, match="is over"):
@@ -96,7 +96,7 @@ def test_a_scope_that_leaves_is_over(me: Scope) -> None:
 
 def test_references_are_refused_and_not_waited_for(me: Scope) -> None:
     with pytest.raises(Invalid, match="cannot use references"):
-        me.together(lambda inner: inner.refs.add("x" * 100_000, session="trip"))
+        me.transaction(lambda inner: inner.refs.add("x" * 100_000, session="trip"))
     assert len(me.refs.list()) == 0
 
 
@@ -110,9 +110,9 @@ def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope
         raise KeyError
 
     with pytest.raises(KeyError):
-        me.together(stopped)
+        me.transaction(stopped)
     assert me.refs.content(ref.key) == b"x" * 100_000
-    me.together(lambda inner: inner.sessions.remove("other"))
+    me.transaction(lambda inner: inner.sessions.remove("other"))
     with pytest.raises(NotFound):
         me.refs.info(ref.key)
 
@@ -120,8 +120,8 @@ def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope
 def test_for_asyncio(url: str) -> None:
     async def run() -> int:
         async with await AsyncMemory.open(url) as memory:
-            me = memory.scope("acme", "ada", "scout")
-            return await me.together(
+            me = memory.scope(tenant="acme", user="ada", agent="scout")
+            return await me.transaction(
                 lambda inner: inner.state.set("a", 1).version + inner.state.set("a", 2).version
             )
 

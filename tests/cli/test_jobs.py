@@ -1,4 +1,4 @@
-"""`retain work`: once or again and again, with a report, and an end that leaves nothing half done."""
+"""`retain jobs`: once or again and again, with a report, and an end that leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     url = f"sqlite:///{tmp_path}/agent.db"
     with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
         for tenant in ("default", "acme"):
-            me = memory.scope(tenant, "ada", "scout")
+            me = memory.scope(tenant=tenant, user="ada", agent="scout")
             me.sessions.add("s")
             me.messages.extend(
                 "s", [NewMessage("user", f"Fact {n} is {n * 7}.") for n in range(41)]
@@ -34,11 +34,11 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def covered(url: str, tenant: str = "default") -> int:
     with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
-        return memory.scope(tenant).sessions.get("s").summarized_count
+        return memory.scope(tenant=tenant).sessions.get("s").summarized_count
 
 
 def test_once(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["work", "--database", database, "--json"]) == 0
+    assert main(["jobs", "--database", database, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"]["summaries"] == {
         "done": 1,
         "left": 0,
@@ -46,7 +46,7 @@ def test_once(database: str, capsys: pytest.CaptureFixture[str]) -> None:
         "errors": [],
     }
     assert (covered(database), covered(database, "acme")) == (29, 0)
-    assert main(["work", "--database", database, "--all-tenants"]) == 0
+    assert main(["jobs", "--database", database, "--all-tenants"]) == 0
     assert "summaries" in capsys.readouterr().out
     assert covered(database, "acme") == 29
 
@@ -55,15 +55,15 @@ def test_a_failure_is_told_and_is_the_exit_status(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("retain.yaml").write_text("summary_enabled: true\n")
-    assert main(["work", "--database", database]) == 7
+    assert main(["jobs", "--database", database]) == 7
     assert "summary_model: extractive" in capsys.readouterr().err
     assert covered(database) == 0
 
 
 def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["work", "--database", database, "--every", "0"]) == 2
-    assert main(["work", "--database", database, "--tenant", "typo"]) == 3
-    assert main(["work", "--database", database, "--tenant", "acme", "--all-tenants"]) == 2
+    assert main(["jobs", "--database", database, "--every", "0"]) == 2
+    assert main(["jobs", "--database", database, "--tenant", "typo"]) == 3
+    assert main(["jobs", "--database", database, "--tenant", "acme", "--all-tenants"]) == 2
     assert "cannot go with" in capsys.readouterr().err
 
 
@@ -74,7 +74,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
         sys.executable,
         "-m",
         "retain.cli.main",
-        "work",
+        "jobs",
         "--database",
         database,
         "--every",
@@ -87,7 +87,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
         told = worker.stdout.readline()
         wait_until(lambda: covered(database) == 29)
         with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
-            memory.scope("default", "ada", "scout").messages.extend(
+            memory.scope(tenant="default", user="ada", agent="scout").messages.extend(
                 "s", [NewMessage("user", "One more.")] * 41
             )
         told += worker.stdout.readline()

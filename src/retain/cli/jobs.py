@@ -1,4 +1,4 @@
-"""`retain work`: what is due later, done once, or again and again until somebody stops it."""
+"""`retain jobs`: run the background jobs that are due, once or every few seconds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from retain.base.errors import Invalid, ModelError, StorageError
 from retain.cli.command import EVERY, Arguments, open_memory, tenants
 from retain.jobs.runner import Worked, Worker
 
-ABOUT = "Do what is due later: fold long sessions into their summaries, and so on."
-EXAMPLE = "retain work --every 30 --all-tenants"
+ABOUT = "Run the background jobs that are due: vectors, summaries, consolidation."
+EXAMPLE = "retain jobs --every 30 --all-tenants"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--every": {
         "type": float,
@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def work(arguments: Arguments) -> int:
+def jobs(arguments: Arguments) -> int:
     """Do what is due; the exit status is a model's when one failed."""
     every = arguments.every
     if every is not None and not 0 < every < 1_000_000:
@@ -82,6 +82,6 @@ def _show(worked: Worked, arguments: Arguments) -> None:
     rows = [
         (name, str(one.done), str(one.left), str(one.failed)) for name, one in worked.jobs.items()
     ]
-    table(("work", "done", "left", "failed"), rows)
+    table(("job", "done", "left", "failed"), rows)
     for error in worked.errors:
         print(f"retain: {plain(error)}", file=sys.stderr)
