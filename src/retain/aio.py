@@ -1090,7 +1090,7 @@ class AsyncScope:
         limit: int = 10,
         min_score: float = 0.0,
     ) -> SearchResults:
-        """What is remembered that answers a question, by words and by meaning, best first; any text is a question."""
+        """Search all memories of the scope by words and by meaning; return the best hits first."""
         return await self._hop(
             self._scope.search,
             query,

@@ -109,11 +109,11 @@ class Scope:
         limit: int = 10,
         min_score: float = 0.0,
     ) -> SearchResults:
-        """What is remembered that answers a question, by words and by meaning, best first; any text is a question.
+        """Search all memories of the scope by words and by meaning; return the best hits first.
 
-        `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
-        asked, now by default: it says which week "last week" is. `min_score` leaves
-        out hits with a lower score, from 0 to 1.
+        kinds:     some of messages, notes, entries, refs, state, items, knowledge and graph
+        at:        when the question is asked (default: now); "last week" is relative to it
+        min_score: leave out hits with a lower score, from 0 to 1
         """
         return finding.search(
             self._services, self.owner, query, kinds, session, since, until, at, limit, min_score

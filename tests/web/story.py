@@ -233,9 +233,8 @@ def _sessions(scout: Scope, log: str) -> str:
 
 def _notes(memory: Memory) -> None:
     for text, source in zip(NOTES, ("user", "agent", "user"), strict=True):
-        memory.scope(tenant="default", user=USER, agent="scout", source=source).notes.overwrite(
-            text
-        )  # type: ignore[arg-type]
+        scope = memory.scope(tenant="default", user=USER, agent="scout", source=source)  # type: ignore[arg-type]
+        scope.notes.overwrite(text)
 
 
 def _entries(memory: Memory) -> str:

@@ -1260,12 +1260,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What is remembered that answers a question, by words and by meaning, best first; any text is a question.
-         * @description What is remembered that answers a question, by words and by meaning, best first; any text is a question.
+         * Search all memories of the scope by words and by meaning; return the best hits first.
+         * @description Search all memories of the scope by words and by meaning; return the best hits first.
          *
-         *     `kinds` are some of messages, notes, entries, refs, state, items, knowledge and graph. `at` is when the question is
-         *     asked, now by default: it says which week "last week" is. `least` leaves out what is less likely wanted than this,
-         *     from 0 to 1.
+         *     kinds:     some of messages, notes, entries, refs, state, items, knowledge and graph
+         *     at:        when the question is asked (default: now); "last week" is relative to it
+         *     min_score: leave out hits with a lower score, from 0 to 1
          *
          *     On the command line: `retain search 'where does my sister live' --user ada`
          */
@@ -3799,11 +3799,11 @@ export interface components {
              */
             limit: number;
             /**
-             * Least
-             * @description Leave out what is less likely wanted than this, from 0 to 1.
+             * Min Score
+             * @description Leave out hits with a lower score, from 0 to 1.
              * @default 0
              */
-            least: number;
+            min_score: number;
         };
         /**
          * SearchResults
