@@ -1,4 +1,4 @@
-"""Write the files that come from the code: retain.example.yaml, and the tables in docs/settings.md and docs/cli.md.
+"""Write the files that come from the code: retain.example.yaml, and the tables in docs/reference/settings.md and docs/reference/cli.md.
 
 python scripts/generate_docs.py            write them
 python scripts/generate_docs.py --check    fail if they are not what would be written
@@ -69,8 +69,8 @@ def commands_page() -> str:
 
 FILES = {
     ROOT / "retain.example.yaml": Settings.example,
-    ROOT / "docs" / "settings.md": settings_page,
-    ROOT / "docs" / "cli.md": commands_page,
+    ROOT / "docs" / "reference" / "settings.md": settings_page,
+    ROOT / "docs" / "reference" / "cli.md": commands_page,
 }
 
 

@@ -20,7 +20,7 @@ from tests.conftest import SETTINGS
 from tests.serving import serving
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def name(path: Path) -> str:
@@ -54,7 +54,7 @@ def test_generated_files_are_fresh(script: str) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))],
+    [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.py"))],
     ids=name,
 )
 def test_nobody_is_told_to_install_a_strangers_package(page: Path) -> None:
@@ -66,7 +66,7 @@ def test_nobody_is_told_to_install_a_strangers_package(page: Path) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    for page in ("docs/settings.md", "retain.example.yaml"):
+    for page in ("docs/reference/settings.md", "retain.example.yaml"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert all(setting in text for setting in NAMES)
 
@@ -110,16 +110,16 @@ def test_the_readme_example_runs(
 
 
 SHOWN = {
-    "adk": "",
-    "agent-framework": "Noted.",
-    "anthropic": "['modified', 'created']",
-    "graph": "Clara",
-    "importing": "'conversations': 1",
-    "items": "Ada drinks green tea. 1",
-    "langchain": "Hello Ada.",
-    "langgraph": "{'text': 'The user is called Ada.'}",
-    "openai": "user My sister lives in Lisbon.\nassistant Noted.",
-    "pydantic-ai": "success",
+    "frameworks/adk": "",
+    "frameworks/agent-framework": "Noted.",
+    "frameworks/anthropic": "['modified', 'created']",
+    "guides/graph": "Clara",
+    "guides/importing": "'conversations': 1",
+    "guides/items": "Ada drinks green tea. 1",
+    "frameworks/langchain": "Hello Ada.",
+    "frameworks/langgraph": "{'text': 'The user is called Ada.'}",
+    "frameworks/openai-agents": "user My sister lives in Lisbon.\nassistant Noted.",
+    "frameworks/pydantic-ai": "success",
 }
 """What the code of a page prints."""
 ASKS_CLAUDE = "anthropic.Anthropic()"

@@ -65,7 +65,7 @@ def test_a_large_text_is_estimated_as_a_small_one(text: str) -> None:
 
 
 def test_the_estimate_is_near_the_truth() -> None:
-    """On a little of each kind; docs/tokens.md has it for thousands of texts."""
+    """On a little of each kind; docs/internals/tokens.md has it for thousands of texts."""
     exact = tokens.counter("gpt-4o")
     for line in PROSE.splitlines():
         assert 0.6 <= tokens.estimate(line) / exact(line) <= 1.7, line

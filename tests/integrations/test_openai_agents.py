@@ -44,7 +44,7 @@ SDIST = (
     "0.24.0",
     "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3",
 )
-PAGE = Path(__file__).parents[2] / "docs" / "openai.md"
+PAGE = Path(__file__).parents[2] / "docs" / "frameworks" / "openai-agents.md"
 SUITE = tuple(
     f"tests/memory/test_{name}.py"
     for name in (
@@ -146,7 +146,7 @@ NOT_OURS = {
         "repeated_ttl_bursts_do_not_accumulate_expired_rows[sqlite-True]",
     ),
     (
-        "adds while the model compacts: kept by that method, and lost without it, as docs/openai.md says",
+        "adds while the model compacts: kept by that method, and lost without it, as docs/frameworks/openai-agents.md says",
         OF_THE_END,
     ): ("new_backend_write_invalidates_snapshot[sqlite]",),
     ("fails or pauses their INSERT, by a trigger or a method", OF_THE_END): (
@@ -243,7 +243,7 @@ def test_their_own_tests(postgres_url: str, tmp_path: Path) -> None:
 
 
 texts = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
-"""But for NUL and halves of characters, which are shown as such (docs/input.md)."""
+"""But for NUL and halves of characters, which are shown as such (docs/reference/input.md)."""
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),

@@ -30,7 +30,7 @@ from retain.server.metrics import METRICS, MOST_NAMES, Metrics
 from tests.calling import Calling
 from tests.conftest import one_engine
 
-DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 
 

@@ -263,7 +263,7 @@ class ReadTooLong(StorageError):
 
 class Corrupt(StorageError):
     """The database is damaged: {problem}. Nothing was changed or deleted. Stop all writers, keep the file,
-    and restore a backup (docs/operations.md, "When a file is damaged").
+    and restore a backup (docs/guides/operations.md, "When a file is damaged").
     """
 
     status = 500

@@ -5,7 +5,7 @@ some of eight groups, and whenever a run of bytes of a group begins, that is the
 into digits, or a rare letter follows a common one, a vocabulary has to begin a new token more often than inside a word.
 Runs are counted for all groups at once, as bits of one large number. More text never has fewer runs, and a text never has
 more runs than its parts together, so the estimate never falls when text is added and parts never cost less than the whole.
-`scripts/fit_tokens.py` found the groups; docs/tokens.md says how far off they are on other texts.
+`scripts/fit_tokens.py` found the groups; docs/internals/tokens.md says how far off they are on other texts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FACTORS = (
     (1.1, r"mistral|mixtral|codestral|ministral|magistral|devstral|pixtral"),
     (1.05, r"qwen|qwq|deepseek"),
 )
-"""What the estimate is multiplied by for families whose vocabulary is not at hand; docs/tokens.md says how that is known."""
+"""What the estimate is multiplied by for families whose vocabulary is not at hand; docs/internals/tokens.md says how that is known."""
 
 
 def _flags() -> bytes:

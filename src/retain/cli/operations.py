@@ -106,7 +106,7 @@ def verify(arguments: Arguments) -> int:
             ("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings]
         )
         all_well = f"All {len(findings)} checks are well."
-        some_not = f"{len(wrong)} of {len(findings)} checks found something; docs/operations.md says what to do."
+        some_not = f"{len(wrong)} of {len(findings)} checks found something; docs/guides/operations.md says what to do."
         print(some_not if wrong else all_well)
     return 1 if wrong else 0
 

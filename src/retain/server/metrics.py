@@ -1,6 +1,6 @@
 """Prometheus metrics: what the server does, counted where it happens, and what the database has, measured now and then.
 
-Every name is a line of METRICS or of FIGURES; docs/operations.md has them all, and a test keeps it so. With several
+Every name is a line of METRICS or of FIGURES; docs/guides/operations.md has them all, and a test keeps it so. With several
 processes the counts are summed over them.
 """
 
