@@ -60,7 +60,7 @@ def commands_page() -> str:
             if endpoint.kind == kind.name:
                 about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
                 lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
-    lines += ["", "## For operators", "", "[What each does, and when](operations.md).", ""]
+    lines += ["", "## For operators", "", "[What each does](../guides/operations.md).", ""]
     for command in COMMANDS:
         examples = [f"      {line.strip()}" for line in command.example.splitlines()]
         lines += [f"- **{command.name}**: {command.about}", "", *examples, ""]
