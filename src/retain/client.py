@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any, Self, get_type_hints
 from urllib.parse import quote, urlencode
 
-from retain.aio import AsyncScope, Hop
+from retain.aio import AsyncScope, WorkerThreads
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.records import of_json
 from retain.api.rendering import as_json
@@ -269,15 +269,15 @@ class AsyncClient:
         self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
     ) -> None:
         self.sync = Client(url, key, seconds=seconds, retries=retries)
-        self._hop = Hop()
+        self._threads = WorkerThreads()
 
     def scope(self, *, user: str | None = None, agent: str | None = None) -> AsyncScope:
         """Whose memory, in the tenant that the key belongs to."""
-        return AsyncScope(self.sync.scope(user=user, agent=agent), self._hop)
+        return AsyncScope(self.sync.scope(user=user, agent=agent), self._threads)
 
     async def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
         """One turn with an agent: its answer. `heard` is told what happens meanwhile, in another thread."""
-        return await self._hop(self.sync.chat, message, heard=heard, **how)
+        return await self._threads(self.sync.chat, message, heard=heard, **how)
 
     async def chat_events(
         self, message: str, **how: Any
@@ -285,7 +285,7 @@ class AsyncClient:
         """One turn as it happens, as the other client tells it."""
         events = self.sync.chat_events(message, **how)
         try:
-            while found := await self._hop(next, events, None):
+            while found := await self._threads(next, events, None):
                 yield found
         finally:
             with suppress(ValueError):  # its thread still waits for the next one, and ends with it
@@ -293,7 +293,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._hop.close()
+        await self._threads.close()
         self.sync.close()
 
     async def __aenter__(self) -> Self:

@@ -152,15 +152,15 @@ class Tool:
 class AsyncTool:
     """A tool for asyncio: the same, and its call is awaited."""
 
-    def __init__(self, tool: Tool, hop: Callable[..., Awaitable[Answer]]) -> None:
+    def __init__(self, tool: Tool, threads: Callable[..., Awaitable[Answer]]) -> None:
         self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
         self.openai, self.anthropic = tool.openai, tool.anthropic
         self._tool = tool
-        self._hop = hop
+        self._threads = threads
 
     async def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
         """Run it with the arguments that a model gave."""
-        return await self._hop(self._tool.call, arguments)
+        return await self._threads(self._tool.call, arguments)
 
 
 def schema(required: tuple[str, ...] = (), **properties: Mapping[str, Any]) -> dict[str, Any]:
