@@ -10,7 +10,7 @@ DATA ?= ../shared/bench
 # Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
+.PHONY: serve site docs test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,11 @@ check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) python scripts/generate_docs.py --check
 	$(RUN) python scripts/generate_web.py --check
 	$(RUN) python scripts/build_site.py run check
+	$(MAKE) docs
+
+docs: tests ## Build the documentation site into .cache/site and check its links
+	@$(UV) sync --frozen --quiet --inexact --group docs
+	$(RUN) zensical build --strict
 
 generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
