@@ -1,8 +1,9 @@
-"""`retain run -- CMD`: a command as it always was, and its output, where that is large, stored behind a placeholder (R5).
+"""`retain run -- CMD`: run a command and store a large output behind a placeholder (R2, R5).
 
-Its output goes where it always went, byte for byte, so the line with the placeholder goes to standard error. An agent that
-should read only what belongs in its prompt takes `--quiet`: then standard output has the output itself where that is small,
-and the line alone where it is not. The exit status is the command's, whatever happens to the store.
+The output is shown as it arrives, standard output and standard error each on its own stream. The
+line with the placeholder goes to standard error. With `--quiet`, which is meant for agents, standard
+output gets a small output itself or, for a large one, only that line. The exit status is always the
+command's, even if storing fails.
 """
 
 from __future__ import annotations
@@ -11,10 +12,17 @@ import argparse
 import codecs
 import contextlib
 import json
+import os
+import selectors
 import shlex
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 from retain.api.rendering import as_json, plain
@@ -22,44 +30,27 @@ from retain.base import canonical
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import Arguments, open_memory, scope_of
-from retain.cli.process import (
-    Ended,
-    NotStarted,
-    Streams,
-    execute,
-    fill_closed_streams,
-    flush,
-    stdio_is_terminal,
-)
-from retain.cli.signals import Interrupted, Signals
-from retain.kinds.refs.refs import Prepared, Ref
+from retain.cli.command import Arguments, open_memory, whose
+from retain.kinds.refs.refs import Ref
 from retain.memory import Scope
 
-_IN_MEMORY = 1 << 20
-_BLOCK = 1 << 20
-_TRIES = 3
-ABOUT = "Run a command; a large output is stored, and a placeholder stands for it."
+ABOUT = "Run a command. Store a large output and print a placeholder for it."
 EXAMPLE = "retain run -- ls -l"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--session": {"metavar": "ID", "help": "the session that the reference belongs to"},
     "--type": {
-        "metavar": "T",
+        "metavar": "TYPE",
         "default": "command_output",
-        "help": "what the reference is (default: command_output)",
+        "help": "type of the reference (default: command_output)",
     },
     "--tokens": {
         "metavar": "N",
         "type": int,
-        "help": "store outputs above this many tokens (default: ref_tokens)",
-    },
-    "--tty": {
-        "action": argparse.BooleanOptionalAction,
-        "help": "run it in a terminal of its own (default: where standard output is one)",
+        "help": "store outputs of more than N tokens (default: the setting ref_tokens)",
     },
     "--quiet": {
         "action": "store_true",
-        "help": "for agents: print the output itself if it is small, and only the placeholder's line if not",
+        "help": "for agents: print a small output, or only the placeholder of a large one",
     },
     "command": {
         "metavar": "CMD",
@@ -68,194 +59,381 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
 }
 
+EXIT_NOT_FOUND = 127
+EXIT_NOT_RUNNABLE = 126
+
+SPOOL_MEMORY_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
+READ_BYTES = 64 << 10
+POLL_SECONDS = 0.1
+MAX_STORE_ATTEMPTS = 4
+
+# After the command has ended, processes it left behind may still hold its pipes open. Their output
+# is read for a moment, so that nothing on its way is lost, but they cannot keep us waiting.
+GRACE_SECONDS = 1.0
+GRACE_BYTES = 256 << 10
+
+
+class NotStarted(Exception):
+    """The command could not be started; `exit_code` is the one a shell would use."""
+
+    def __init__(self, exit_code: int, problem: str) -> None:
+        super().__init__(problem)
+        self.exit_code = exit_code
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal arrived after the command had ended."""
+
 
 class Spool:
-    """The output so far: in memory while it is small, then in a file without a name; never more than a reference can be."""
+    """The captured output: in memory while it is small, then in a temporary file."""
 
     def __init__(self, limit: int) -> None:
-        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_MEMORY_BYTES)  # noqa: SIM115
         self.size = 0
         self.problem = ""
         self._limit = limit
 
-    def keep(self, data: bytes) -> None:
-        """Add to it; once that fails, the rest is only shown."""
-        if self.problem or not data:
+    def write(self, data: bytes) -> None:
+        """Append output. After the first failure, the rest is not kept."""
+        if self.problem:
             return
         if self.size + len(data) > self._limit:
-            self.problem = f"the output is over {self._limit:,} bytes, the setting max_ref_bytes; its beginning was kept"
+            self.problem = (
+                f"the output is over {self._limit:,} bytes, the setting max_ref_bytes; "
+                "only its beginning was kept"
+            )
             data = data[: self._limit - self.size]
         try:
             self.file.write(data)
             self.size += len(data)
         except OSError as error:
-            self.problem = f"the output could not be kept beside the command ({error.strerror}); its beginning was kept"
+            self.problem = (
+                f"the output could not be buffered ({error.strerror}); only its beginning was kept"
+            )
 
-    def over(self, tokens: int) -> bool:
-        """Whether it is more than so many tokens, without reading more of it than it takes to know."""
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the captured output from its beginning."""
         self.file.seek(0)
-        counted = 0
-        while block := self.file.read(_BLOCK):
-            counted += estimate(block.decode("utf-8", "replace"))
-            if counted > tokens:
+        while block := self.file.read(BLOCK_BYTES):
+            yield block
+
+    def exceeds(self, tokens: int) -> bool:
+        """Return whether the output has more than `tokens` tokens."""
+        total = 0
+        for block in self.blocks():
+            total += estimate(block.decode("utf-8", "replace"))
+            if total > tokens:
                 return True
         return False
 
 
-@dataclass(frozen=True)
-class Done:
+@dataclass
+class Execution:
     """A command that was run, and what became of its output."""
 
     command: str
-    ended: Ended
     spool: Spool
+    exit_code: int = 0
+    signal_name: str = ""
+    duration_ms: int = 0
     ref: Ref | None = None
-    line: str = ""
-    problems: tuple[str, ...] = ()
+    line: str = ""  # the line for a prompt: command, status, placeholder
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """The result in words."""
+        if self.signal_name:
+            return f"Killed by {self.signal_name}"
+        return f"Failed with exit code {self.exit_code}" if self.exit_code else "Success"
+
+
+class SignalForwarder:
+    """Forward signals to the command while it runs; later ones interrupt storing its output.
+
+    A signal that was ignored when we started stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._sent_by_terminal: tuple[int, ...] = ()
+        self._pending: list[int] = []
+        self._interruptible = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> SignalForwarder:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                with contextlib.suppress(ValueError):  # only the main thread may set handlers
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def forward_to(self, child: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Forward signals to a child process."""
+        self._sent_by_terminal = _signals_sent_by_terminal()
+        self._child = child
+        pending = self._pending
+        self._pending = []
+        for number in pending:
+            self._handle(number)
+        try:
+            yield
+        finally:
+            self._child = None
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Raise Interrupted on a signal, including one received since the command ended."""
+        self._interruptible = True
+        try:
+            if self._pending:
+                self._pending.clear()
+                raise Interrupted
+            yield
+        finally:
+            self._interruptible = False
+
+    def _handle(self, number: int, frame: Any = None) -> None:
+        if self._interruptible:
+            raise Interrupted
+        if self._child is None:
+            self._pending.append(number)
+        elif number not in self._sent_by_terminal:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                self._child.send_signal(number)
+
+
+def _signals_sent_by_terminal() -> tuple[int, ...]:
+    """Return the signals that a terminal sends to the command itself, because it shares our group."""
+    try:
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            in_foreground = os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return ()
+    return (signal.SIGINT, signal.SIGQUIT) if in_foreground else ()
 
 
 def run(arguments: Arguments) -> int:
-    """Run the command, show its output, store it if it is large, and end as the command did."""
-    fill_closed_streams()
+    """Run the command, store its output if it is large, and return the command's exit status."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
-        raise Invalid(field="command", problem="is needed, as in: retain run -- make test")
+        raise Invalid(field="command", problem="is missing; for example: retain run -- make test")
     settings = Settings.load(arguments.config, database=arguments.database)
-    tokens = (
-        settings.ref_tokens
-        if arguments.tokens is None
-        else canonical.whole(arguments.tokens, "tokens")
-    )
+    tokens = settings.ref_tokens
+    if arguments.tokens is not None:
+        tokens = canonical.whole(arguments.tokens, "tokens")
     canonical.key(arguments.type, "type")
     _check_session(arguments, settings)
-    flush(sys.stdout)
-    with Signals() as signals:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    with SignalForwarder() as signals:
         try:
-            done = _done(command, signals, arguments, settings)
+            execution = _execute(command, signals, arguments, settings)
         except NotStarted as error:
-            _say(str(error))
-            return error.code
+            _print_problem(str(error))
+            return error.exit_code
         try:
-            with signals.interrupt():
-                stored = _stored(done, arguments, settings) if done.spool.over(tokens) else done
+            with signals.interruptible():
+                if execution.spool.exceeds(tokens):
+                    _store(execution, arguments, settings)
         except Interrupted:
-            stored = replace(
-                done, problems=(*done.problems, "the output was not stored: interrupted")
-            )
-        for problem in stored.problems:
-            _say(problem)
-        with (
-            contextlib.suppress(OSError, Interrupted),
-            signals.interrupt(),
-        ):  # a reader that is gone changes no status
-            _tell(stored, arguments)
-        return done.ended.code
-
-
-def _done(command: list[str], signals: Signals, arguments: Arguments, settings: Settings) -> Done:
-    spool = Spool(settings.max_ref_bytes)
-    out, err = (None, None) if arguments.quiet else (2, 2) if arguments.json else (1, 2)
-    tty = (
-        stdio_is_terminal() and not arguments.quiet and not arguments.json
-        if arguments.tty is None
-        else arguments.tty
-    )
-    streams = Streams(spool.keep, out, err)
-    ended = execute(command, streams, signals, tty=tty)
-    return Done(
-        shlex.join(command),
-        ended,
-        spool,
-        problems=tuple(filter(None, (streams.problem, spool.problem))),
-    )
+            execution.problems.append("the output was not stored: interrupted")
+        for problem in execution.problems:
+            _print_problem(problem)
+        # A reader that has gone away does not change the exit status.
+        with contextlib.suppress(OSError, Interrupted), signals.interruptible():
+            _report(execution, arguments)
+        return execution.exit_code
 
 
 def _check_session(arguments: Arguments, settings: Settings) -> None:
-    """Say that a session does not exist before the command runs, and not after; a database that is away can wait."""
+    """Raise before the command runs if its session does not exist."""
     if arguments.session is None:
         return
+    # If the database is unavailable, the command runs anyway.
     with contextlib.suppress(StorageError), open_memory(arguments, create=True) as memory:
-        scope_of(arguments, memory).sessions.get(arguments.session)
+        memory.scope(*whose(arguments, settings)).sessions.get(arguments.session)
 
 
-def _stored(done: Done, arguments: Arguments, settings: Settings) -> Done:
-    """The output behind a reference, or why it is not: the command ran, and its exit status and output stand."""
-    kept = done
+def _execute(
+    command: Sequence[str], signals: SignalForwarder, arguments: Arguments, settings: Settings
+) -> Execution:
+    """Run a command to its end, showing and capturing its output."""
+    stdout: int | None = 1
+    stderr: int | None = 2
+    if arguments.quiet:
+        stdout = stderr = None
+    elif arguments.json:
+        stdout = 2  # standard output is for the JSON record
+    execution = Execution(shlex.join(command), Spool(settings.max_ref_bytes))
+    started = time.monotonic()
+    with _start(command) as child, signals.forward_to(child):
+        _copy_output(child, execution, stdout, stderr)
+        code = child.wait()
+    execution.duration_ms = round((time.monotonic() - started) * 1000)
+    execution.exit_code = 128 - code if code < 0 else code
+    execution.signal_name = _signal_name(-code) if code < 0 else ""
+    if execution.spool.problem:
+        execution.problems.append(execution.spool.problem)
+    return execution
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command with pipes for its output; raise NotStarted if that fails."""
+    name = command[0]
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    except FileNotFoundError:
+        if shutil.which(name) is None:
+            raise NotStarted(EXIT_NOT_FOUND, f"command not found: {name!r}") from None
+        reason = "its interpreter (the #! line) or its loader does not exist"
+        raise NotStarted(EXIT_NOT_RUNNABLE, f"cannot run {name!r}: {reason}") from None
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise NotStarted(EXIT_NOT_RUNNABLE, f"cannot run {name!r}: {reason}") from None
+
+
+def _copy_output(
+    child: subprocess.Popen[bytes], execution: Execution, stdout: int | None, stderr: int | None
+) -> None:
+    """Copy the child's output to the spool and to our streams, until its pipes are closed."""
+    waited_seconds = 0.0  # since the child ended, waiting for output
+    late_bytes = 0
+    with selectors.DefaultSelector() as selector:
+        for pipe, target in ((child.stdout, stdout), (child.stderr, stderr)):
+            assert pipe is not None
+            selector.register(pipe, selectors.EVENT_READ, (pipe, target))
+        while selector.get_map() and waited_seconds < GRACE_SECONDS and late_bytes < GRACE_BYTES:
+            has_ended = child.poll() is not None
+            before = time.monotonic()
+            events = selector.select(POLL_SECONDS)
+            if has_ended:
+                waited_seconds += time.monotonic() - before
+            for key, _ in events:
+                pipe, target = key.data
+                data = os.read(key.fd, READ_BYTES)
+                execution.spool.write(data)
+                if has_ended:
+                    late_bytes += len(data)
+                if not data or not _show(data, target, execution):
+                    # Closing the pipe tells the command that its reader has gone away.
+                    selector.unregister(pipe)
+                    pipe.close()
+
+
+def _show(data: bytes, target: int | None, execution: Execution) -> bool:
+    """Write output to a file descriptor; return False if it no longer takes any."""
+    if target is None:
+        return True
+    remaining = memoryview(data)
+    try:
+        while remaining:
+            try:
+                remaining = remaining[os.write(target, remaining) :]
+            except BlockingIOError:  # a terminal that another process made non-blocking
+                time.sleep(0.005)
+    except BrokenPipeError:
+        return False
+    except OSError as error:
+        execution.problems.append(f"the output could not be shown: {error.strerror}")
+        return False
+    return True
+
+
+def _store(execution: Execution, arguments: Arguments, settings: Settings) -> None:
+    """Store the output behind a reference, or note why that failed."""
     try:
         with open_memory(arguments, create=True) as memory:
-            # A tool wrote the output, no matter who started the command.
-            scope = scope_of(arguments, memory, source="tool")
-            prepared, ref = _kept(done, scope, arguments)
-            kept = replace(done, ref=ref, line=prepared.line)
+            scope = memory.scope(*whose(arguments, settings), source="tool")
+            _add_reference(execution, scope, arguments)
     except Interrupted:
-        if kept.ref is None:
-            raise  # else only the closing was interrupted
+        if execution.ref is None:
+            raise  # otherwise only closing the database was interrupted
     except (RetainError, OSError) as error:
-        return replace(done, problems=(*done.problems, f"the output was not stored: {error}"))
-    return kept
+        execution.problems.append(f"the output was not stored: {error}")
 
 
-def _kept(done: Done, scope: Scope, arguments: Arguments) -> tuple[Prepared, Ref]:
-    """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
-    ended = done.ended
-    metadata: dict[str, Any] = {"exit_code": ended.code, "duration_ms": round(ended.seconds * 1000)}
-    metadata |= {"signal": ended.signal} if ended.signal else {}
-    metadata |= {"cut": True} if done.spool.problem else {}
-    for left in range(_TRIES, -1, -1):
-        done.spool.file.seek(0)
+def _add_reference(execution: Execution, scope: Scope, arguments: Arguments) -> None:
+    """Store the output; retry if the new key is taken or the same content is being removed."""
+    metadata: dict[str, Any] = {
+        "exit_code": execution.exit_code,
+        "duration_ms": execution.duration_ms,
+    }
+    if execution.signal_name:
+        metadata["signal"] = execution.signal_name
+    if execution.spool.problem:
+        metadata["cut"] = True
+    for attempt in range(1, MAX_STORE_ATTEMPTS + 1):
+        execution.spool.file.seek(0)
         try:
             prepared = scope.refs.prepare(
-                done.spool.file, type=arguments.type, source=done.command, status=ended.status,
-                session=arguments.session, metadata=metadata,
-            )  # fmt: skip
-            return prepared, scope.refs.prepare.keep(prepared)
+                execution.spool.file,
+                type=arguments.type,
+                source=execution.command,
+                status=execution.status,
+                session=arguments.session,
+                metadata=metadata,
+            )
+            execution.ref = scope.refs.prepare.keep(prepared)
+            execution.line = prepared.line
+            return
         except (AlreadyExists, Busy):
-            if not left:
+            if attempt == MAX_STORE_ATTEMPTS:
                 raise
-    raise AssertionError
 
 
-def _tell(done: Done, arguments: Arguments) -> None:
-    """What is left to say after the command."""
+def _report(execution: Execution, arguments: Arguments) -> None:
+    """Print what remains to be printed after the command has ended."""
     if arguments.json:
-        _tell_record(done, shown=not arguments.quiet)
-    elif arguments.quiet and not done.line:
-        _copy(done.spool.file)
-    elif done.line:
-        print(plain(done.line), file=sys.stdout if arguments.quiet else sys.stderr)
-    flush(sys.stdout)
+        _print_record(execution, shown=not arguments.quiet)
+    elif execution.line:
+        print(plain(execution.line), file=sys.stdout if arguments.quiet else sys.stderr)
+    elif arguments.quiet:
+        for block in execution.spool.blocks():
+            sys.stdout.buffer.write(block)
+    sys.stdout.flush()
 
 
-def _tell_record(done: Done, *, shown: bool) -> None:
-    """The same for programs; an output that was neither shown nor stored is in it, piece by piece: it may be large."""
+def _print_record(execution: Execution, *, shown: bool) -> None:
+    """Print a JSON record; an output that was neither shown nor stored is part of it."""
     record = {
-        "command": done.command,
-        "status": done.ended.status,
-        "exit_code": done.ended.code,
-        "duration_ms": round(done.ended.seconds * 1000),
-        "bytes": done.spool.size,
-        "line": done.line or None,
-        "ref": as_json(done.ref),
+        "command": execution.command,
+        "status": execution.status,
+        "exit_code": execution.exit_code,
+        "duration_ms": execution.duration_ms,
+        "bytes": execution.spool.size,
+        "line": execution.line or None,
+        "ref": as_json(execution.ref),
     }
-    written = json.dumps(record, ensure_ascii=False)
-    if shown or done.ref is not None:
-        print(written)
+    text = json.dumps(record, ensure_ascii=False)
+    if shown or execution.ref is not None:
+        print(text)
         return
-    print(written.removesuffix("}"), '"output": "', sep=", ", end="")
+    # Written block by block, because the output may be large.
+    print(text.removesuffix("}"), '"output": "', sep=", ", end="")
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    done.spool.file.seek(0)
-    while block := done.spool.file.read(_BLOCK):
+    for block in execution.spool.blocks():
         print(json.dumps(decoder.decode(block), ensure_ascii=False)[1:-1], end="")
     print(json.dumps(decoder.decode(b"", True), ensure_ascii=False)[1:-1] + '"}')
 
 
-def _copy(file: IO[bytes]) -> None:
-    file.seek(0)
-    while block := file.read(_BLOCK):
-        sys.stdout.buffer.write(block)
-    sys.stdout.buffer.flush()
+def _signal_name(number: int) -> str:
+    """Return the name of a signal; Python has none for real-time signals."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        first = getattr(signal, "SIGRTMIN", number)
+        return f"SIGRTMIN+{number - first}" if number > first else f"signal {number}"
 
 
-def _say(problem: str) -> None:
+def _print_problem(problem: str) -> None:
     with contextlib.suppress(OSError):
         print(f"retain: {plain(problem)}", file=sys.stderr)
