@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.base.errors import Invalid, TooLarge
-from retain.text.pattern import compiled, search
+from retain.text.pattern import compile_pattern, search
 
 GOOD = [
     (r"error|warning", "a warning", "warning"),
@@ -30,7 +30,7 @@ GOOD = [
 
 @pytest.mark.parametrize(("pattern", "text", "found"), GOOD)
 def test_what_a_pattern_finds(pattern: str, text: str, found: str) -> None:
-    match = search(compiled(pattern), text)
+    match = search(compile_pattern(pattern), text)
     assert match is not None
     assert match.group() == found
 
@@ -56,13 +56,13 @@ def test_what_a_pattern_finds(pattern: str, text: str, found: str) -> None:
 def test_a_bad_pattern_says_what_is_wrong(pattern: str, says: str) -> None:
     """P16: and is neither compiled nor run."""
     with pytest.raises(Invalid) as error:
-        compiled(pattern)
+        compile_pattern(pattern)
     assert says in str(error.value)
 
 
 def test_a_long_pattern_is_too_large() -> None:
     with pytest.raises(TooLarge):
-        compiled("a" * 501)
+        compile_pattern("a" * 501)
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_a_long_pattern_is_too_large() -> None:
 )
 def test_a_catastrophic_pattern_is_stopped(pattern: str) -> None:
     with pytest.raises(Invalid, match="takes too long"):
-        search(compiled(pattern), "a" * 50_000 + "!")
+        search(compile_pattern(pattern), "a" * 50_000 + "!")
 
 
 def test_a_match_in_what_was_seen_before_does_not_count() -> None:
-    pattern = compiled("ab")
+    pattern = compile_pattern("ab")
     assert search(pattern, "ab..ab", 0).start() == 0  # type: ignore[union-attr]
     assert search(pattern, "ab..ab", 2).start() == 4  # type: ignore[union-attr]
     assert search(pattern, "ab..", 2) is None
-    assert search(compiled("^a"), "aaa", 1) is None
+    assert search(compile_pattern("^a"), "aaa", 1) is None
 
 
 @given(st.text(r"ab.*+?()[]{}|^$\1,-:<>=!RP&#", max_size=30))
 def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
     with contextlib.suppress(Invalid):
-        search(compiled(pattern), "abab()[]{}")
+        search(compile_pattern(pattern), "abab()[]{}")

@@ -1,4 +1,4 @@
-"""How much work a question about a text may be: the processor's time of this thread, whatever else the machine does."""
+"""A limit on the processor time that one question about a content may take."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import time
 
 
 class Spent(Exception):
-    """The time for it is over."""
+    """The budget is used up."""
 
 
 class Budget:
-    """So many seconds of work, from now on."""
+    """A number of seconds of this thread's processor time, starting now."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.is_spent = False
-        self._begun = time.thread_time()
-        self._look = time.monotonic() + seconds
+        self._started = time.thread_time()
+        # thread_time() is slow, so it is only read once this much wall-clock time has passed.
+        self._check_at = time.monotonic() + seconds
 
     def over(self) -> bool:
-        """Whether it is spent; cheap enough to ask for every line."""
-        if not self.is_spent and time.monotonic() > self._look:
-            self._look = time.monotonic() + 1
-            self.is_spent = time.thread_time() - self._begun > self.seconds
+        """Return whether the budget is spent. Cheap enough to call for every line."""
+        if not self.is_spent and time.monotonic() > self._check_at:
+            self._check_at = time.monotonic() + 1
+            self.is_spent = time.thread_time() - self._started > self.seconds
         return self.is_spent
 
     def check(self) -> None:
-        """Raise Spent if it is."""
+        """Raise Spent if the budget is spent."""
         if self.over():
             raise Spent

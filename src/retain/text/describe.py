@@ -1,7 +1,7 @@
-"""One line that says what an output is, without a model: how it ended, its errors, its shape, its first sentence.
+"""A one-line description of an output, written without a model (R8).
 
-It stands in a placeholder in a prompt, so it says what helps to decide whether to open the whole: numbers and names
-before prose.
+It stands in a placeholder in a prompt and helps a model decide whether to open the content: how the
+command ended, its errors, the shape of its JSON, its first and last line or its first sentence.
 """
 
 from __future__ import annotations
@@ -12,32 +12,25 @@ import textwrap
 from typing import Any, Literal
 
 from retain.base.tokens import cut, estimate
-from retain.text.outputs import RECOGNISERS, Sample, listed, many
 
 Media = Literal["text", "json", "binary"]
 
-MOST = 159
-SAMPLE = 32 << 10
-"""Characters of the beginning, and of the end, that are looked at."""
-_LEAST_REST = 40
-_HALF = 60
-_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\s]+")
-_SENTENCE = re.compile(r"[.!?。！？](?=\s|$|[\u3000-\u9fff])")
-_WELL = ("", "0", "ok", "success", "exit 0", "done")
-_KINDS = (
-    ("PNG\r\n", "PNG image"),
-    ("JFIF", "JPEG image"),
-    ("Exif", "JPEG image"),
-    ("GIF8", "GIF image"),
-    ("%PDF-", "PDF document"),
-    ("PK\x03\x04", "ZIP archive"),
-    ("ELF", "program for Linux (ELF)"),
-    ("SQLite format 3", "SQLite database"),
-    ("ustar", "tar archive"),
-    ("RIFF", "RIFF media"),
-    ("\x1f", "compressed data"),
+MAX_CHARACTERS = 159
+SAMPLE_CHARACTERS = 32 << 10  # of the beginning, and of the end, that are looked at
+MAX_LINE_CHARACTERS = 300
+MAX_EXCERPT_CHARACTERS = 60
+MAX_LISTED_KEYS = 6
+MIN_SENTENCE_CHARACTERS = 20
+
+_SUCCESS = ("", "0", "ok", "success", "exit 0", "done")
+_ERROR = re.compile(
+    r"\b\w{0,80}(?:Error|Exception|ERROR|FATAL|FAILED|PANIC)\b"
+    r"|\b(?:error|fatal|panic)(?:\[\w{1,20}\])?:|^make(?:\[\d+\])?: \*\*\* "
 )
-_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
+_SENTENCE_END = re.compile(r"[.!?。！？](?=\s|$|[\u3000-\u9fff])")
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]{0,30}[a-zA-Z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_NOT_ONE_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\s]+")
+_CONTROL_BYTES = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
 
 
 def describe(
@@ -50,163 +43,151 @@ def describe(
     lines: int = 0,
     media: Media = "text",
 ) -> str:
-    """A description of under 160 characters, from a content's beginning and its end ('' where the beginning is all)."""
-    whole = not tail and len(head) <= 2 * SAMPLE
-    sample = Sample(
-        head[:SAMPLE], tail[-SAMPLE:] or head[SAMPLE:][-SAMPLE:], whole, lines or head.count("\n")
-    )
+    """Return a description of fewer than 160 characters.
+
+    head: the beginning of the content
+    tail: its end; '' if `head` is the whole content
+    """
+    body = ""
     if media == "binary":
-        says = _binary(head)
+        body = "binary data"
     elif media == "json":
-        says = _json(head, whole=not tail) or _plain(sample, source)
+        body = _describe_json(head, is_complete=not tail)
+    if not body:
+        body = _describe_text(head, tail, is_output=bool(source))
+    ending = "" if status.strip().lower() in _SUCCESS else _excerpt(_one_line(status))
+    if lines > 1 and media == "text":
+        extent = f"{lines:,} lines"
     else:
-        says = next(
-            (found for recognise in RECOGNISERS if (found := recognise(sample))), ""
-        ) or _plain(sample, source)
-    start = "" if status.strip().lower() in _WELL else _short(_line(status))
-    end = (
-        many(lines, "line")
-        if lines > 1 and media == "text" and "row" not in says
-        else _bytes(size)
-        if size
-        else ""
-    )
-    return _joined(start, _line(says), end)
+        extent = _format_size(size) if size else ""
+    return _join(ending, _one_line(body), extent)
 
 
 def media_of(head: bytes) -> Media:
-    """What a content is, by its first bytes: JSON if they are, or begin, one JSON value; binary if they are no text."""
+    """Return what a content is, judged by its first bytes."""
     sample = head[: 8 << 10]
     if b"\0" in sample:
         return "binary"
-    unreadable = (
-        sample.decode("utf-8", "replace")[:-1].count("\ufffd") if not sample.isascii() else 0
-    )
-    unreadable += len(sample) - len(sample.translate(None, _CONTROLS))
+    unreadable = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+    if not sample.isascii():
+        # The last character may be cut off.
+        unreadable += sample.decode("utf-8", "replace")[:-1].count("\ufffd")
     if unreadable > 0.15 * len(sample):
         return "binary"
     return "json" if _begins_json(head) else "text"
 
 
 def _begins_json(head: bytes) -> bool:
+    """Return whether bytes are an object or an array, or the beginning of one."""
     if head.lstrip()[:1] not in (b"{", b"["):
         return False
     text = head.decode("utf-8", "ignore").rstrip()
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        # What is cut off stops at its end, or inside a text that does not end; what is no JSON stops before.
-        return len(head) >= 256 and (
-            error.pos >= len(text) - 5 or error.msg.startswith("Unterminated string")
-        )
+        # JSON that was cut off fails at its end; anything else fails earlier.
+        is_cut_off = error.pos >= len(text) - 5 or error.msg.startswith("Unterminated string")
+        return len(head) >= 256 and is_cut_off
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _json(head: str, *, whole: bool) -> str:
-    """The shape of a JSON value, or of as much as is there of it."""
+def _describe_json(head: str, *, is_complete: bool) -> str:
+    """Return the shape of a JSON value; '' if it cannot be parsed."""
+    if not is_complete:
+        return "JSON array" if head.lstrip().startswith("[") else "JSON object"
     try:
-        value = json.loads(head) if whole else _beginning(head)
+        value = json.loads(head)
     except (ValueError, RecursionError):
         return ""
     if isinstance(value, dict):
-        keys = [f"{name}{_inside(inner)}" for name, inner in value.items()]
-        return (
-            f"JSON object with the {'keys' if len(keys) != 1 else 'key'} {listed(keys)}"
-            if keys
-            else "JSON object, empty"
-        )
+        if not value:
+            return "JSON object, empty"
+        names = [f"{name}{_length(inner)}" for name, inner in value.items()]
+        return f"JSON object with the {'keys' if len(names) > 1 else 'key'} {_listed(names)}"
     if isinstance(value, list):
-        many_ = f"array of {len(value):,}" if whole else "array"
-        if value and all(isinstance(item, dict) for item in value[:20]):
-            return (
-                f"JSON {many_} objects with the keys {listed(value[0])}"
-                if whole
-                else f"JSON {many_}, objects with the keys {listed(value[0])}"
-            )
-        return f"JSON {many_}" if value else "JSON array, empty"
+        if not value:
+            return "JSON array, empty"
+        if all(isinstance(item, dict) for item in value[:20]):
+            return f"JSON array of {len(value):,} objects with the keys {_listed(list(value[0]))}"
+        return f"JSON array of {len(value):,}"
     return f"JSON {type(value).__name__}"
 
 
-def _inside(value: Any) -> str:
+def _length(value: Any) -> str:
     if isinstance(value, list):
         return f" ({len(value):,})"
     return f" ({len(value):,} keys)" if isinstance(value, dict) and len(value) > 1 else ""
 
 
-def _beginning(head: str) -> Any:
-    """The children of a value that is cut off, as far as they are whole."""
-    decoder = json.JSONDecoder()
-    text = head.lstrip()
-    found: dict[str, Any] | list[Any] = {} if text.startswith("{") else []
-    place = 1
-    try:
-        while True:
-            place = _solid(text, place)
-            if isinstance(found, dict):
-                name, place = decoder.raw_decode(text, place)
-                found[str(name)] = None
-                value, place = decoder.raw_decode(text, _solid(text, _solid(text, place) + 1))
-                found[str(name)] = value
-            else:
-                value, place = decoder.raw_decode(text, place)
-                found.append(value)
-            place = _solid(text, place) + 1
-    except (ValueError, RecursionError):
-        return found
+def _listed(names: list[str]) -> str:
+    listed = ", ".join(name.strip()[:30] for name in names[:MAX_LISTED_KEYS])
+    more = len(names) - MAX_LISTED_KEYS
+    return f"{listed} and {more:,} more" if more > 0 else listed
 
 
-def _solid(text: str, place: int) -> int:
-    """The next place that is no space."""
-    while place < len(text) and text[place] in " \t\r\n":
-        place += 1
-    return place
+def _describe_text(head: str, tail: str, *, is_output: bool) -> str:
+    """Return the errors in a text, or the first and last line of an output, or a first sentence."""
+    is_complete = not tail and len(head) <= 2 * SAMPLE_CHARACTERS
+    end = tail or head[SAMPLE_CHARACTERS:]
+    lines = _clean_lines(head[:SAMPLE_CHARACTERS]) + _clean_lines(end[-SAMPLE_CHARACTERS:])
+    if not lines:
+        return "only blank lines" if "\n" in head else "empty"
+    first = lines[0]
+    last = lines[-1]
+    errors = [line for line in lines if _ERROR.search(line)]
+    if errors:
+        count = f"{len(errors):,}{'' if is_complete else '+'}"
+        body = f"{count} error {'line' if count == '1' else 'lines'}, first: {_excerpt(errors[0])}"
+        return body if errors[0] == last else f"{body}; last: {_excerpt(last)}"
+    if is_output and first != last:
+        return f"{_excerpt(first)} … {_excerpt(last)}"
+    text = " ".join(lines[:3])
+    sentence = _SENTENCE_END.search(text)
+    if sentence and sentence.end() >= MIN_SENTENCE_CHARACTERS:
+        return text[: sentence.end()]
+    return first
 
 
-def _binary(head: str) -> str:
-    start = head[:300]
-    kind = next(
-        (name for mark, name in _KINDS if mark in (start if mark == "ustar" else start[:16])), ""
-    )
-    return f"binary data: {kind}" if kind else "binary data"
+def _clean_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without terminal codes and overwritten progress bars."""
+    lines = []
+    for line in text.split("\n"):
+        visible = line[: 4 * MAX_LINE_CHARACTERS].rstrip("\r").rpartition("\r")[2]
+        if not visible.isprintable():
+            visible = _TERMINAL_CODES.sub("", visible)
+        visible = visible[:MAX_LINE_CHARACTERS].strip()
+        if visible:
+            lines.append(visible)
+    return lines
 
 
-def _plain(sample: Sample, source: str) -> str:
-    """The first sentence; of a command's output the first line and the last, which often says how it went."""
-    if not sample.first:
-        return "nothing but blank lines" if sample.count else "nothing"
-    first, last = sample.first[0].strip(), (sample.last or sample.first)[-1].strip()
-    if source and first != last:
-        return f"{_short(first)} … {_short(last)}"
-    text = " ".join(sample.first[:3])
-    end = _SENTENCE.search(text)
-    return text[: end.end()] if end and end.end() >= _LEAST_REST // 2 else first
+def _excerpt(line: str) -> str:
+    if len(line) <= MAX_EXCERPT_CHARACTERS:
+        return line
+    return textwrap.shorten(line, MAX_EXCERPT_CHARACTERS, placeholder="…")
 
 
-def _short(line: str) -> str:
-    return line if len(line) <= _HALF else textwrap.shorten(line, _HALF, placeholder="…")
+def _one_line(text: str) -> str:
+    """Return text on one line, without brackets that could close a placeholder."""
+    return _NOT_ONE_LINE.sub(" ", text).replace("[", "(").replace("]", ")").strip(" ;")
 
 
-def _line(text: str) -> str:
-    """Text on one line, without what could close a placeholder."""
-    return _PLAIN.sub(" ", text).replace("[", "(").replace("]", ")").strip(" ;")
-
-
-def _bytes(size: int) -> str:
+def _format_size(size: int) -> str:
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
             return f"{size / unit:,.1f} {name}"
-    return many(size, "byte")
+    return f"{size:,} {'byte' if size == 1 else 'bytes'}"
 
 
-def _joined(start: str, says: str, end: str) -> str:
-    """The three parts, of which the middle one gives way."""
-    room = MOST - len(start) - len(end) - 4
-    if len(says) > room:
-        shorter = says[: room + _LEAST_REST]
+def _join(ending: str, body: str, extent: str) -> str:
+    """Join the three parts and shorten the middle one if they are too long."""
+    room = MAX_CHARACTERS - len(ending) - len(extent) - 4
+    if len(body) > room:
+        shorter = body[:room]
         while len(shorter) > room - 1:
             shorter = cut(shorter, estimate(shorter) - 1)
         space = shorter.rfind(" ", len(shorter) - 25)
-        says = shorter[:space].rstrip(" ,;:") + "…" if space > 0 else shorter + "…"
-    return "; ".join(part for part in (start, says, end) if part)
+        body = (shorter[:space].rstrip(" ,;:") if space > 0 else shorter) + "…"
+    return "; ".join(part for part in (ending, body, extent) if part)

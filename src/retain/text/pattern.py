@@ -1,8 +1,7 @@
-"""Regular expressions that a model or a person wrote, run so that none of them can take our time or memory.
+"""Regular expressions written by users and models, with limits on time and memory.
 
-Three things bound them: how long a pattern is, how large it grows when its counted repetitions are written out (a pattern of
-25 characters can ask for a thousand million copies), and how long one search takes. Recursion is refused, because its memory
-has no bound.
+Limited are the length of a pattern, its size once counted repetitions are expanded (25 characters can
+ask for a billion copies), and the time of one search. Recursion is refused: its memory has no bound.
 """
 
 from __future__ import annotations
@@ -15,109 +14,109 @@ from retain.base.errors import Invalid, TooLarge
 if TYPE_CHECKING:
     import regex
 
-MOST_CHARACTERS = 500
-MOST_COPIES = 10_000
-MOST_DEPTH = 20
-SECONDS = 0.5
+MAX_CHARACTERS = 500
+MAX_EXPANDED_SIZE = 10_000
+MAX_GROUP_DEPTH = 20
+SEARCH_SECONDS = 0.5
+MAX_COUNT = 10**6
+
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
-_FAR = 10**6  # a count with more digits than this has is as bad as any
 
 
-def compiled(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
-    """A pattern ready to search with, or an error that says where it stops to make sense."""
-    import regex  # here, because it takes longer to import than all of retain
+def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
+    """Compile a pattern; raise Invalid with the reason and the place if it is not valid."""
+    import regex  # slow to import
 
     if not isinstance(pattern, str) or not pattern:
         raise Invalid(field=field, problem="must be a regular expression, such as error|warning")
-    if len(pattern) > MOST_CHARACTERS:
-        raise TooLarge(field=field, size=len(pattern), unit="characters", limit=MOST_CHARACTERS)
-    _measure(pattern, field)
+    if len(pattern) > MAX_CHARACTERS:
+        raise TooLarge(field=field, size=len(pattern), unit="characters", limit=MAX_CHARACTERS)
+    _check_size(pattern, field)
     try:
         return regex.compile(pattern)
     except regex.error as error:
-        place = getattr(error, "pos", None) or 0
-        message = getattr(error, "msg", "it cannot be read")
-        raise Invalid(
-            field=field, problem=f"is no regular expression: {message} at character {place + 1}"
-        ) from None
+        position = getattr(error, "pos", None) or 0
+        reason = getattr(error, "msg", "it cannot be parsed")
+        problem = f"is not a regular expression: {reason} at character {position + 1}"
     except (RecursionError, OverflowError, ValueError, KeyError) as error:
-        raise Invalid(
-            field=field,
-            problem=f"is no regular expression that can be used ({type(error).__name__})",
-        ) from None
+        problem = f"is not a usable regular expression ({type(error).__name__})"
+    raise Invalid(field=field, problem=problem)
 
 
 def search(
     pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern"
 ) -> regex.Match[str] | None:
-    """The first match that ends after a place; a pattern that takes too long over one text is refused."""
+    """Return the first match that ends after a position; raise Invalid if the search takes too long."""
     try:
         if not after:
-            return pattern.search(text, timeout=SECONDS)
-        place = 1  # the text is the rest of another, so its beginning is not where ^ matches
-        while found := pattern.search(text, place, timeout=SECONDS):
-            if found.end() > after:
-                return found
-            place = max(found.end(), place + 1)
+            return pattern.search(text, timeout=SEARCH_SECONDS)
+        start = 1  # the text continues another one, so ^ does not match at its beginning
+        while match := pattern.search(text, start, timeout=SEARCH_SECONDS):
+            if match.end() > after:
+                return match
+            start = max(match.end(), start + 1)
         return None
     except (TimeoutError, MemoryError):
         raise Invalid(
             field=field,
-            problem="takes too long: something in it can match the same text in too many ways, like (a+)+; "
-            "use fewer repetitions inside repetitions",
+            problem="takes too long: a part of it, such as (a+)+, matches the same text in too "
+            "many ways; use fewer repetitions inside repetitions",
         ) from None
 
 
-def _measure(pattern: str, field: str) -> None:
-    """Refuse what would grow without bound when it is compiled or run."""
+def _check_size(pattern: str, field: str) -> None:
+    """Refuse recursion, deep groups and patterns that grow too large when they are compiled."""
     if recursion := _RECURSION.search(pattern):
         raise Invalid(
             field=field, problem=f"calls itself with {recursion.group()}, which is not allowed"
         )
-    sizes, last, place = [0], 0, 0
-    while place < len(pattern):
-        letter = pattern[place]
-        count = _COUNT.match(pattern, place) if letter == "{" else None
+    group_sizes = [0]
+    last_size = 0  # of the item that a count would repeat
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        count = _COUNT.match(pattern, position) if character == "{" else None
         if count:
-            last *= max(
-                *(
-                    _FAR if len(digits) > 6 else int(digits or 1)
-                    for digits in count.groups(default="")
-                ),
-                1,
-            )
-            sizes[-1] += last
-            place = count.end()
-        elif letter == "(":
-            sizes.append(0)
-            place += 1
-        elif letter == ")" and len(sizes) > 1:
-            last = sizes.pop() + 1
-            sizes[-1] += last
-            place += 1
+            last_size *= _repetitions(count)
+            group_sizes[-1] += last_size
+            position = count.end()
+        elif character == "(":
+            group_sizes.append(0)
+            position += 1
+        elif character == ")" and len(group_sizes) > 1:
+            last_size = group_sizes.pop() + 1
+            group_sizes[-1] += last_size
+            position += 1
         else:
-            last = 1
-            sizes[-1] += 1
-            place = (
-                _after_class(pattern, place)
-                if letter == "["
-                else place + (2 if letter == "\\" else 1)
+            last_size = 1
+            group_sizes[-1] += 1
+            position = _next_item(pattern, position)
+        if len(group_sizes) > MAX_GROUP_DEPTH:
+            problem = f"has groups more than {MAX_GROUP_DEPTH} deep, at character {position}"
+            raise Invalid(field=field, problem=problem)
+        if sum(group_sizes) > MAX_EXPANDED_SIZE:
+            problem = (
+                f"repeats too much: over {MAX_EXPANDED_SIZE:,} copies, at character {position}"
             )
-        if len(sizes) > MOST_DEPTH:
-            raise Invalid(
-                field=field, problem=f"has groups more than {MOST_DEPTH} deep, at character {place}"
-            )
-        if sum(sizes) > MOST_COPIES:
-            raise Invalid(
-                field=field,
-                problem=f"repeats too much: over {MOST_COPIES:,} copies, at character {place}",
-            )
+            raise Invalid(field=field, problem=problem)
 
 
-def _after_class(pattern: str, place: int) -> int:
-    """The place behind a set of characters such as [^]a-z]."""
-    end = place + 1
+def _repetitions(count: re.Match[str]) -> int:
+    """Return the larger of the numbers in {2,5}."""
+    numbers = [1]
+    for digits in count.groups(default=""):
+        numbers.append(MAX_COUNT if len(digits) > 6 else int(digits or 1))
+    return max(numbers)
+
+
+def _next_item(pattern: str, position: int) -> int:
+    """Return the position after an escape, a set such as [^]a-z], or one character."""
+    if pattern[position] == "\\":
+        return position + 2
+    if pattern[position] != "[":
+        return position + 1
+    end = position + 1
     end += pattern[end : end + 1] == "^"
     end += pattern[end : end + 1] == "]"
     while end < len(pattern) and pattern[end] != "]":

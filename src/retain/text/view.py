@@ -1,7 +1,8 @@
-"""Parts of a large content, each within so many tokens, and each saying how much more there is and how to see it.
+"""Views of a large content: pages, lines, head, tail, matching lines, JSON paths.
 
-Every function reads a seekable binary file in blocks, so a gigabyte costs no more memory than a megabyte.
-Lines end at a line feed, as editors and `grep -n` count them. What is no text is shown as `xxd` shows it.
+Every view fits into a number of tokens and says how much more there is and how to get it. The
+functions read a seekable binary file in blocks, so memory does not grow with the content. Only a JSON
+path parses the whole content, and limits its size. Lines end at a line feed, as in `grep -n`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from retain.base import canonical
 from retain.base.errors import Invalid
@@ -19,198 +20,221 @@ from retain.base.tokens import cut, estimate
 from retain.text import jsonpath
 from retain.text.budget import Budget
 from retain.text.describe import media_of
-from retain.text.hexdump import Hexdump
-from retain.text.pattern import compiled, search
-from retain.text.written import valid, written
+from retain.text.pattern import compile_pattern, search
 
-LEAST_TOKENS = 50
-MOST_TOKENS = 100_000
+MIN_TOKENS = 50
+MAX_TOKENS = 100_000
 SEARCH_SECONDS = 10.0
-_BLOCK = 1 << 20
-_SAMPLE = 8 << 10
-_CHARACTERS = 8  # of one token, at the most: more of a text is never looked at for a view
-_INDENTED = 8  # times as many of one in a value with an indent, which is mostly spaces
-_EXACT = 2 << 20  # up to this size, pages are counted and not estimated
-_OVERLAP = (
-    256  # characters at the end of one piece of a long line that are searched again with the next
-)
-_PIECE = 64 << 10  # characters of a line that are searched at once
-_AROUND = 160  # characters of a long matching line that are shown on each side of the match
-_MOST_VALUES = 100_000  # that a JSON path finds and that are counted
+
+BLOCK_BYTES = 1 << 20
+SAMPLE_BYTES = 8 << 10
+
+# A token has at most this many characters; no more of a text is looked at for a view.
+MAX_CHARACTERS_PER_TOKEN = 8
+# An indented value is mostly spaces, so more of it is written before it is cut.
+INDENT_FACTOR = 8
+
+# Up to this size pages are counted; beyond it their number is estimated.
+MAX_COUNTED_BYTES = 2 << 20
+
+# Long lines are searched in pieces that overlap, so that no short match is missed.
+PIECE_CHARACTERS = 64 << 10
+OVERLAP_CHARACTERS = 256
+
+# Characters shown on each side of a match in a long line.
+CONTEXT_CHARACTERS = 160
+
+MAX_COUNTED_VALUES = 100_000
 
 
 @dataclass(frozen=True)
 class View:
-    """Part of a content: its text and tokens, what it is, how much more there is, and the arguments to see what follows.
-
-    `page` of `pages` where it is one; of a very large content, how many there are is an estimate until the last.
-    """
+    """A part of a content."""
 
     text: str
     tokens: int
-    what: str
-    more: str = ""
-    next: Mapping[str, Any] = field(default_factory=dict)
+    what: str  # which part this is, such as "lines 5–7 of 1,204"
+    more: str = ""  # how much more there is
+    next: Mapping[str, Any] = field(default_factory=dict)  # arguments for the part that follows
     page: int | None = None
-    pages: int | None = None
-
-
-def whole(file: IO[bytes], tokens: int) -> View:
-    """Everything, or the first page where that is too much."""
-    return page(file, 1, tokens)
+    pages: int | None = None  # an estimate for a very large content
 
 
 def page(file: IO[bytes], number: int, tokens: int) -> View:
-    """One page; all pages of the same size, one after the other, are the content."""
-    file, tokens = _readable(file), _bound(tokens)
+    """Return one page; all pages in order are the whole content."""
+    tokens = _check_tokens(tokens)
     number = canonical.whole(number, "page", 1)
-    total = _census(file)[1]
-    line, size, text = 1, 0, ""
+    if _is_binary(file):
+        return _binary_view(file)
+    total_lines = _count_lines(file)
     pages = _pages(file, tokens)
-    for place in range(number):
-        line += text.count("\n")
+    first_line = 1
+    size = 0
+    text = ""
+    for index in range(number):
+        first_line += text.count("\n")
         text = next(pages, "")
         size += len(text.encode())
-        if not text and place:
+        if not text and index:
             raise Invalid(
                 field="page",
-                problem=f"there {_are(place, 'page')} of {tokens:,} tokens, no page {number:,}",
+                problem=f"there {_are(index, 'page')} of {tokens:,} tokens, no page {number:,}",
             )
     if not text:
         return _view("", "nothing: the content is empty")
-    what = _lines_of(line, line + text[:-1].count("\n"), total)
+    what = _line_range(first_line, first_line + text[:-1].count("\n"), total_lines)
     if not next(pages, ""):
-        what = (
-            f"all of it, {_many(total, 'line')}"
-            if number == 1
-            else f"page {number:,} of {number:,}, {what}"
-        )
+        if number == 1:
+            what = f"all of it, {_count(total_lines, 'line')}"
+        else:
+            what = f"page {number:,} of {number:,}, {what}"
         return replace(_view(text, what), page=number, pages=number)
-    end = file.seek(0, io.SEEK_END)
-    sure = end <= _EXACT
-    left = 1 + sum(1 for _ in pages) if sure else max(1, round((end - size) / (size / number)))
-    what = f"page {number:,} of {'' if sure else 'about '}{number + left:,}, {what}"
-    more = f"{'' if sure else 'About '}{_many(left, 'more page')}; the next is page {number + 1:,}."
-    return replace(_view(text, what, more, page=number + 1), page=number, pages=number + left)
+    content_size = file.seek(0, io.SEEK_END)
+    if content_size <= MAX_COUNTED_BYTES:
+        about = ""
+        remaining = 1 + sum(1 for _ in pages)
+    else:
+        about = "about "
+        remaining = max(1, round((content_size - size) / (size / number)))
+    what = f"page {number:,} of {about}{number + remaining:,}, {what}"
+    more = f"{about}{_count(remaining, 'more page')}; the next is page {number + 1:,}."
+    view = _view(text, what, more, page=number + 1)
+    return replace(view, page=number, pages=number + remaining)
 
 
 def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
-    """The lines from one number to another, counted from 1."""
-    file, tokens = _readable(file), _bound(tokens)
+    """Return the lines from number `first` to `last`, counted from 1."""
+    tokens = _check_tokens(tokens)
     first = canonical.whole(first, "lines", 1)
     last = canonical.whole(last, "lines", first)
-    start, total = _census(file, first)
+    if _is_binary(file):
+        return _binary_view(file)
+    total = _count_lines(file)
     if first > total:
         raise Invalid(field="lines", problem=f"there {_are(total, 'line')}, no line {first:,}")
     last = min(last, total)
-    file.seek(start)
-    parts = file.read(tokens * _CHARACTERS * 4).split(b"\n", last - first + 1)
-    here = len(parts) > last - first + 1 or not file.read(
-        1
-    )  # all of it, and not only its beginning
-    text = _decoded(b"\n".join(parts[: last - first + 1]), final=here)
+    count = last - first + 1
+    file.seek(_line_offset(file, first))
+    parts = file.read(tokens * MAX_CHARACTERS_PER_TOKEN * 4).split(b"\n", count)
+    is_complete = len(parts) > count or not file.read(1)
+    text = _decode(b"\n".join(parts[:count]), final=is_complete)
     shown = cut(text, tokens)
-    if here and len(shown) == len(text):
-        return _view(text, _lines_of(first, last, total), **_rest(first, last, total))
+    if is_complete and len(shown) == len(text):
+        return _view(text, _line_range(first, last, total), **_lines_after(first, last, total))
     if text[len(shown) : len(shown) + 1] != "\n":
         shown = shown.rpartition("\n")[0]
     if shown:
         end = first + shown.count("\n")
-        return _view(shown, _lines_of(first, end, total), **_unfit(end + 1, last))
+        return _view(shown, _line_range(first, end, total), **_lines_unshown(end + 1, last))
     note = f" … (line {first:,} goes on; read it with pages, or with a pattern)"
     text = cut(text, tokens - estimate(note) - 1) + note
-    return _view(
-        text, f"the beginning of line {first:,} of {total:,}", **_rest(first, first, total)
-    )
+    what = f"the beginning of line {first:,} of {total:,}"
+    return _view(text, what, **_lines_after(first, first, total))
 
 
 def head(file: IO[bytes], count: int, tokens: int) -> View:
-    """The first lines."""
+    """Return the first lines."""
     count = canonical.whole(count, "head", 1)
-    return lines(file, 1, count, tokens) if _size(file) else page(file, 1, tokens)
+    if not file.seek(0, io.SEEK_END):
+        return page(file, 1, tokens)
+    return lines(file, 1, count, tokens)
 
 
 def tail(file: IO[bytes], count: int, tokens: int) -> View:
-    """The last lines."""
+    """Return the last lines."""
     count = canonical.whole(count, "tail", 1)
-    file, tokens = _readable(file), _bound(tokens)
-    end = _size(file)
-    if not end:
+    tokens = _check_tokens(tokens)
+    size = file.seek(0, io.SEEK_END)
+    if not size:
         return page(file, 1, tokens)
-    total = _census(file)[1]
+    if _is_binary(file):
+        return _binary_view(file)
+    total = _count_lines(file)
     first = max(1, total - count + 1)
-    start = _census(file, first)[0]
-    begin = max(start, end - tokens * _CHARACTERS * 4)
-    file.seek(begin)
-    raw = file.read(end - begin)
-    if begin > start:
-        raw = raw.lstrip(bytes(range(0x80, 0xC0)))  # the rest of a character that began before
-    text = _decoded(raw).removesuffix("\n")
+    first_offset = _line_offset(file, first)
+    offset = max(first_offset, size - tokens * MAX_CHARACTERS_PER_TOKEN * 4)
+    file.seek(offset)
+    data = file.read(size - offset)
+    is_complete = offset == first_offset
+    if not is_complete:
+        data = data.lstrip(bytes(range(0x80, 0xC0)))  # the rest of a UTF-8 character
+    text = _decode(data).removesuffix("\n")
     shown = cut(text, tokens, end=True)
-    if begin > start or len(shown) < len(text):
-        before = text[len(text) - len(shown) - 1] if len(shown) < len(text) else ""
-        shown = shown if before == "\n" else shown.partition("\n")[2]
+    if not is_complete or len(shown) < len(text):
+        # Start at a line unless the cut happens to be between two lines.
+        character_before = text[len(text) - len(shown) - 1] if len(shown) < len(text) else ""
+        if character_before != "\n":
+            shown = shown.partition("\n")[2]
     if not shown and text:
         note = f"(line {total:,} begins before this; read it with pages, or with a pattern) … "
         text = note + cut(text, tokens - estimate(note) - 1, end=True)
-        return _view(text, f"the end of line {total:,} of {total:,}", **_before(total, first))
-    at = total - shown.count("\n")
-    return _view(shown, _lines_of(at, total, total), **_before(at, first))
+        what = f"the end of line {total:,} of {total:,}"
+        return _view(text, what, **_lines_before(total, first))
+    first_shown = total - shown.count("\n")
+    what = _line_range(first_shown, total, total)
+    return _view(shown, what, **_lines_before(first_shown, first))
 
 
 def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
-    """The lines in which a regular expression finds something, with their numbers, and how many there are."""
-    tokens = _bound(tokens)
-    wanted = compiled(pattern)
+    """Return the lines that match a regular expression, with their numbers."""
+    tokens = _check_tokens(tokens)
+    expression = compile_pattern(pattern)
     budget = Budget(SEARCH_SECONDS)
     rows: list[tuple[int, str]] = []
-    used = matches = number = 0
-    for number, text, old in _pieces(file):
-        match = search(wanted, text, old)
+    used_tokens = 0
+    matches = 0
+    number = 0
+    for number, text, overlap in _line_pieces(file):
+        match = search(expression, text, overlap)
         if match:
             matches += 1
-            if used <= tokens:
-                rows.append((number, f"{number}:{_around(text, *match.span())}"))
-                used += estimate(rows[-1][1])
+            if used_tokens <= tokens:
+                row = f"{number}:{_around(text, *match.span())}"
+                rows.append((number, row))
+                used_tokens += estimate(row)
         if budget.over():
             break
     while rows and estimate("\n".join(row for _, row in rows)) > tokens:
         rows.pop()
-    return _matches(rows, matches, number, stopped=budget.is_spent)
+    return _matches_view(rows, matches, number, stopped=budget.is_spent)
 
 
 def path(file: IO[bytes], path: str, tokens: int) -> View:
-    """What a JSON path such as `$.items[0].name` leads to: one value as it is, several one per line."""
-    tokens = _bound(tokens)
-    if media_of(_sample(file)) == "binary":
-        raise Invalid(field="path", problem="leads nowhere: the content is not JSON but binary")
+    """Return what a JSON path selects: one value as it is, several values one per line."""
+    tokens = _check_tokens(tokens)
+    if _is_binary(file):
+        raise Invalid(field="path", problem="selects nothing: the content is binary, not JSON")
     budget = Budget(SEARCH_SECONDS)
     values = jsonpath.select(file, path, budget)
-    found = list(itertools.islice(values, 2))
-    if len(found) == 1 and not budget.is_spent:
-        return _one_value(found[0], path, tokens)
+    first_values = list(itertools.islice(values, 2))
+    if len(first_values) == 1 and not budget.is_spent:
+        return _value_view(first_values[0], path, tokens)
+    max_characters = tokens * MAX_CHARACTERS_PER_TOKEN
     rows: list[str] = []
-    used = count = 0
-    for value in itertools.islice(itertools.chain(found, values), _MOST_VALUES):
+    used_tokens = 0
+    count = 0
+    for value in itertools.islice(itertools.chain(first_values, values), MAX_COUNTED_VALUES):
         count += 1
-        if used <= tokens:
-            rows.append(written(value, tokens * _CHARACTERS))
-            used += estimate(rows[-1])
+        if used_tokens <= tokens:
+            rows.append(jsonpath.write_json(value, max_characters))
+            used_tokens += estimate(rows[-1])
     while rows and estimate("\n".join(rows)) > tokens:
         rows.pop()
-    stopped = f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; ask for a part by a longer path."
-    more = [stopped] if budget.is_spent else []
-    where = f"{path} in what was searched" if budget.is_spent else path
+    more = []
+    where = path
+    if budget.is_spent:
+        where = f"{path} in what was searched"
+        more.append(
+            f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; use a longer path."
+        )
     if len(rows) == count:
-        what = f"{_many(count, 'value')} at {where}" if count else f"nothing: no value at {where}"
+        what = f"{_count(count, 'value')} at {where}" if count else f"nothing: no value at {where}"
         return _view("\n".join(rows), what, " ".join(more))
     if not rows:
-        rows = [cut(written(found[0], tokens * _CHARACTERS), tokens - 1) + "…"]
-    about = "over " if count == _MOST_VALUES else ""
-    what = f"the first {len(rows):,} of {about}{_many(count, 'value')} at {where}"
-    more.insert(
-        0, f"{about}{count - len(rows):,} more; ask for a part, such as [0:10] instead of [*]."
-    )
+        rows = [cut(jsonpath.write_json(first_values[0], max_characters), tokens - 1) + "…"]
+    over = "over " if count == MAX_COUNTED_VALUES else ""
+    what = f"the first {len(rows):,} of {over}{_count(count, 'value')} at {where}"
+    more.insert(0, f"{over}{count - len(rows):,} more; select a part, such as [0:10].")
     return _view("\n".join(rows), what, " ".join(more))
 
 
@@ -218,226 +242,226 @@ def _view(text: str, what: str, more: str = "", **following: Any) -> View:
     return View(text, estimate(text), what, more[:1].upper() + more[1:], following)
 
 
-def _one_value(value: Any, path: str, tokens: int) -> View:
-    nested = isinstance(value, dict | list | jsonpath.Large)
-    most = tokens * _CHARACTERS * (1 if isinstance(value, jsonpath.Large) else _INDENTED)
-    text = valid(value) if isinstance(value, str) else written(value, most, indent=2)
+def _binary_view(file: IO[bytes]) -> View:
+    size = file.seek(0, io.SEEK_END)
+    what = f"binary content of {size:,} bytes, not shown as text"
+    return _view("", what, "Search for text in it with a pattern, or read the raw content.")
+
+
+def _value_view(value: Any, path: str, tokens: int) -> View:
+    is_nested = isinstance(value, dict | list)
+    max_characters = tokens * MAX_CHARACTERS_PER_TOKEN * INDENT_FACTOR
+    if isinstance(value, str):
+        text = jsonpath.replace_surrogates(value)
+    else:
+        text = jsonpath.write_json(value, max_characters, indent=2)
     shown = cut(text, tokens)
-    if (
-        len(shown) == len(text)
-        and not isinstance(value, jsonpath.Large)
-        and not (nested and len(text) > most)
-    ):
-        return _view(text, f"{path}, {jsonpath.shape(value)}")
-    advice = "ask for a part of it by a longer path" if nested else "read it with pages"
-    return _view(
-        shown, f"the beginning of {path}, {jsonpath.shape(value)}", f"It does not fit; {advice}."
-    )
+    description = f"{path}, {jsonpath.describe_value(value)}"
+    is_complete = len(shown) == len(text) and not (is_nested and len(text) > max_characters)
+    if is_complete:
+        return _view(text, description)
+    advice = "select a part of it with a longer path" if is_nested else "read it with pages"
+    return _view(shown, f"the beginning of {description}", f"It does not fit; {advice}.")
 
 
-def _matches(rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool) -> View:
+def _matches_view(
+    rows: list[tuple[int, str]], matches: int, searched: int, *, stopped: bool
+) -> View:
     text = "\n".join(row for _, row in rows)
-    of = f"{_many(searched, 'line')}{' that were searched' if stopped else ''}"
+    where = _count(searched, "line")
     more = []
     if stopped:
-        more.append(
-            f"The search was stopped at line {searched:,} after {SEARCH_SECONDS:.0f} seconds."
-        )
+        where += " that were searched"
+        seconds = f"{SEARCH_SECONDS:.0f} seconds"
+        more.append(f"The search was stopped at line {searched:,} after {seconds}.")
+    if not matches:
+        return _view(text, f"nothing: no match in {where}", " ".join(more))
+    matched = f"{_count(matches, 'match', 'matches')} in {where}"
     if len(rows) == matches:
-        what = (
-            f"{_many(matches, 'match', 'matches')} in {of}"
-            if matches
-            else f"nothing: no match in {of}"
-        )
-        return _view(text, what, " ".join(more))
+        return _view(text, matched, " ".join(more))
     last = rows[-1][0] if rows else 1
-    more.insert(
-        0,
-        f"{_many(matches - len(rows), 'more match', 'more matches')} from line {last:,} on; narrow the pattern.",
-    )
-    return _view(
-        text,
-        f"the first {len(rows):,} of {_many(matches, 'match', 'matches')} in {of}",
-        " ".join(more),
-    )
+    remaining = _count(matches - len(rows), "more match", "more matches")
+    more.insert(0, f"{remaining} from line {last:,} on; narrow the pattern.")
+    return _view(text, f"the first {len(rows):,} of {matched}", " ".join(more))
 
 
 def _around(text: str, start: int, end: int) -> str:
-    """A line, or of a long one what is around a match, without splitting what people see as one character."""
-    if len(text) <= 2 * _AROUND:
+    """Return a line, or of a long line the part around a match, cut between characters."""
+    if len(text) <= 2 * CONTEXT_CHARACTERS:
         return text.removesuffix("\r")
-    first = _between(text, max(0, start - _AROUND), up=True)
-    last = _between(text, min(len(text), min(end, start + _AROUND) + _AROUND))
-    return f"{'…' if first else ''}{text[first:last]}{'…' if last < len(text) else ''}"
+    first = _character_boundary(text, max(0, start - CONTEXT_CHARACTERS), forward=True)
+    last = min(end, start + CONTEXT_CHARACTERS) + CONTEXT_CHARACTERS
+    last = _character_boundary(text, min(len(text), last))
+    before = "…" if first else ""
+    after = "…" if last < len(text) else ""
+    return f"{before}{text[first:last]}{after}"
 
 
-def _between(text: str, place: int, *, up: bool = False) -> int:
-    """The nearest place, down or up, that is between two characters as people see them."""
+def _character_boundary(text: str, index: int, *, forward: bool = False) -> int:
+    """Return the nearest boundary between two user-perceived characters."""
     import regex
 
-    start = place
+    start = index
     while 0 < start < len(text) and max(text[start - 1], text[start]) >= "\u0300":
         start -= 1
-    for cluster in regex.finditer(r"\X", text[start : place + _OVERLAP]):
-        if start + cluster.end() > place:
-            return start + (
-                cluster.end() if up and start + cluster.start() < place else cluster.start()
-            )
-    return place
+    for cluster in regex.finditer(r"\X", text[start : index + OVERLAP_CHARACTERS]):
+        if start + cluster.end() > index:
+            is_inside = start + cluster.start() < index
+            return start + (cluster.end() if forward and is_inside else cluster.start())
+    return index
 
 
-def _bound(tokens: int) -> int:
-    return canonical.whole(tokens, "tokens", LEAST_TOKENS, MOST_TOKENS)
+def _check_tokens(tokens: int) -> int:
+    return canonical.whole(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
 
 
-def _many(count: int, one: str, several: str = "") -> str:
-    return f"{count:,} {one}" if count == 1 else f"{count:,} {several or one + 's'}"
+def _count(count: int, singular: str, plural: str = "") -> str:
+    return f"{count:,} {singular}" if count == 1 else f"{count:,} {plural or singular + 's'}"
 
 
-def _are(count: int, one: str) -> str:
-    return f"{'is' if count == 1 else 'are'} {_many(count, one)}"
+def _are(count: int, singular: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {_count(count, singular)}"
 
 
-def _lines_of(first: int, last: int, total: int) -> str:
-    return (
-        f"line {first:,} of {total:,}"
-        if first == last
-        else f"lines {first:,}–{last:,} of {total:,}"
-    )
+def _line_range(first: int, last: int, total: int) -> str:
+    if first == last:
+        return f"line {first:,} of {total:,}"
+    return f"lines {first:,}–{last:,} of {total:,}"
 
 
-def _rest(first: int, last: int, total: int) -> dict[str, Any]:
-    """How many lines follow the ones that are shown."""
+def _lines_after(first: int, last: int, total: int) -> dict[str, Any]:
+    """Return what to say about the lines after the ones shown."""
     if last == total:
         return {}
-    following = [last + 1, min(total, last + 1 + last - first)]
     return {
-        "more": f"{_many(total - last, 'more line')}, from line {last + 1:,} on.",
-        "lines": following,
+        "more": f"{_count(total - last, 'more line')}, from line {last + 1:,} on.",
+        "lines": [last + 1, min(total, last + 1 + last - first)],
     }
 
 
-def _before(shown: int, wanted: int) -> dict[str, Any]:
-    """How many lines come before the ones that are shown."""
-    if shown > wanted:
-        return _unfit(wanted, shown - 1)
-    return {"more": f"{_many(shown - 1, 'line')} before."} if shown > 1 else {}
+def _lines_before(first_shown: int, first_wanted: int) -> dict[str, Any]:
+    """Return what to say about the lines before the ones shown."""
+    if first_shown > first_wanted:
+        return _lines_unshown(first_wanted, first_shown - 1)
+    return {"more": f"{_count(first_shown - 1, 'line')} before."} if first_shown > 1 else {}
 
 
-def _unfit(first: int, last: int) -> dict[str, Any]:
-    """That lines which were asked for are not shown."""
+def _lines_unshown(first: int, last: int) -> dict[str, Any]:
+    """Return what to say about lines that were asked for and did not fit."""
     where = f"line {first:,}" if first == last else f"lines {first:,}–{last:,}"
     return {
-        "more": f"{_many(last - first + 1, 'line')} did not fit; ask for {where}.",
+        "more": f"{_count(last - first + 1, 'line')} did not fit; ask for {where}.",
         "lines": [first, last],
     }
 
 
-def _size(file: IO[bytes]) -> int:
-    return file.seek(0, io.SEEK_END)
-
-
-def _sample(file: IO[bytes]) -> bytes:
+def _is_binary(file: IO[bytes]) -> bool:
     file.seek(0)
-    return file.read(_SAMPLE)
+    return media_of(file.read(SAMPLE_BYTES)) == "binary"
 
 
-def _decoded(raw: bytes, *, final: bool = True) -> str:
-    return codecs.getincrementaldecoder("utf-8")("replace").decode(raw, final)
+def _decode(data: bytes, *, final: bool = True) -> str:
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(data, final)
 
 
-def _readable(file: IO[bytes]) -> IO[bytes]:
-    """The file, or its bytes in hexadecimal where it is no text."""
-    dumped = not isinstance(file, Hexdump) and media_of(_sample(file)) == "binary"
-    return cast(IO[bytes], Hexdump(file)) if dumped else file
-
-
-def _census(file: IO[bytes], line: int = 1) -> tuple[int, int]:
-    """Where a line begins, and how many lines there are; a line without an end is one too."""
-    if isinstance(file, Hexdump):
-        return (line - 1) * file.WIDTH, file.lines
+def _count_lines(file: IO[bytes]) -> int:
+    """Return the number of lines; a last line without a line feed counts."""
     file.seek(0)
-    start = count = place = 0
-    last = b"\n"
-    while block := file.read(_BLOCK):
-        here = block.count(b"\n")
-        if count < line - 1 <= count + here:
-            at = -1
-            for _ in range(line - 1 - count):
-                at = block.index(b"\n", at + 1)
-            start = place + at + 1
-        count += here
-        place += len(block)
-        last = block[-1:]
-    return start, count + (last != b"\n")
+    count = 0
+    last_byte = b"\n"
+    while block := file.read(BLOCK_BYTES):
+        count += block.count(b"\n")
+        last_byte = block[-1:]
+    return count + (last_byte != b"\n")
+
+
+def _line_offset(file: IO[bytes], number: int) -> int:
+    """Return where line `number` begins."""
+    file.seek(0)
+    offset = 0
+    to_skip = number - 1
+    while to_skip and (block := file.read(BLOCK_BYTES)):
+        breaks = block.count(b"\n")
+        if breaks < to_skip:
+            to_skip -= breaks
+            offset += len(block)
+            continue
+        position = -1
+        for _ in range(to_skip):
+            position = block.index(b"\n", position + 1)
+        return offset + position + 1
+    return offset
 
 
 def _pages(file: IO[bytes], tokens: int) -> Iterator[str]:
-    """The content, cut where a line ends if one ends in the second half of a page."""
+    """Yield the pages; a page ends with a line if a line ends in its second half."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    size = tokens * _CHARACTERS
+    max_characters = tokens * MAX_CHARACTERS_PER_TOKEN
     file.seek(0)
-    text, at, ended = "", 0, False
+    text = ""
+    position = 0
+    at_end = False
     while True:
-        while not ended and len(text) - at <= size:
-            raw = file.read(max(_PIECE, size))
-            text, at, ended = text[at:] + decoder.decode(raw, not raw), 0, not raw
-        if at == len(text):
+        while not at_end and len(text) - position <= max_characters:
+            data = file.read(max(PIECE_CHARACTERS, max_characters))
+            at_end = not data
+            text = text[position:] + decoder.decode(data, at_end)
+            position = 0
+        if position == len(text):
             return
-        found = _one_page(text[at : at + size], tokens, last=ended and len(text) - at <= size)
-        at += len(found)
-        yield found
+        is_last = at_end and len(text) - position <= max_characters
+        page_text = _first_page(text[position : position + max_characters], tokens, is_last)
+        position += len(page_text)
+        yield page_text
 
 
-def _one_page(text: str, tokens: int, *, last: bool) -> str:
-    """The beginning of a text that is a page: not the longest possible, which would take many more estimates to find."""
+def _first_page(text: str, tokens: int, is_last: bool) -> str:
+    """Return the first page of a text; not the longest possible, which would take more estimates."""
     cost = estimate(text)
-    if cost <= tokens and last:
+    if cost <= tokens and is_last:
         return text
-    found = text[: len(text) * tokens // max(cost, tokens + 1)]
-    while found and estimate(found) > tokens:
-        found = found[: len(found) * 19 // 20]
-    end = found.rfind("\n") + 1
-    if end > len(found) // 2:
-        return found[:end]
-    found = cut(
-        text, min(tokens, cost - 1)
-    )  # what is last in the text may go on behind it, so it never is in the page
-    return found or _codepoints(text, tokens)
+    page_text = text[: len(text) * tokens // max(cost, tokens + 1)]
+    while page_text and estimate(page_text) > tokens:
+        page_text = page_text[: len(page_text) * 19 // 20]
+    end = page_text.rfind("\n") + 1
+    if end > len(page_text) // 2:
+        return page_text[:end]
+    # The last character may go on in the next block, so it is never part of this page.
+    page_text = cut(text, min(tokens, cost - 1))
+    if page_text:
+        return page_text
+    # One user-perceived character that is larger than a page.
+    page_text = text[:tokens]
+    while len(page_text) > 1 and estimate(page_text) > tokens:
+        page_text = page_text[: len(page_text) // 2]
+    return page_text
 
 
-def _codepoints(text: str, tokens: int) -> str:
-    """The beginning of one character, as people see it, that is larger than a page."""
-    found = text[:tokens]
-    while len(found) > 1 and estimate(found) > tokens:
-        found = found[: len(found) // 2]
-    return found
-
-
-def _pieces(file: IO[bytes]) -> Iterator[tuple[int, str, int]]:
-    """Every line with its number; a long one in several pieces, each with how much of it was in the piece before."""
+def _line_pieces(file: IO[bytes]) -> Iterator[tuple[int, str, int]]:
+    """Yield lines with their number; a long line in pieces, with their overlap with the one before."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     file.seek(0)
-    number, text, old = 1, "", 0
-    while raw := file.read(_BLOCK):
-        *whole_lines, rest = (text + decoder.decode(raw)).split("\n")
-        for line in whole_lines:
-            if len(line) <= _PIECE:
-                yield number, line, old
-            else:
-                yield from _pieces_of(number, line, old)
-            number, old = number + 1, 0
-        while len(rest) > _PIECE:
-            yield number, rest[:_PIECE], old
-            rest, old = rest[_PIECE - _OVERLAP :], _OVERLAP
-        text = rest
-    text += decoder.decode(b"", True)
-    if text:
-        yield from _pieces_of(number, text, old)
+    number = 1
+    rest = ""
+    overlap = 0
+    while data := file.read(BLOCK_BYTES):
+        *complete, rest = (rest + decoder.decode(data)).split("\n")
+        for line in complete:
+            yield from _pieces(number, line, overlap)
+            number += 1
+            overlap = 0
+        while len(rest) > PIECE_CHARACTERS:
+            yield number, rest[:PIECE_CHARACTERS], overlap
+            rest = rest[PIECE_CHARACTERS - OVERLAP_CHARACTERS :]
+            overlap = OVERLAP_CHARACTERS
+    rest += decoder.decode(b"", True)
+    if rest:
+        yield from _pieces(number, rest, overlap)
 
 
-def _pieces_of(number: int, line: str, old: int) -> Iterator[tuple[int, str, int]]:
-    while len(line) > _PIECE:
-        yield number, line[:_PIECE], old
-        line, old = line[_PIECE - _OVERLAP :], _OVERLAP
-    yield number, line, old
+def _pieces(number: int, line: str, overlap: int) -> Iterator[tuple[int, str, int]]:
+    while len(line) > PIECE_CHARACTERS:
+        yield number, line[:PIECE_CHARACTERS], overlap
+        line = line[PIECE_CHARACTERS - OVERLAP_CHARACTERS :]
+        overlap = OVERLAP_CHARACTERS
+    yield number, line, overlap

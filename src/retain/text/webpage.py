@@ -1,310 +1,241 @@
-"""A web page as Markdown: its headings, paragraphs, lists, tables and code, without what a reader does not see.
+"""HTML to Markdown: headings, paragraphs, lists, tables and code, without invisible elements.
 
-Any text is a page: what is no tag is text. Tags are found by one pattern that never looks at a character twice, because the
-standard library's parser takes hours for a megabyte of `<a <a <a`. Nothing that a page names is ever fetched.
+The page is parsed as a browser would, by selectolax. Nothing that a page refers to is fetched.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
-from html import unescape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-_UNSEEN = {
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "svg",
-    "math",
-    "iframe",
-    "object",
-    "canvas",
-    "select",
-    "datalist",
-}
-_VOID = {
-    "area",
-    "base",
-    "br",
-    "col",
-    "embed",
-    "hr",
-    "img",
-    "input",
-    "link",
-    "meta",
-    "param",
-    "source",
-    "track",
-    "wbr",
-}
-_OPEN_ENDED = {"li", "td", "th", "tr", "dt", "dd"}
-"""Whose end may be left out: one that is hidden ends where the next begins."""
-_HOLDERS = {"ul", "ol", "dl", "table"}
-_BLOCKS = {
-    "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
-    "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "head", "header", "hr", "html", "legend", "li", "main",
-    "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr",
-    "ul",
-}  # fmt: skip
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_TAG = re.compile(
-    r"""<(?:(?P<comment>!--)|(?P<end>/?)(?P<name>[a-zA-Z][a-zA-Z0-9:-]*+)"""
-    r"""(?P<told>(?:[^<>"']++|"[^"]*+"|'[^']*+')*+)>|[!?][^<>]*+>|/[^<>a-zA-Z][^<>]*+>)"""
+from retain.base.errors import Invalid
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+MAX_LIST_DEPTH = 8
+
+_INVISIBLE = set(
+    "head script style template noscript svg math iframe object canvas select datalist".split()  # noqa: SIM905
 )
-_TOLD = re.compile(r"""([^\s=/"'<>]++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s"'<>]++))?""")
-_TOLD_OF_INTEREST = re.compile(r"\b(?:hidden|style|alt)\b", re.IGNORECASE)
-_HIDDEN = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
-_LIKE_MARKUP = re.compile(r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}+[ \t]*+$)")
-_BLANKS = re.compile(r"[ \t\r\n\f]++")
-_TICKS = re.compile(r"`{3,}+")
-_CLOSING = re.compile(r"</([a-zA-Z][a-zA-Z0-9:-]*+)")
-_NO_CHARACTER = re.compile(r"&#[0-9]{8,}+;?")
-_DEEPEST = 8
+_BLOCKS = set(
+    "address article aside blockquote body button caption center dd details dialog div dl dt "
+    "fieldset figcaption figure footer form header hr html legend li main menu nav ol p pre section "
+    "summary table tbody td tfoot th thead tr ul h1 h2 h3 h4 h5 h6".split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_LISTS = ("ul", "ol", "menu")
+_HIDDEN_STYLE = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
+_LOOKS_LIKE_MARKDOWN = re.compile(
+    r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}+[ \t]*+$)"
+)
+_WHITESPACE = re.compile(r"[ \t\r\n\f]++")
+_BACKTICKS = re.compile(r"`{3,}+")
 
 
 class Page(NamedTuple):
-    """A web page: its title, and its text as Markdown."""
+    """The title of a web page and its text as Markdown."""
 
     title: str
     text: str
 
 
 def read(html: str) -> Page:
-    """What a person reads on a web page; any text is one."""
-    reader = _Reader()
-    ends = {found[1].lower(): found.start() for found in _CLOSING.finditer(html)}
-    for name, told, text, at in _tokens(html):
-        if not name:
-            reader.data(_unescaped(text))
-        elif name.startswith("/"):
-            reader.close(name[1:])
-        else:
-            reader.open(name, told, closes=ends.get(name, -1) >= at)
-    reader.end()
-    return Page(_line("".join(reader.title)), "".join(reader.written))
+    """Convert HTML to Markdown; any text is accepted."""
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError:
+        raise Invalid(
+            field="file",
+            problem="is HTML; to read it, install the extra `documents`: retain[documents]",
+        ) from None
+    tree = LexborHTMLParser(html)
+    title = tree.css_first("title")
+    writer = _Writer()
+    if tree.body is not None:
+        for node, is_start in _walk(tree.body):
+            if node.tag == "-text":
+                writer.add_text(node.text_content or "")
+            elif is_start:
+                writer.start(node.tag or "", node)
+            else:
+                writer.end(node.tag or "")
+    writer.flush()
+    text = "".join(writer.output)
+    return Page(_collapse(title.text()) if title is not None else "", text)
 
 
-def _tokens(html: str) -> Iterator[tuple[str, dict[str, str], str, int]]:
-    """Tags, closing ones with a slash before their name, and the text between them, which has no name; and where each ends.
-
-    A tag that closes itself is two.
-    """
-    at = 0
-    while found := _TAG.search(html, at):
-        if found.start() > at:
-            yield "", {}, html[at : found.start()], found.start()
-        at = found.end()
-        if found["comment"]:
-            end = html.find("-->", at - 2)  # `<!-->` is a whole one
-            at = len(html) if end < 0 else end + 3
-        elif name := (found["name"] or "").lower():
-            told = found["told"]
-            itself = told.endswith("/") and not found["end"]
-            yield (
-                found["end"] + name,
-                _told(told) if _TOLD_OF_INTEREST.search(told) else {},
-                "",
-                0 if itself else at,
-            )
-            if itself:
-                yield f"/{name}", {}, "", at
-            elif name in ("script", "style") and not found["end"]:
-                closing = re.compile(f"</{name}", re.IGNORECASE).search(html, at)
-                at = closing.start() if closing else len(html)
-    if at < len(html):
-        yield "", {}, html[at:], len(html)
+def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
+    """Yield visible elements when they start and when they end, and text nodes once."""
+    node: LexborNode | None = root
+    depth = 0
+    while node is not None:
+        child = None
+        if node.tag == "-text":
+            yield node, True
+        elif node.tag not in _INVISIBLE and not _is_hidden(node):
+            yield node, True
+            child = node.child
+            if child is None:
+                yield node, False
+        if child is not None:
+            node = child
+            depth += 1
+            continue
+        while depth and node is not None and node.next is None:
+            node = node.parent
+            depth -= 1
+            if node is not None:
+                yield node, False
+        node = node.next if depth and node is not None else None
 
 
-def _told(written: str) -> dict[str, str]:
-    return {name.lower(): _unescaped(value.strip("\"'")) for name, value in _TOLD.findall(written)}
+def _is_hidden(node: LexborNode) -> bool:
+    if not (node.tag or "-").isalnum():  # comments and the like
+        return True
+    attributes = node.attributes
+    return "hidden" in attributes or bool(_HIDDEN_STYLE.search(attributes.get("style") or ""))
 
 
-def _unescaped(text: str) -> str:
-    """Text with its characters for what names them; a number that no character has cannot even be read if it is long."""
-    return unescape(_NO_CHARACTER.sub("\ufffd", text) if "&#" in text else text)
-
-
-class _Reader:
-    """Writes blocks as they end; `words` is the one that is being read."""
+class _Writer:
+    """Write Markdown blocks as their elements end."""
 
     def __init__(self) -> None:
-        self.title: list[str] = []
-        self.written: list[str] = []
-        self.words: list[str] = []
-        self.heading = 0
-        self.lists: list[
-            int
-        ] = []  # of each list that is open the number of its next item, 0 where it has none
-        self.item = ""
-        self.joins = False
-        self.rows: list[list[list[str]]] | None = None
-        self.pre = 0
-        self.in_title = False
-        self.around: Counter[str] = Counter()  # what is open
-        self.skipped, self.closes = "", True
-        self.inside: Counter[str] = Counter()  # what is open in what is skipped, itself included
+        self.output: list[str] = []
+        self._words: list[str] = []  # of the current block
+        self._heading = 0
+        self._lists: list[int] = []  # number of the next item of each open list; 0 for bullets
+        self._marker = ""
+        self._is_tight = False  # the next list item follows without a blank line
+        self._is_code = False
+        self._rows: list[list[list[str]]] | None = None  # the texts of each cell of a table
 
-    def open(self, tag: str, told: dict[str, str], *, closes: bool = True) -> None:
-        """A tag opens, and is closed later or never."""
-        if self.skipped and not self._resumes(tag):
-            self.inside[tag] += 1
-            return
-        if tag in _UNSEEN or "hidden" in told or _HIDDEN.search(told.get("style", "")):
-            if tag not in _VOID:
-                self.skipped, self.closes, self.inside = tag, closes, Counter([tag])
-            return
-        self.around[tag] += 1
+    def start(self, tag: str, node: LexborNode) -> None:
+        """Start an element."""
         if tag == "br":
-            self.words.append("\n")
-        elif tag == "img" and told.get("alt"):
-            self.words.append(f" {told['alt']} ")
-        elif tag in _HEADINGS or tag in _BLOCKS:
-            self._begin(tag)
-
-    def close(self, tag: str) -> None:
-        """A tag closes."""
-        if self.inside[tag]:
-            self.inside[tag] -= 1
-            if tag == self.skipped and not self.inside[tag]:
-                self.skipped, self.inside = "", Counter()
+            self._words.append("\n")
+        elif tag == "img":
+            self._words.append(f" {node.attributes.get('alt') or ''} ")
+        if tag not in _BLOCKS:
             return
-        if self.skipped and not (self.around[tag] and tag in _BLOCKS):
-            return  # nobody opened it
-        self.skipped, self.inside = "", Counter()  # what holds it ends, and it with that
-        self.around[tag] -= self.around[tag] > 0
-        if tag in _HEADINGS or tag in _BLOCKS:
-            self._finish(tag)
-
-    def data(self, data: str) -> None:
-        """Text between tags."""
-        if self.skipped:
-            return
-        if self.in_title:
-            self.title.append(data)
-        elif self.pre:
-            self.words.append(data)
-        else:
-            self.words.append(_BLANKS.sub(" ", data))
-
-    def end(self) -> None:
-        """Whatever was left open ends with the page."""
-        self._flush()
-        self._close_table()
-
-    def _resumes(self, tag: str) -> bool:
-        """Whether something hidden that nobody closes ends where a tag opens: before a block, an item before the next."""
-        if self.skipped in _OPEN_ENDED:
-            over = tag == self.skipped and not any(self.inside[holder] for holder in _HOLDERS)
-        else:
-            over = (self.skipped == "p" or not self.closes) and (tag in _BLOCKS or tag in _HEADINGS)
-        if over:
-            self.skipped, self.inside = "", Counter()
-        return over
-
-    def _begin(self, tag: str) -> None:
-        self.in_title = tag == "title" and not self.title
-        if tag == "title":
-            return
-        if self.rows is not None and (tag in _HEADINGS or tag in ("table", "ul", "ol", "pre")):
-            self._close_table()  # it only lays out the page
-        if self.rows is not None:
-            self._cell(tag)
-            return
-        self._flush()
+        if self._rows is not None:
+            if tag not in _HEADINGS and tag not in ("table", "ul", "ol", "pre"):
+                self._start_in_table(tag)
+                return
+            self._end_table()  # the table is only layout
+        self.flush()
         if tag in _HEADINGS:
-            self.heading = _HEADINGS[tag]
+            self._heading = _HEADINGS[tag]
         elif tag == "table":
-            self.rows = []
+            self._rows = []
         elif tag == "pre":
-            self.pre += 1
-        elif tag in ("ul", "ol", "menu"):
-            self.joins = bool(self.lists)
-            self.lists = [*self.lists, int(tag == "ol")][:_DEEPEST]
-        elif tag == "li":
-            self.item = f"{self.lists[-1]}. " if self.lists and self.lists[-1] else "- "
-            if self.lists and self.lists[-1]:
-                self.lists[-1] += 1
+            self._is_code = True
+        elif tag in _LISTS:
+            self._is_tight = bool(self._lists)
+            self._lists.append(int(tag == "ol"))
+        elif tag == "li" and self._lists:
+            number = self._lists[-1]
+            self._marker = f"{number}. " if number else "- "
+            self._lists[-1] += bool(number)
 
-    def _finish(self, tag: str) -> None:
-        if tag == "title":
-            self.in_title = False
+    def end(self, tag: str) -> None:
+        """End an element."""
+        if tag not in _BLOCKS or (self._rows is not None and tag != "table"):
             return
-        if self.rows is not None and tag != "table":
-            return
-        self._flush()
         if tag == "table":
-            self._close_table()
-        elif tag == "pre":
-            self.pre = max(0, self.pre - 1)
-        elif tag in ("ul", "ol", "menu") and self.lists:
-            self.lists.pop()
-        if tag in ("li", "ul", "ol", "menu"):
-            self.item = ""
+            self._end_table()
+        self.flush()
+        if tag == "pre":
+            self._is_code = False
+        elif tag in _LISTS and self._lists:
+            self._lists.pop()
+        if tag == "li" or tag in _LISTS:
+            self._marker = ""
 
-    def _flush(self) -> None:
-        """Write the block that was being read."""
-        words, self.words = "".join(self.words), []
-        level, self.heading = self.heading, 0
-        self.joins = self.joins and bool(self.lists)
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1].append(words)
+    def add_text(self, text: str) -> None:
+        """Add the text between two tags."""
+        self._words.append(text if self._is_code else _WHITESPACE.sub(" ", text))
+
+    def flush(self) -> None:
+        """Write the current block."""
+        text = "".join(self._words)
+        self._words = []
+        level = self._heading
+        self._heading = 0
+        self._is_tight = self._is_tight and bool(self._lists)
+        if self._is_code:
+            self._write_code(text)
             return
-        if self.pre and words.strip():
-            fence = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(words))])
-            self._write(f"{fence}\n{words.strip(chr(10))}\n{fence}")
-            return
-        text = "\n".join(filter(None, (_line(line) for line in words.split("\n"))))
+        text = "\n".join(filter(None, (_collapse(line) for line in text.split("\n"))))
         if not text:
             return
         if level:
-            self._write(f"{'#' * level} {_line(text)}")
-            return
-        text = _LIKE_MARKUP.sub(r"\\", text)
-        if not self.lists:
-            self._write(text)
-            return
-        indent = "   " * (len(self.lists) - 1)
-        lines = (indent + (self.item or "   ") + text.replace("\n", f"\n{indent}   ")).rstrip()
-        self.item = ""
-        self._write(lines, "\n" if self.joins else "\n\n")
-        self.joins = True
+            self._write(f"{'#' * level} {_collapse(text)}")
+        elif self._lists:
+            self._write_item(_escape(text))
+        else:
+            self._write(_escape(text))
 
-    def _write(self, block: str, behind: str = "\n\n") -> None:
-        self.written += [behind if self.written else "", block]
+    def _write(self, block: str, separator: str = "\n\n") -> None:
+        self.output += [separator if self.output else "", block]
 
-    def _cell(self, tag: str) -> None:
-        """A tag inside a table: it begins a row, a cell, or nothing but a blank."""
-        assert self.rows is not None
-        words = "".join(self.words)
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += [words, " "]
-        elif text := _line(words):
-            self._write(_LIKE_MARKUP.sub(r"\\", text))  # a caption
-        self.words = []
-        if tag == "tr" or (tag in ("td", "th") and not self.rows):
-            self.rows.append([])
+    def _write_code(self, text: str) -> None:
+        if not text.strip():
+            return
+        fence = "`" * max([3, *(len(ticks) + 1 for ticks in _BACKTICKS.findall(text))])
+        code = text.strip("\n")
+        self._write(f"{fence}\n{code}\n{fence}")
+
+    def _write_item(self, text: str) -> None:
+        indent = "   " * (min(len(self._lists), MAX_LIST_DEPTH) - 1)
+        continued = text.replace("\n", f"\n{indent}   ")
+        item = f"{indent}{self._marker or '   '}{continued}"
+        self._marker = ""
+        self._write(item, "\n" if self._is_tight else "\n\n")
+        self._is_tight = True
+
+    def _start_in_table(self, tag: str) -> None:
+        assert self._rows is not None
+        self._end_cell()
+        if tag == "tr" or (tag in ("td", "th") and not self._rows):
+            self._rows.append([])
         if tag in ("td", "th"):
-            self.rows[-1].append([])
+            self._rows[-1].append([])
 
-    def _close_table(self) -> None:
-        """Write a table; one with a single column is but paragraphs."""
-        rows, self.rows = self.rows or [], None
-        told = [[_line("".join(cell)) for cell in row] for row in rows]
-        told = [row for row in told if any(row)]
-        columns = max(map(len, told), default=0)
-        if columns < 2:
-            for row in told:
-                self._write(_LIKE_MARKUP.sub(r"\\", row[0]))
+    def _end_cell(self) -> None:
+        """Add the current words to the current cell; before the first cell they are a caption."""
+        text = _collapse("".join(self._words))
+        self._words = []
+        if not text:
             return
-        lines = [
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in told
-        ]  # rows may be shorter than the head, and filling them up could take any amount of memory
-        self._write("\n".join([lines[0], "|" + "---|" * columns, *lines[1:]]))
+        if self._rows and self._rows[-1]:
+            self._rows[-1][-1].append(text)
+        else:
+            self._write(_escape(text))
+
+    def _end_table(self) -> None:
+        """Write the table; one with a single column becomes paragraphs."""
+        if self._rows is None:
+            return
+        self._end_cell()
+        rows = [[" ".join(cell) for cell in row] for row in self._rows if any(row)]
+        self._rows = None
+        columns = max(map(len, rows), default=0)
+        if columns < 2:
+            for row in rows:
+                self._write(_escape(row[0]))
+            return
+        # Short rows are not filled up: one long row would multiply the size of the page.
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        lines.insert(1, "|" + "---|" * columns)
+        self._write("\n".join(lines))
 
 
-def _line(text: str) -> str:
+def _escape(text: str) -> str:
+    """Escape text that Markdown would take for a heading, a list or code."""
+    return _LOOKS_LIKE_MARKDOWN.sub(r"\\", text)
+
+
+def _collapse(text: str) -> str:
     return " ".join(text.split())

@@ -250,7 +250,7 @@ def shown(file: IO[bytes], given: Mapping[str, Any], most: int) -> View:
             case {"path": path}:
                 part = view.path(file, path, most)
             case _:
-                part = view.whole(file, most)
+                part = view.page(file, 1, most)
     safe = placeholder.neutral(part.text)
     return part if safe == part.text else replace(part, text=safe, tokens=tokens.estimate(safe))
 

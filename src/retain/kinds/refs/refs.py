@@ -40,7 +40,7 @@ from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
 from retain.text import describe
 from retain.text.measure import Measure
-from retain.text.view import LEAST_TOKENS, MOST_TOKENS, View
+from retain.text.view import MIN_TOKENS, MAX_TOKENS, View
 
 __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
 
@@ -274,7 +274,7 @@ class Refs(Kind):
     ) -> View:
         """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
         given = reference.asked(page=page, lines=lines, head=head, tail=tail, grep=grep, path=path)
-        canonical.whole(tokens, "tokens", LEAST_TOKENS, MOST_TOKENS)
+        canonical.whole(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
         return reference.shown(self._open(key), given, tokens)
 
     def content(self, key: str) -> bytes:
