@@ -30,7 +30,7 @@ from retain.base import canonical
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, open_memory, scope_of
 from retain.kinds.refs.refs import Ref
 from retain.memory import Scope
 
@@ -231,7 +231,7 @@ def run(arguments: Arguments) -> int:
     if arguments.tokens is not None:
         tokens = canonical.whole(arguments.tokens, "tokens")
     canonical.key(arguments.type, "type")
-    _check_session(arguments, settings)
+    _check_session(arguments)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     with SignalForwarder() as signals:
@@ -243,7 +243,7 @@ def run(arguments: Arguments) -> int:
         try:
             with signals.interruptible():
                 if execution.spool.exceeds(tokens):
-                    _store(execution, arguments, settings)
+                    _store(execution, arguments)
         except Interrupted:
             execution.problems.append("the output was not stored: interrupted")
         for problem in execution.problems:
@@ -254,13 +254,13 @@ def run(arguments: Arguments) -> int:
         return execution.exit_code
 
 
-def _check_session(arguments: Arguments, settings: Settings) -> None:
+def _check_session(arguments: Arguments) -> None:
     """Raise before the command runs if its session does not exist."""
     if arguments.session is None:
         return
     # If the database is unavailable, the command runs anyway.
     with contextlib.suppress(StorageError), open_memory(arguments, create=True) as memory:
-        memory.scope(*whose(arguments, settings)).sessions.get(arguments.session)
+        scope_of(arguments, memory).sessions.get(arguments.session)
 
 
 def _execute(
@@ -348,12 +348,11 @@ def _show(data: bytes, target: int | None, execution: Execution) -> bool:
     return True
 
 
-def _store(execution: Execution, arguments: Arguments, settings: Settings) -> None:
+def _store(execution: Execution, arguments: Arguments) -> None:
     """Store the output behind a reference, or note why that failed."""
     try:
         with open_memory(arguments, create=True) as memory:
-            scope = memory.scope(*whose(arguments, settings), source="tool")
-            _add_reference(execution, scope, arguments)
+            _add_reference(execution, scope_of(arguments, memory, source="tool"), arguments)
     except Interrupted:
         if execution.ref is None:
             raise  # otherwise only closing the database was interrupted

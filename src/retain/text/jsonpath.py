@@ -52,8 +52,8 @@ def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
     if not path.startswith("$"):
         path = f"${path}" if path[0] in ".[" else f"$.{path}"
     try:
-        query = JSONPathEnvironment(strict=True).compile(path)
-        segments = tuple(query.segments)  # type: ignore[union-attr]
+        query: Any = JSONPathEnvironment(strict=True).compile(path)
+        segments = tuple(query.segments)
     except (JSONPathError, AttributeError) as error:
         place = getattr(getattr(error, "token", None), "index", 0)
         raise Invalid(
@@ -165,7 +165,7 @@ def _children(value: Json, selector: Any) -> list[Json]:
         if kind == "WildcardSelector":
             return value
         if kind == "SliceSelector":
-            return value[selector.slice]
+            return list(value[selector.slice])
         if kind == "IndexSelector" and -len(value) <= selector.index < len(value):
             return [value[selector.index]]
     return []

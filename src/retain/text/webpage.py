@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 
 MAX_LIST_DEPTH = 8
 
-_INVISIBLE = set(
-    "head script style template noscript svg math iframe object canvas select datalist".split()  # noqa: SIM905
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_INVISIBLE = _names(
+    "head script style template noscript svg math iframe object canvas select datalist"
 )
-_BLOCKS = set(
+_BLOCKS = _names(
     "address article aside blockquote body button caption center dd details dialog div dl dt "
     "fieldset figcaption figure footer form header hr html legend li main menu nav ol p pre section "
-    "summary table tbody td tfoot th thead tr ul h1 h2 h3 h4 h5 h6".split()
+    "summary table tbody td tfoot th thead tr ul h1 h2 h3 h4 h5 h6"
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = ("ul", "ol", "menu")

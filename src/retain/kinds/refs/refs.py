@@ -40,7 +40,7 @@ from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
 from retain.text import describe
 from retain.text.measure import Measure
-from retain.text.view import MIN_TOKENS, MAX_TOKENS, View
+from retain.text.view import MAX_TOKENS, MIN_TOKENS, View
 
 __all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
 
