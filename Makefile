@@ -10,7 +10,7 @@ DATA ?= ../shared/bench
 # Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
+.PHONY: serve site docs release test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -89,6 +89,9 @@ tests: .cache/ready-tests
 
 test-tools: tests ## What the tests need besides Python packages
 	@UV=$(UV) bash scripts/test_tools.sh
+
+release: ## Check that this version can be released, and tag it
+	$(RUN) python scripts/release.py --tag
 
 clean: ## Forget everything that was set up or built
 	rm -rf .venv .cache dist web/node_modules src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis
