@@ -27,7 +27,7 @@ test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL serv
 	$(RUN) pytest -n 3 $(ARGS)
 
 test-all: test-tools site ## The same with every test on every database, and every migration
-	ENGINES=all CHAOS=full $(RUN) pytest -n 3 --timeout 1800 $(ARGS)
+	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
 check: test-tools site ## Lint, format, strict types, generated files
 	$(RUN) ruff check .
@@ -49,13 +49,13 @@ generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_web.py
 
 screens: test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
-	SCREENS=full $(RUN) pytest -n 2 tests/web $(ARGS)
+	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
 chaos: test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
-	CHAOS=full $(RUN) pytest -n 0 tests/chaos $(ARGS)
+	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)
 
 attack: test-tools ## Every malicious input at every place, then sqlmap and bandit (about half an hour)
-	ATTACK=full $(RUN) pytest -n 2 --timeout 1800 tests/security $(ARGS)
+	ATTACK=full $(RUN) pytest -m "" -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
 
 test-llm: tests ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)

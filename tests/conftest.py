@@ -1,8 +1,10 @@
-"""What the tests stand on: real files and real servers; each test gets an empty database of its own.
+"""Fixtures that every test shares: real files, real PostgreSQL servers, an empty database per test.
 
-A test that takes `url` or `memory` runs once for each engine. Servers are started once for the whole run.
-Files and servers lie in memory where there is enough of it: what a test asks is the same, and no test waits for a disk.
-What is about disks (tests/chaos) stays on one.
+A test that takes `url`, `memory` or `me` runs once per engine. By default these are SQLite and the
+modern PostgreSQL for the packages below `api`, and SQLite alone for the packages above, which do not
+see which engine they use; `ENGINES=all` (`make test-all`) runs every test on all three. A test that
+parametrizes `engine` itself keeps its own list. Servers are started once per run, and files lie in
+memory where there is enough of it, except those of tests/chaos.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import psutil
 import pytest
@@ -36,14 +37,12 @@ if TYPE_CHECKING:
 SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
-ON_BOTH = {
-    "test_engine.py",
-    "test_every_kind.py",
-    "test_isolation.py",
-    "test_migrate.py",
-    "test_postgres.py",
-}
-"""Tests on both servers; all others are on one of them, unless they name both themselves, or ENGINES=all."""
+ONE_ENGINE = {"api", "base", "chat", "cli", "integrations", "llm", "mcp", "messages", "models"}
+ONE_ENGINE |= {"security", "server", "text", "web"}
+"""Folders whose tests run on SQLite alone, unless a test names its engines or ENGINES is `all`."""
+EVERY_ENGINE = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py"}
+EVERY_ENGINE |= {"test_postgres.py"}
+"""Files whose tests also run on the distribution's PostgreSQL."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
@@ -78,25 +77,21 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out one of the two servers, each where the name of a test says so: about half of the tests have each."""
-    if os.environ.get("ENGINES") == "all" or not all(
-        f"TEST_POSTGRES_{kind.upper()}" in os.environ for kind in SERVERS
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that needs an engine on each of those that its folder asks for."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "engine" in metafunc.fixturenames and not any(
+        "engine" in str(mark.args[0]) for mark in marks
     ):
-        return
-    twins: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        named = " ".join(str(mark.args[0]) for mark in item.iter_markers("parametrize"))
-        given = getattr(getattr(item, "callspec", None), "params", {}).items()
-        chosen = [one for name, one in given if name not in named and isinstance(one, str)]
-        for server in SERVERS if item.path.name not in ON_BOTH else ():
-            if server in chosen:
-                twins.setdefault(item.nodeid.replace(server, ""), []).append(item)
-    left = [both[crc32(name.encode()) % 2] for name, both in twins.items() if len(both) == 2]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        out = set(left)
-        items[:] = [item for item in items if item not in out]
+        metafunc.parametrize("engine", engines_of(metafunc.definition.path), indirect=True)
+
+
+def engines_of(path: Path) -> tuple[str, ...]:
+    """Return the engines that the tests of a file run on."""
+    if os.environ.get("ENGINES") == "all" or path.name in EVERY_ENGINE:
+        return ENGINES
+    folder = path.relative_to(Path(__file__).parent).parts[0]
+    return ("sqlite",) if folder in ONE_ENGINE else ("sqlite", "modern")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -156,44 +151,106 @@ def now() -> Now:
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """An empty, migrated database on the modern server."""
+    """An empty, migrated database of its own on the modern server."""
     yield from new_database("modern")
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> str:
-    """The name of each engine in turn."""
+    """The name of an engine."""
     return str(request.param)
 
 
 one_engine = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-"""For what knows nothing of the engine that it stands on."""
+"""For tests that do not depend on the engine."""
 
 
 @pytest.fixture
 def url(engine: str, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty database on each engine in turn; on a server it is migrated."""
+    """The address of an empty database; on a server it is migrated."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/agent.db"
     else:
-        yield from new_database(engine)
+        yield from shared_database(engine)
 
 
 def new_database(kind: str, template: str = TEMPLATE) -> Iterator[str]:
-    """A database that is dropped at the end of the test."""
+    """Yield the address of a database that is dropped at the end of the test."""
     name = f"t_{uuid.uuid4().hex}"
-    server = administrator(kind)
-    copies = (
-        IN_MEMORY in os.environ and server.info.server_version >= 150_000
-    )  # files; without, it goes through the log
-    server.execute(f"create database {name} template {template}" + " strategy file_copy" * copies)
+    create_database(kind, name, template)
     yield server_url(kind, name)
-    server.execute(f"drop database {name} with (force)")
+    administrator(kind).execute(f"drop database {name} with (force)")
+
+
+def create_database(kind: str, name: str, template: str = TEMPLATE) -> None:
+    """Create a database from a template."""
+    server = administrator(kind)
+    copies = IN_MEMORY in os.environ and server.info.server_version >= 150_000
+    strategy = " strategy file_copy" * copies  # without it, the copy goes through the log
+    server.execute(f"create database {name} template {template}{strategy}")
+
+
+# What a test may leave behind in a shared database besides rows: when it changes, the database is
+# made anew. Tables that hold rows in the template (the schema version) are part of it.
+SCHEMA_FINGERPRINT = """
+    select md5(string_agg(line, ',' order by line)) from (
+        select concat(relnamespace, relname, relkind, relowner, relacl, relrowsecurity) line
+        from pg_class where relnamespace::regnamespace::text !~ '^(pg_|information_schema)'
+        union all select concat(attrelid, attname, atttypid, attnum) from pg_attribute
+        where attrelid > 16384 and attrelid in (select oid from pg_class where relkind = 'r')
+        union all select concat(oid, proname) from pg_proc where oid > 16384
+        union all select concat(oid, tgname, tgenabled) from pg_trigger
+        union all select concat(oid, polname) from pg_policy
+        union all select extname from pg_extension
+        union all select concat(setdatabase, setrole, setconfig) from pg_db_role_setting
+    ) lines"""
+FILLED_TABLES = """
+    select format('%I.%I', nspname, relname) from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+    where relkind = 'r' and nspname !~ '^(pg_|information_schema)' and pg_relation_size(pg_class.oid) > 0"""
+_shared: dict[str, tuple[str, psycopg.Connection, str, set[str]]] = {}
+
+
+def shared_database(kind: str) -> Iterator[str]:
+    """Yield the address of this process's database on a server; its rows are removed after the test.
+
+    That takes a few milliseconds, where creating and dropping a database takes a hundred.
+    """
+    if kind not in _shared:
+        import psycopg
+
+        name = f"t_{uuid.uuid4().hex}"
+        create_database(kind, name)
+        connection = psycopg.connect(server_url(kind, name), autocommit=True)
+        connection.execute("set lock_timeout = '2s'")
+        _shared[kind] = (name, connection, fingerprint(connection), filled_tables(connection))
+    name, connection, schema, preserved = _shared[kind]
+    yield server_url(kind, name)
+    try:
+        clean = fingerprint(connection) == schema
+        if clean and (filled := filled_tables(connection) - preserved):
+            connection.execute(f"truncate {', '.join(sorted(filled))} restart identity cascade")
+    except Exception:  # somebody holds a lock, or the server was restarted
+        clean = False
+    if not clean:
+        del _shared[kind]
+        connection.close()
+        administrator(kind).execute(f"drop database if exists {name} with (force)")
+
+
+def fingerprint(connection: psycopg.Connection) -> str:
+    """Return a hash of everything in a database that a test should leave as it was, but for rows."""
+    row = connection.execute(SCHEMA_FINGERPRINT).fetchone()
+    return str(row[0]) if row else ""
+
+
+def filled_tables(connection: psycopg.Connection) -> set[str]:
+    """Return the names of the tables that have, or had, rows."""
+    return {str(row[0]) for row in connection.execute(FILLED_TABLES)}
 
 
 @cache
 def administrator(kind: str) -> psycopg.Connection:
-    """The superuser's connection to a server, open as long as this process."""
+    """Return the superuser's connection to a server, open as long as this process."""
     import psycopg
 
     return psycopg.connect(server_url(kind, "postgres"), autocommit=True)

@@ -1,7 +1,8 @@
-"""What the tests of this room stand on."""
+"""Fixtures of the browser tests.
 
-import os
-from zlib import crc32
+`make test` runs the main tasks in the browser: the tests that are marked `smoke`. All others are
+`slow` and run with `make test-all`.
+"""
 
 import pytest
 
@@ -9,15 +10,9 @@ from tests.calling import app, calling, http  # noqa: F401
 from tests.web.browsing import chromium, web  # noqa: F401
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A page sees no difference between databases, and a browser is slow: each test has one of them, unless it says which.
-
-    Which one, its name says: about half of the tests are on SQLite, the others on a server; ENGINES=all has all on both.
-    """
-    said = any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
-    if {"web", "engine"} <= set(metafunc.fixturenames) and not said:
-        both = ["sqlite", "modern"]
-        if os.environ.get("ENGINES") != "all":
-            both = [both[crc32(metafunc.definition.name.encode()) % 2]]
-        metafunc.definition.add_marker(pytest.mark.parametrize("engine", both, indirect=True))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark browser tests that are not part of the smoke suite as slow."""
+    for item in items:
+        uses_browser = "web" in getattr(item, "fixturenames", ())
+        if uses_browser and not item.get_closest_marker("smoke"):
+            item.add_marker(pytest.mark.slow)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import pytest
 from playwright.sync_api import Page, Route
 
 from tests.conftest import one_engine
@@ -43,6 +44,7 @@ def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
 
 
 @one_engine
+@pytest.mark.smoke
 def test_every_page_and_dialog(web: Web) -> None:
     """A7: light, and dark; of every dialog too."""
     places = tell(web).places

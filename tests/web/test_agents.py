@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from playwright.sync_api import expect
 
 from retain import Memory
@@ -13,6 +14,7 @@ from tests.web.browsing import Web, held
 BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror="window.ran = 1"> ![x](http://127.0.0.2/y)"""
 
 
+@pytest.mark.smoke
 def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
     """A7: name, prompt, model, tools, colour and icon; a name can be any text."""
     name = "a/b 🦊"

@@ -71,6 +71,7 @@ def said(memory: Memory) -> list[str]:
     return [message.text for message in me.messages.window(me.sessions.active().id)]
 
 
+@pytest.mark.smoke
 def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
     """A7, A3: without a model the page says so, keeps what is said, and answers from memory."""
     web.model = None
@@ -88,6 +89,7 @@ def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
     assert len(said(memory)) == 4
 
 
+@pytest.mark.smoke
 def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: SlowModel) -> None:
     """A1: the first word is there while the model still writes; a reload in the middle loses nothing and doubles nothing."""
     page = chat(web)
@@ -106,6 +108,7 @@ def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: Slow
     assert page.evaluate("localStorage.getItem('chatOutbox_default')") is None
 
 
+@pytest.mark.smoke
 def test_tools_references_and_hostile_text(web: Web, memory: Memory) -> None:
     """R1, P0: calls are lines that open, placeholders open what they stand for; nothing that was said runs or fetches."""
     me = memory.scope(user=USER, agent=AGENT)
@@ -222,6 +225,7 @@ def test_where_the_summary_ends(web: Web, memory: Memory) -> None:
 
 
 @one_engine
+@pytest.mark.smoke
 def test_a_group(web: Web, memory: Memory) -> None:
     """A6: several agents answer in turn, each under its name; the group comes back on another device."""
     for name in ("scout", "critic"):

@@ -28,6 +28,7 @@ def anew(page: Page) -> None:
     expect(page.get_by_role("heading", name="Talk to assistant")).to_be_visible()
 
 
+@pytest.mark.smoke
 def test_without_a_model(web: Web, memory: Memory) -> None:
     """A3, C6: one sentence, a new conversation, a question: the fact is there, and Why says where it comes from."""
     web.model = None

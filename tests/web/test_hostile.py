@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
@@ -133,6 +134,7 @@ def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
 
 
 @one_engine
+@pytest.mark.smoke
 def test_addresses_are_texts(web: Web) -> None:
     """P0: whatever stands in an address is a name or a question, and no page breaks on it."""
     page = web.page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 
 from retain import Memory
@@ -30,6 +31,7 @@ def _choose(page: Page, *files: FilePayload) -> None:
     page.get_by_label("Files to add").set_input_files(list(files))
 
 
+@pytest.mark.smoke
 def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> None:
     """G1: each file is told of by itself; what has the same path takes its place."""
     web.expects("422")

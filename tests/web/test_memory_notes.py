@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from retain import Memory
@@ -37,6 +38,7 @@ def _edit(page: Page, old: str, new: str) -> None:
     field.fill(field.input_value().replace(old, new))
 
 
+@pytest.mark.smoke
 def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
     """N5: what the agent writes, and what is written on one device, is seen on the others; HTML in it is text."""
     _scout(memory).notes.overwrite(TEXT)
@@ -167,6 +169,7 @@ def test_after_a_break_a_page_hears_of_changes_again(web: Web, memory: Memory) -
     expect(_notes(page)).to_contain_text("while nobody looked")
 
 
+@pytest.mark.smoke
 def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
     """N4: history, the difference of any two, and the way back."""
     notes = _scout(memory).notes

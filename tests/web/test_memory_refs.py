@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from retain import Memory
@@ -9,6 +10,7 @@ from tests.conftest import one_engine
 from tests.web.browsing import Web
 
 
+@pytest.mark.smoke
 def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> None:
     """R3, R4: what a tool put out is here with what is known of it, and opens in parts."""
     mine = memory.scope(tenant="default", user="default", agent="scout")

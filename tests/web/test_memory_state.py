@@ -34,6 +34,7 @@ def test_a_value_runs_out_and_is_gone(web: Web, memory: Memory) -> None:
 
 
 @one_engine
+@pytest.mark.smoke
 def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
     page = web.open("/memory/state")
     expect(page.get_by_role("heading", name="No state here")).to_be_visible()

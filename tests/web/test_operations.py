@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
@@ -80,6 +81,7 @@ def test_calls_as_pictures_that_are_read_by_keyboard_and_as_a_table(
 
 
 @one_engine
+@pytest.mark.smoke
 def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
     _calls(memory)
     scope = memory.scope(tenant="default", user="ada", agent="scout")
@@ -191,6 +193,7 @@ def test_with_the_first_key_everybody_needs_one_and_nobody_is_locked_out(web: We
     expect(other.get_by_role("list", name="API keys")).to_contain_text("mine")
 
 
+@pytest.mark.smoke
 def test_a_key_is_made_and_revoked(web: Web) -> None:
     page = _signed_in(web, web.key(), "/operations/keys")
     page.get_by_role("button", name="New key").click()

@@ -28,6 +28,7 @@ def me(memory: Memory) -> Scope:
     return me
 
 
+@pytest.mark.smoke
 def test_everything_is_found_and_opens_where_it_lives(web: Web, me: Scope) -> None:
     """A7: every kind, its legs, why it was found, its words marked; text is never HTML."""
     page = web.open("/search")

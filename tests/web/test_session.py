@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
@@ -40,6 +41,7 @@ def say(page: Page, text: str) -> None:
     expect(page.get_by_role("link", name="Why").last).to_be_visible()
 
 
+@pytest.mark.smoke
 def test_a_conversation_comes_back(web: Web, memory: Memory) -> None:
     """C6: after a reload, in a new window, after a restart of the server, on another device, with storage cleared."""
     page = chat(web)
@@ -131,6 +133,7 @@ def test_a_browser_that_keeps_nothing(web: Web, memory: Memory) -> None:
     assert len(memory.scope(user=USER).sessions.list()) == 1
 
 
+@pytest.mark.smoke
 def test_past_conversations(web: Web, memory: Memory) -> None:
     """C4: they are listed, found by name and by what was said, renamed, gone back to and deleted."""
     me = memory.scope(user=USER, agent=AGENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from retain import Memory
@@ -26,6 +27,7 @@ def _end(web: Web, key: str) -> None:
     authenticator.forget()
 
 
+@pytest.mark.smoke
 def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
     """A wrong key is told (S11); with the right one the address that was asked for is there."""
     web.expects("401")

@@ -68,6 +68,7 @@ def row(web: Web, layer: str, what: str) -> Locator:
     )
 
 
+@pytest.mark.smoke
 def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     """X3, J7: the question, the answer, the call, a bar by layers, and of each item its source, reason, score and cost."""
     entry = me.entries.add("Clara likes tea.", kind="core").id
@@ -137,6 +138,7 @@ def test_a_message_leads_to_its_turn_and_turns_to_each_other(web: Web, me: Scope
     expect(page.get_by_role("alert")).to_contain_text("turn")
 
 
+@pytest.mark.smoke
 def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope) -> None:
     """X3: without a model, without storing anything; a smaller budget shows at once what falls out."""
     web.model = None
