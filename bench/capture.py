@@ -25,7 +25,7 @@ def most():
         return int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]) * 1024
 
 with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:
-    prepare = memory.scope("acme", "ada", "scout").refs.prepare
+    prepare = memory.scope(tenant="acme", user="ada", agent="scout").refs.prepare
     with open(sys.argv[2], "rb") as file:
         prepare.keep(prepare(io.BytesIO(file.read(400_000)), source="warm up"))
         before = most()

@@ -106,7 +106,7 @@ import json, os, sys, time
 from retain import Memory, Settings
 from retain.base.errors import NotFound
 memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0, postgres_pool=2))
-me = memory.scope("acme", "ada", "scout")
+me = memory.scope(tenant="acme", user="ada", agent="scout")
 said = {"year": time.gmtime().tm_year}
 try:
     said["k"] = me.state.get("k").value

@@ -557,7 +557,7 @@ def say(asked):
 
 settings = Settings(sqlite_ballast_mib=0)
 memory = Memory.open(url, settings=settings, models=Models(settings, main=ScriptedModel(say)))
-turn.run(memory, memory.scope("acme", "ada", "scout"), session, message, key=key)
+turn.run(memory, memory.scope(tenant="acme", user="ada", agent="scout"), session, message, key=key)
 """
 
 

@@ -319,7 +319,7 @@ class Deadly:
     identity, dimensions, family = "deadly-4@1", 4, "static"
     def embed(self, texts): os._exit(9)
 memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0), embedder=Deadly())
-me = memory.scope("acme", "ada", "scout")
+me = memory.scope(tenant="acme", user="ada", agent="scout")
 me.sessions.add("s")
 me.messages.append("s", "user", "message about topic0")
 memory.run_jobs()"""

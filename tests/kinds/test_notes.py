@@ -450,7 +450,7 @@ import sys
 from retain import Memory
 url, name, count = sys.argv[1:]
 with Memory.open(url) as memory:
-    notes = memory.scope("acme", "ada", "scout").notes
+    notes = memory.scope(tenant="acme", user="ada", agent="scout").notes
     print("ready", flush=True)
     sys.stdin.readline()
     for n in range(int(count)):

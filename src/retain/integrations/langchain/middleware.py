@@ -47,7 +47,7 @@ _RUNS = 256
 
 
 class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Memory for `create_agent(middleware=[RetainMiddleware(memory.scope("acme", "ada", "scout"))])`.
+    """Memory for `create_agent(middleware=[RetainMiddleware(memory.scope(tenant="acme", user="ada", agent="scout"))])`.
 
     The session is the run's `thread_id`, or `session` of the runtime's context. What is remembered is told in requests
     alone, not in the agent's state, so that memory is not remembered. An agent that has its history from a checkpointer is

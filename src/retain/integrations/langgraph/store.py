@@ -3,7 +3,7 @@
 from retain import Memory
 from retain.integrations.langgraph import RetainStore
 
-store = RetainStore(Memory.open("sqlite:///agent.db").scope("acme", "ada"))
+store = RetainStore(Memory.open("sqlite:///agent.db").scope(tenant="acme", user="ada"))
 graph = builder.compile(store=store)
 """
 
