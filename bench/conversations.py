@@ -201,7 +201,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
     )
     actions, talk = (
         import_module("google.adk.events.event_actions").EventActions,
-        import_module("retain.messages.adk"),
+        import_module("retain.messages.formats.adk"),
     )
     services = {
         "SqliteSessionService": import_module(
@@ -295,7 +295,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)
     theirs = module.FileHistoryProvider(str(folder / "files"))
-    talk = import_module("retain.messages.agent_framework")
+    talk = import_module("retain.messages.formats.agent_framework")
     numbers = count()
 
     def turn() -> list[Any]:

@@ -33,14 +33,14 @@ from numpy.typing import NDArray
 from bench import recall
 from retain import Memory
 from retain.base.settings import Settings
-from retain.search import fuse, signals
-from retain.search.candidate import Candidate, Corpus
+from retain.search import features, ranking
+from retain.search.candidates import Candidate, Corpus
 from retain.search.question import Question
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
 FAMILIES = {"words": "words", "static": "static", "strong": "strong"}
 """For each family of weights the profile of bench/recall.py that it is learned with."""
-WEIGHTS = Path(fuse.__file__).with_name("weights.json")
+WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTY = 0.01
 BESIDE = 0.1
 """What a turn counts that is no evidence itself, but stands in a session with evidence, in a pool of many sessions."""
@@ -85,15 +85,15 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
     """Search for everything that a file asks, and take down what there was to be ranked."""
     talks = recall.read(file)
     heard: list[tuple[Question, Sequence[Candidate], Corpus]] = []
-    ranked = fuse.rank
+    ranked = ranking.rank
 
     def overhear(
         question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any
-    ) -> list[fuse.Ranked]:
+    ) -> list[ranking.Ranked]:
         heard.append((question, sorted(candidates, key=lambda one: one.number), corpus))
         return ranked(question, candidates, corpus, **more)
 
-    fuse.rank = overhear
+    ranking.rank = overhear
     try:
         with tempfile.TemporaryDirectory() as folder:
             settings = Settings(database=f"sqlite:///{folder}/learn.db", **recall.PROFILES[profile])  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
                                 (file.name, groups.get(ask.id, "")), ask, filled, heard.pop()
                             )
     finally:
-        fuse.rank = ranked
+        ranking.rank = ranked
 
 
 def _strange(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
@@ -146,7 +146,7 @@ def _case(
             for unit, one in zip(units, candidates, strict=True)
         ]
         target = evidence + BESIDE * np.array(beside)
-        found = signals.measure(question, candidates, corpus)
+        found = features.measure(question, candidates, corpus)
         rows = np.stack(list(found.values()), axis=1)
         yield Case(
             *where,
@@ -246,13 +246,13 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
             if size < len(candidates) and case.evidence.any():
                 some = sorted({*some[1:], int(case.evidence.argmax())})
             fewer = [candidates[place] for place in some]
-            found = signals.measure(question, fewer, corpus)
+            found = features.measure(question, fewer, corpus)
             scores = sum(
                 found[name] * weight
                 for name, weight in zip(learned.names, learned.weights, strict=True)
                 if name in found
             )
-            tables.append(fuse.hope(np.asarray(scores), found, fewer))
+            tables.append(ranking.calibration_features(np.asarray(scores), found, fewer))
             wanted.append(case.evidence[some])
     names = list(tables[0])
     rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])

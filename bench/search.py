@@ -29,9 +29,9 @@ from bench.harness import (
     versus,
 )
 from retain import Memory, Settings
-from retain.search.embed import choose, quantise
-from retain.search.engine import Asked, Item
-from retain.search.words import STOP, of_question
+from retain.search.embedders import choose, quantise
+from retain.search.engine import Item, SearchFilter
+from retain.search.words import STOP, query_words
 
 USERS = 10
 AT_ONCE = 5000
@@ -67,7 +67,7 @@ class Texts:
         """Up to six words of a text, in no order."""
         asked = []
         for text in self.some(count):
-            words = of_question(text)
+            words = query_words(text)
             self._dice.shuffle(words)
             asked.append(" ".join(words[:6]))
         return asked
@@ -266,14 +266,14 @@ def at_size(
         services.embedder.identity if services.embedder else "",
         psutil.Process().memory_info().rss,
     )
-    everybody = Asked()
+    everybody = SearchFilter()
     taken = [timed(lambda: near(services, vector, model, everybody)) for _ in range(5)]
     room = (psutil.Process().memory_info().rss - before) >> 20
     what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
     yield line(what, f"{size:,}", size, taken[1:], None)
 
 
-def near(services: Any, vector: Any, model: str, asked: Asked) -> object:
+def near(services: Any, vector: Any, model: str, asked: SearchFilter) -> object:
     """The leg of meaning alone."""
     return services.database.read(
         "acme", lambda tx: services.index.engine.nearest(tx, vector, model, asked, 300)

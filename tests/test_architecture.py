@@ -44,7 +44,7 @@ PEERS = {"server": {"mcp"}, "mcp": set(), "client": set(), "integrations": set()
 """Packages that do not import each other, with the exceptions. The command line may start any of them."""
 FOR_ADAPTERS = {"checkpoints", "graph", "items.read", "items.write"}
 """Kinds and verbs without an endpoint: only an adapter of a framework calls them."""
-ENGINE_FILES = ("storage/connect.py", "search/connect.py", "base/settings.py")
+ENGINE_FILES = ("storage/connect.py", "search/index.py", "base/settings.py")
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:

@@ -13,7 +13,7 @@ import pytest
 
 from retain import AsyncMemory, Memory, RetainError, Scope, captured
 from retain.base.errors import NotFound
-from retain.messages.placeholder import keys
+from retain.messages.placeholder import find_keys
 from tests.conftest import SETTINGS
 
 LARGE = "".join(f"line {number} of many\n" for number in range(2000))
@@ -28,7 +28,7 @@ def test_a_large_result_becomes_the_line_that_stands_for_it(me: Scope) -> None:
         return LARGE
 
     line = read_log("app.log", lines=7)
-    (key,) = keys(line)
+    (key,) = find_keys(line)
     assert line == f"Ran `read_log('app.log', lines=7)`: Success. {me.refs.info(key).placeholder}"
     assert me.refs.info(key).bytes == len(LARGE)
     assert me.refs.get(key, lines=(2, 2)).text == "line 1 of many"
@@ -66,7 +66,7 @@ def test_bytes_and_json_are_kept_as_what_they_are(me: Scope) -> None:
         ({"rows": rows}, "json"),
         (tuple(rows), "json"),
     ):
-        (key,) = keys(captured(me)(lambda result=result: result)())
+        (key,) = find_keys(captured(me)(lambda result=result: result)())
         assert me.refs.info(key).media == media
     assert me.refs.get(key, path="$[499].id").text == "499"
 
@@ -113,7 +113,7 @@ def test_it_belongs_to_a_session_and_has_the_name_that_is_wanted(me: Scope) -> N
     session = me.sessions.resume().id
     line = captured(me, session=session, name="npm install")(lambda: LARGE)()
     assert line.startswith("Ran `npm install`: Success. [MemoryRef: npm-install")
-    assert [ref.key for ref in me.refs.list(session=session)] == keys(line)
+    assert [ref.key for ref in me.refs.list(session=session)] == find_keys(line)
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
@@ -148,16 +148,16 @@ def test_async_functions_with_either_kind_of_scope(url: str, me: Scope) -> None:
 
     async def work() -> None:
         assert await captured(me)(read)(10) == LARGE[:10]
-        (key,) = keys(await captured(me)(read)(10_000))
+        (key,) = find_keys(await captured(me)(read)(10_000))
         assert me.refs.info(key).bytes == 10_000
         memory = await AsyncMemory.open(url, settings=replace(SETTINGS))
         scope = memory.scope(tenant="acme", user="ada", agent="scout")
         wrapped = captured(scope)(read)
         assert await wrapped(10) == LARGE[:10]
         lines = await asyncio.gather(*[wrapped(10_000 + number) for number in range(5)])
-        assert len({key for line in lines for key in keys(line)}) == 5
-        assert keys(await captured(scope)(functools.partial(read, 10_000))())
-        assert keys(await captured(me)(lambda: read(10_000))())
+        assert len({key for line in lines for key in find_keys(line)}) == 5
+        assert find_keys(await captured(scope)(functools.partial(read, 10_000))())
+        assert find_keys(await captured(me)(lambda: read(10_000))())
         await memory.close()
 
     asyncio.run(work())

@@ -24,7 +24,7 @@ from retain.kinds.tool import Tool
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.messages.message import Message, NewMessage
-from retain.search.find import Hit
+from retain.search.query import Hit
 from retain.text.view import View
 
 __version__ = "0.6.0"

@@ -69,9 +69,9 @@ from retain.memory import Done, Memory, Scope
 from retain.messages.content import Content
 from retain.messages.message import Message, NewMessage, Role
 from retain.models import Models
-from retain.search.embed import Embedder
-from retain.search.rebuild import Place
-from retain.search.rerank import Reranker
+from retain.search.embedders import Embedder
+from retain.search.reindex import Place
+from retain.search.rerankers import Reranker
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
 from retain.storage.erase import Receipt

@@ -41,10 +41,10 @@ from retain.kinds.turns import Turn, Turns
 from retain.messages.content import Content
 from retain.messages.message import NewMessage
 from retain.models import Models
-from retain.search import connect as search
-from retain.search import embed, rerank
-from retain.search.embed import Embedder
-from retain.search.rerank import Reranker
+from retain.search import embedders, rerankers
+from retain.search.embedders import Embedder
+from retain.search.index import open_index
+from retain.search.rerankers import Reranker
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
@@ -56,7 +56,7 @@ from retain.storage.verify import count, verify
 
 Done = TypeVar("Done")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
-CHECKS = (*(check for kind in KINDS for check in kind.checks), *embed.CHECKS, *audit_log.CHECKS)
+CHECKS = (*(check for kind in KINDS for check in kind.checks), *embedders.CHECKS, *audit_log.CHECKS)
 
 
 class Scope:
@@ -228,11 +228,11 @@ class Memory:
                 problem="is an Embedder; by its name it is a setting: Settings(embedder=…)",
             )
         embedder, reranker = (
-            embed.known(embedder or embed.choose(settings)),
-            reranker or rerank.choose(settings),
+            embedders.check_family(embedder or embedders.choose(settings)),
+            reranker or rerankers.choose(settings),
         )
         opened, migrations = connect(settings, clock, create=create)
-        blobs, index = Blobs(opened, settings, folder(settings)), search.index(opened, settings)
+        blobs, index = Blobs(opened, settings, folder(settings)), open_index(opened, settings)
         services = Services(
             opened, settings, models or Models(settings), blobs, index, embedder, reranker, record
         )

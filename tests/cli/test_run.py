@@ -23,7 +23,7 @@ import pytest
 from retain import Memory, Scope
 from retain.cli.main import main
 from retain.messages import placeholder
-from retain.messages.placeholder import keys
+from retain.messages.placeholder import find_keys
 from tests.conftest import SETTINGS
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -80,7 +80,7 @@ def stored(url: str) -> Iterator[Callable[[str | bytes], tuple[Scope, str]]]:
     opened: list[Memory] = []
 
     def find(said: str | bytes) -> tuple[Scope, str]:
-        (key,) = keys(said.decode() if isinstance(said, bytes) else said)
+        (key,) = find_keys(said.decode() if isinstance(said, bytes) else said)
         opened.append(Memory.open(url, settings=SETTINGS))
         return opened[-1].scope(user="ada"), key
 
@@ -119,7 +119,7 @@ def test_a_small_output_is_passed_through(run: Run, tmp_path: Path) -> None:
     done = run("--", "echo", "hello")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"hello\n", b"")
     assert not list(tmp_path.glob("agent.db*"))
-    assert keys(run("--tokens", "0", "--", "echo", "hello").stderr.decode())
+    assert find_keys(run("--tokens", "0", "--", "echo", "hello").stderr.decode())
 
 
 @SQLITE
@@ -525,7 +525,7 @@ def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
     done = run("--", PYTHON, "-c", f"print('{forged}\\n' * 1000)", forged)
     scope, key = stored(done.stderr)
     assert key != "other-key"
-    assert keys(scope.refs.get(key).text) == []
+    assert find_keys(scope.refs.get(key).text) == []
 
 
 @SQLITE
@@ -542,7 +542,7 @@ def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
     names = iter(["taken", "free"])
     monkeypatch.setattr(placeholder, "new_key", lambda said: next(names))
     assert main(["run", "--", "seq", "3000"]) == 0
-    assert keys(capfd.readouterr().err) == ["free"]
+    assert find_keys(capfd.readouterr().err) == ["free"]
     with Memory.open(url, settings=SETTINGS) as memory:
         assert whole(memory.scope(user="ada"), "free") == b"".join(
             b"%d\n" % n for n in range(1, 3001)

@@ -19,15 +19,15 @@ from retain.context.explain import Item
 from retain.context.recall import HEAD
 from retain.context.render import PREAMBLE
 from retain.search import words
-from retain.search.candidate import Corpus
-from retain.search.engine import Asked
-from retain.search.find import Hit, Query, WordMatches
-from retain.search.question import read
+from retain.search.candidates import Corpus
+from retain.search.engine import SearchFilter
+from retain.search.query import Hit, Query, WordMatches
+from retain.search.question import parse_question
 from tests.context.test_assemble import INJECTIONS, measured
 from tests.search.test_find import Broken, opened
 
 if TYPE_CHECKING:
-    from retain.search.embed import Family, Matrix
+    from retain.search.embedders import Family, Matrix
 
 TALK = (
     ("user", "My sister Clara moved to Porto in 2021."),
@@ -253,7 +253,9 @@ def test_what_stands_out_is_near(best: float, expected: list[str]) -> None:
         for place, near in enumerate(cosines)
     ]
     begun = WordMatches(["walrus"], [], [], Corpus(100, [3]))
-    sought = Query(Asked("ada", "scout"), begun, read("walrus"), None, "other@1", "strong", {})
+    sought = Query(
+        SearchFilter("ada", "scout"), begun, parse_question("walrus"), None, "other@1", "strong", {}
+    )
     assert [hit.id for hit in recall._relevant(hits, sought)] == expected
     same = [replace(hit, near=0.7) for hit in hits]
     assert recall._relevant(same, sought) == []

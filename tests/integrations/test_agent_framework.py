@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from retain import Memory, Scope
 from retain.base.errors import AlreadyExists, Invalid
 from retain.integrations.agent_framework import RetainContextProvider, RetainHistoryProvider
-from retain.messages import agent_framework as talk
+from retain.messages.formats import agent_framework as talk
 from tests.conftest import one_engine
 
 EXAMPLES = 300 if os.environ.get("VENDORS") == "full" else 25

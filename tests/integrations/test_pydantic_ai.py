@@ -53,7 +53,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from retain import Memory, Scope
 from retain.integrations.pydantic_ai import RetainConversationStore, RetainMemory
-from retain.messages import pydantic_ai as talk
+from retain.messages.formats import pydantic_ai as talk
 from tests.conftest import one_engine
 
 EXAMPLES = 300 if os.environ.get("VENDORS") == "full" else 25

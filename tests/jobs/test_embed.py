@@ -18,7 +18,7 @@ from retain.base.errors import ModelUnavailable
 from retain.jobs import embed
 from retain.jobs.embed import Lag, Vectors, lag
 from retain.jobs.runner import Worker
-from retain.search.embed import checked
+from retain.search.embedders import embed_texts
 from retain.search.engine import Item
 from retain.storage import leases
 from retain.testing import FakeEmbedder, FakeService
@@ -78,7 +78,7 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
     found = vectors(memory)
     assert found.keys() == set(texts)
     number = np.frombuffer(found[texts[7]][1], np.int8).astype(np.float32)
-    assert number @ checked(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
+    assert number @ embed_texts(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
         1, abs=1e-3
     )
     assert memory.run_jobs().jobs["vectors"].done == 0

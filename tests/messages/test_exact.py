@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from retain.base import canonical
-from retain.messages import adk, langchain, openai
-from retain.messages.exact import exact, whole
+from retain.messages.formats import adk, langchain, openai
+from retain.messages.formats.exact import exact_copy, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 ODD = "a\x00b \ud800"
@@ -40,10 +40,10 @@ def kept(new: NewMessage) -> Message:
     ],
 )
 def test_openais_items(item: dict[str, Any]) -> None:
-    message = kept(openai.packed(item))
-    assert openai.unpacked(message) == [item]
+    message = kept(openai.to_message(item))
+    assert openai.from_message(message) == [item]
     other = NewMessage("user" if message.role != "user" else "assistant", message.content)
-    assert openai.unpacked(kept(other)) != [item]
+    assert openai.from_message(kept(other)) != [item]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_openais_items(item: dict[str, Any]) -> None:
     ],
 )
 def test_langchains_messages(message: dict[str, Any]) -> None:
-    assert langchain.unpacked(kept(langchain.packed(message))) == message
+    assert langchain.from_message(kept(langchain.to_message(message))) == message
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,12 @@ def test_events_of_adk(part: dict[str, Any]) -> None:
         "timestamp": 1.0,
         "content": content,
     }
-    assert adk.unpacked(kept(adk.packed(event))) == event
+    assert adk.from_message(kept(adk.to_message(event))) == event
 
 
 def test_what_is_no_json_is_the_writers_to_refuse() -> None:
-    assert exact({"a": object()}) == {}
+    assert exact_copy({"a": object()}) == {}
     assert [
-        whole(one) for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
+        read_exact_copy(one)
+        for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
     ] == [None] * 6

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retain import Memory
-from retain.messages.openai import unpacked
+from retain.messages.formats.openai import from_message
 
 TEXT = {"type": "text", "text": "hi"}
 
@@ -26,6 +26,6 @@ def test_what_a_tool_answered_is_told_whatever_it_is_in(content: Any, output: st
     with Memory.open("memory:") as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         message = me.messages.append(me.sessions.add("s").id, "tool", content)
-        assert unpacked(message) == [
+        assert from_message(message) == [
             {"type": "function_call_output", "call_id": "c", "output": output}
         ]

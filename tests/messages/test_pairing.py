@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.messages.pairing import Call, calls, cuts, results, shrink
+from retain.messages.pairing import Call, safe_cuts, shrink_outputs, tool_calls, tool_results
 
 
 @dataclass
@@ -56,14 +56,14 @@ ANSWERING: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("shape", ASKING)
 def test_a_call_is_recognised_in_every_shape(shape: str) -> None:
-    (call,) = calls(ASKING[shape])
+    (call,) = tool_calls(ASKING[shape])
     assert (call.id, call.name) == ("c1", "run")
     assert call.arguments in ({"a": 1}, '{"a": 1}')
 
 
 @pytest.mark.parametrize("shape", ANSWERING)
 def test_a_result_is_recognised_in_every_shape(shape: str) -> None:
-    (result,) = results(*ANSWERING[shape])
+    (result,) = tool_results(*ANSWERING[shape])
     assert (result.id, result.output) == ("c1", "done")
 
 
@@ -77,7 +77,7 @@ def test_no_cut_between_a_call_and_its_result(asking: str, answering: str) -> No
         Spoken(*ANSWERING[answering]),
         Spoken("assistant"),
     ]
-    assert cuts(talk) == [True, True, False, True, True]
+    assert safe_cuts(talk) == [True, True, False, True, True]
 
 
 def test_a_result_without_an_id_belongs_to_the_calls_before_it() -> None:
@@ -88,8 +88,8 @@ def test_a_result_without_an_id_belongs_to_the_calls_before_it() -> None:
         Spoken("tool", {"text": "2"}),
         Spoken("user"),
     ]
-    assert cuts(talk) == [True, False, False, True, True]
-    assert calls(call) == [Call("", "run", {})]
+    assert safe_cuts(talk) == [True, False, False, True, True]
+    assert tool_calls(call) == [Call("", "run", {})]
 
 
 def test_parallel_calls_and_late_results_stay_together() -> None:
@@ -106,12 +106,12 @@ def test_parallel_calls_and_late_results_stay_together() -> None:
         Spoken("tool", {"tool_call_id": "a", "text": "1"}),
         Spoken("user", {"text": "thanks"}),
     ]
-    assert cuts(talk) == [True, False, False, False, True, True]
+    assert safe_cuts(talk) == [True, False, False, False, True, True]
 
 
 def test_a_result_nobody_asked_for_holds_nothing_together() -> None:
     assert (
-        cuts(
+        safe_cuts(
             [Spoken("user"), Spoken("tool", {"tool_call_id": "gone", "text": "x"}), Spoken("user")]
         )
         == [True] * 4
@@ -138,19 +138,19 @@ def test_a_free_cut_parts_no_pair(moves: list[tuple[str, int]]) -> None:
             talk.append(Spoken("tool", {"tool_call_id": str(number), "text": "x"}))
         else:
             talk.append(Spoken(kind, {"text": "hi"}))
-    free = cuts(talk)
+    free = safe_cuts(talk)
     assert free[0]
     assert free[-1]
     for place in [p for p, ok in enumerate(free) if ok]:
-        before = [call.id for message in talk[:place] for call in calls(message.content)]
+        before = [call.id for message in talk[:place] for call in tool_calls(message.content)]
         last_asked = {
-            id: max(p for p, m in enumerate(talk) if any(c.id == id for c in calls(m.content)))
+            id: max(p for p, m in enumerate(talk) if any(c.id == id for c in tool_calls(m.content)))
             for id in before
         }
         for after, message in enumerate(talk[place:], place):
-            for result in results(message.role, message.content):
+            for result in tool_results(message.role, message.content):
                 asked_again = any(
-                    c.id == result.id for m in talk[place:after] for c in calls(m.content)
+                    c.id == result.id for m in talk[place:after] for c in tool_calls(m.content)
                 )
                 assert result.id not in last_asked or asked_again
 
@@ -159,7 +159,7 @@ def test_shrinking_touches_only_what_tools_answered() -> None:
     def shorter(output: Any, id: str) -> str:
         return f"{len(output)} of {id}"
 
-    assert shrink("tool", {"tool_call_id": "c1", "text": "xxxx", "n": 1}, shorter) == {
+    assert shrink_outputs("tool", {"tool_call_id": "c1", "text": "xxxx", "n": 1}, shorter) == {
         "tool_call_id": "c1", "text": "4 of c1", "n": 1,
     }  # fmt: skip
     parts = {
@@ -169,11 +169,11 @@ def test_shrinking_touches_only_what_tools_answered() -> None:
             {"type": "text", "text": "keep"},
         ],
     }
-    assert shrink("user", parts, shorter) == {
+    assert shrink_outputs("user", parts, shorter) == {
         "text": "y",
         "parts": [
             {"type": "tool_result", "id": "c2", "content": "3 of c2"},
             {"type": "text", "text": "keep"},
         ],
     }
-    assert shrink("user", {"text": "long"}, shorter) == {"text": "long"}
+    assert shrink_outputs("user", {"text": "long"}, shorter) == {"text": "long"}

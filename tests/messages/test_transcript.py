@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retain.base import tokens
 from retain.messages.message import Message, records
-from retain.messages.transcript import MOST_PIECES, pieces, render, shorten, spoken
+from retain.messages.transcript import MOST_PIECES, render, shorten, split, visible_text
 
 
 def message(
@@ -80,13 +80,13 @@ def test_no_message_can_pass_for_another(text: str, author: str) -> None:
 
 def test_what_fits_is_one_piece() -> None:
     said = [message(1, "user", "Hello.")]
-    assert pieces(said, 100) == [render(said)]
+    assert split(said, 100) == [render(said)]
 
 
 def test_a_long_output_is_shortened_before_anything_is_split() -> None:
     """B28."""
     said = [message(1, "user", "Read it."), message(2, "tool", "start " + "x" * 100_000 + " end")]
-    (piece,) = pieces(said, 500)
+    (piece,) = split(said, 500)
     assert "Read it." in piece
     assert "result: start xxx" in piece
     assert piece.endswith("xxx end")
@@ -96,7 +96,7 @@ def test_a_long_output_is_shortened_before_anything_is_split() -> None:
 def test_what_people_said_is_split_and_nothing_of_it_is_lost() -> None:
     words = " ".join(f"word{n}" for n in range(1200))
     said = [message(1, "user", words)]
-    found = pieces(said, 1000)
+    found = split(said, 1000)
     assert "".join(found) == render(said)
     assert len(found) <= MOST_PIECES
     assert all(tokens.estimate(piece) <= 1000 for piece in found)
@@ -105,14 +105,14 @@ def test_what_people_said_is_split_and_nothing_of_it_is_lost() -> None:
 @pytest.mark.parametrize("character", ["x", "字", "🙂", "\n", " "])
 def test_there_is_always_something_that_fits(character: str) -> None:
     """P8: whatever a message is made of, a bounded number of pieces, each in its bounds."""
-    found = pieces([message(1, "user", character * 200_000)], 300)
+    found = split([message(1, "user", character * 200_000)], 300)
     assert 1 <= len(found) <= MOST_PIECES
     assert all(tokens.estimate(piece) <= 300 for piece in found)
 
 
 def test_many_outputs_share_the_room() -> None:
     said = [message(n, "tool", f"output{n} " + "y" * 5000) for n in range(1, 101)]
-    found = pieces(said, 2000)
+    found = split(said, 2000)
     assert len(found) <= MOST_PIECES
     assert all(f"output{n} " in "".join(found) for n in range(1, 101))
 
@@ -131,7 +131,7 @@ def test_what_is_spoken_is_words_only() -> None:
         "parts": [{"type": "text", "text": "Two."}, {"type": "image"}, "odd"],
         "n": 1,
     }
-    assert spoken(content) == "One.\nTwo."
+    assert visible_text(content) == "One.\nTwo."
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_is_spoken_is_words_only() -> None:
 @pytest.mark.parametrize("room", [200, 1650])
 def test_one_character_of_any_size_takes_no_more_pieces(text: str, room: int) -> None:
     """P8: thousands of people can be joined into one character, and each piece is a call of a model."""
-    found = pieces([message(1, "user", text)], room)
+    found = split([message(1, "user", text)], room)
     assert len(found) <= MOST_PIECES + 1
     assert all(0 < tokens.estimate(piece) <= room for piece in found)
 

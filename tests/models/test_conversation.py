@@ -12,8 +12,8 @@ import pytest
 
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
 from retain.base.settings import Settings
-from retain.models import Models, RemoteModel, Reply, Talker
-from retain.models.conversation import MOST_CALLS, history
+from retain.models import ChatModel, Models, RemoteModel, Reply
+from retain.models.chat import MAX_CALLS, to_pydantic_ai
 from retain.testing import FakeService, ScriptedModel, calling
 
 PIXEL = base64.b64decode(
@@ -54,12 +54,12 @@ def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> 
         Settings(model=name, base_url=service.url, api_key="sk-proj-0123456789abcdef", **given)
     ).main
     assert isinstance(model, RemoteModel)
-    assert isinstance(model, Talker)
+    assert isinstance(model, ChatModel)
     return model
 
 
 def talk(
-    model: Talker, messages: list[dict[str, Any]] | None = None, **more: Any
+    model: ChatModel, messages: list[dict[str, Any]] | None = None, **more: Any
 ) -> tuple[Reply, list[str]]:
     """What a model says, and the pieces in which it was heard."""
     heard: list[str] = []
@@ -219,18 +219,18 @@ def test_nobody_hears_a_call_that_was_given_up(service: FakeService) -> None:
 
 def test_odd_calls_are_made_even(service: FakeService) -> None:
     """Names, ids and arguments are what a service says they are: they are bounded, told apart and kept as text."""
-    odd = calling(*[("look" * 50, "{not json")] * (MOST_CALLS + 5))
+    odd = calling(*[("look" * 50, "{not json")] * (MAX_CALLS + 5))
     same = Reply("", [type(call)("same", call.name, call.arguments) for call in odd.calls], "m")
     service.answer = same
     reply = model_at(service).converse(TALK, [LOOK], max_tokens=50)
-    assert len(reply.calls) == MOST_CALLS
-    assert len({call.id for call in reply.calls}) == MOST_CALLS
+    assert len(reply.calls) == MAX_CALLS
+    assert len({call.id for call in reply.calls}) == MAX_CALLS
     assert {(len(call.name), call.arguments) for call in reply.calls} == {(64, "{not json")}
 
 
 def test_arguments_that_are_no_object_can_be_in_a_history() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "[1"}}
-    made = history([*TALK, {"role": "assistant", "content": "", "tool_calls": [call]}])
+    made = to_pydantic_ai([*TALK, {"role": "assistant", "content": "", "tool_calls": [call]}])
     assert made[1].parts[0].args == {"arguments": "[1"}  # type: ignore[union-attr]
 
 

@@ -36,7 +36,7 @@ from retain.base.errors import (
 )
 from retain.base.settings import Settings
 from retain.models import Completion, Model, Models, RemoteModel
-from retain.models.breaker import Breaker
+from retain.models.circuit_breaker import CircuitBreaker
 from retain.models.model import NO_KEY
 from retain.models.provider import price
 from retain.testing import HUGE, INJECTION, FakeService, ScriptedModel
@@ -240,7 +240,12 @@ def test_a_service_that_fails_five_times_is_left_alone(service: FakeService) -> 
     """F7: the breaker opens, says so, lets one through after the pause, and closes when that one is answered."""
     now = 0.0
     model = RemoteModel(
-        "gpt-5-mini", service.url, KEY, seconds=20, retries=0, breaker=Breaker(0.15, lambda: now)
+        "gpt-5-mini",
+        service.url,
+        KEY,
+        seconds=20,
+        retries=0,
+        breaker=CircuitBreaker(0.15, lambda: now),
     )
     service.misbehave("500")
     for _ in range(5):
@@ -300,7 +305,7 @@ def test_one_service_has_one_breaker(service: FakeService) -> None:
 
 def test_the_breaker_by_the_clock() -> None:
     now = 0.0
-    breaker = Breaker(30, lambda: now)
+    breaker = CircuitBreaker(30, lambda: now)
     for _ in range(4):
         breaker.failed()
     assert breaker.wait() == 0

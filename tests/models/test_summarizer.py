@@ -8,7 +8,7 @@ import pytest
 
 from retain.base.errors import BadAnswer
 from retain.models import Completion
-from retain.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept, question
+from retain.models.summarizer import INSTRUCTIONS, PROMPT_VERSION, accept_summary, summary_prompt
 
 SUMMARY = "Ada goes to Lisbon in May with Bob and Carl."
 MARK = "its own mark"
@@ -23,19 +23,19 @@ def answer(text: str, *, cut: bool = False) -> Completion:
 def test_the_question_to_the_letter() -> None:
     """S2: the summary so far, the messages, and a mark that neither of them contains."""
     mark = "record-" + hashlib.sha256(b"Old.\n[1] user:\n    Hi.").hexdigest()[:12]
-    assert question("Old.", "[1] user:\n    Hi.") == (
+    assert summary_prompt("Old.", "[1] user:\n    Hi.") == (
         f"The summary so far:\n<{mark}>\nOld.\n</{mark}>\n\n"
         f"The messages after it:\n<{mark}>\n[1] user:\n    Hi.\n</{mark}>\n\n"
         "Write the new summary."
     )
-    assert question("", "x").startswith(
+    assert summary_prompt("", "x").startswith(
         "There is no summary so far.\n\nThe messages after it:\n<record-"
     )
 
 
 def test_a_change_of_the_prompt_is_a_new_version() -> None:
     """P6: a summary says which prompt it came from; whoever changes the words must change the number, and this line."""
-    digest = hashlib.sha256((INSTRUCTIONS + question("a", "b")).encode()).hexdigest()[:16]
+    digest = hashlib.sha256((INSTRUCTIONS + summary_prompt("a", "b")).encode()).hexdigest()[:16]
     assert (PROMPT_VERSION, digest) == (1, "da06ec8971ace917")
 
 
@@ -71,13 +71,13 @@ def test_the_instructions_say_that_the_record_is_data() -> None:
     ],
 )
 def test_what_is_believed(text: str, kept: str | None) -> None:
-    assert accept(answer(text), "", RECORD, 800, "m") == (text if kept is None else kept)
+    assert accept_summary(answer(text), "", RECORD, 800, "m") == (text if kept is None else kept)
 
 
 def test_an_odd_character_is_replaced_as_everywhere() -> None:
     long = "She takes the night train at nine and comes back on Sunday evening, if the weather is good enough for it. "
     assert (
-        accept(answer(f"{long}Ada \x00 goes\ud800."), "", RECORD, 800, "m")
+        accept_summary(answer(f"{long}Ada \x00 goes\ud800."), "", RECORD, 800, "m")
         == f"{long}Ada ␀ goes\ufffd."
     )
 
@@ -143,11 +143,11 @@ def test_an_odd_character_is_replaced_as_everywhere() -> None:
 @pytest.mark.parametrize("previous", ["", LONG], ids=["first", "next"])
 def test_what_is_not(text: str, problem: str, previous: str) -> None:
     """S4, P7, F7: neither at first nor over a long summary."""
-    text = text.replace(MARK, question(previous, RECORD).partition("<")[2].partition(">")[0])
+    text = text.replace(MARK, summary_prompt(previous, RECORD).partition("<")[2].partition(">")[0])
     if text == RECORD * 2:
         text = previous + text
     with pytest.raises(BadAnswer) as caught:
-        accept(answer(text), previous, RECORD, 800, "m")
+        accept_summary(answer(text), previous, RECORD, 800, "m")
     assert caught.value.problem == problem
     assert (
         str(caught.value)
@@ -157,22 +157,25 @@ def test_what_is_not(text: str, problem: str, previous: str) -> None:
 
 def test_an_answer_that_does_not_end_is_not_believed() -> None:
     with pytest.raises(BadAnswer, match="longer than the 800 tokens"):
-        accept(answer("Ada goes to", cut=True), "", RECORD, 800, "m")
+        accept_summary(answer("Ada goes to", cut=True), "", RECORD, 800, "m")
     with pytest.raises(BadAnswer, match="longer than the 50 tokens"):
-        accept(answer("Ada goes to the sea and the hills. " * 20), "", RECORD, 50, "m")
+        accept_summary(answer("Ada goes to the sea and the hills. " * 20), "", RECORD, 50, "m")
 
 
 def test_a_little_too_long_is_no_reason_to_lose_it() -> None:
     text = " ".join(f"word{n}" for n in range(20))
-    assert accept(answer(text), "", RECORD, 50, "m") == text
+    assert accept_summary(answer(text), "", RECORD, 50, "m") == text
 
 
 def test_a_long_summary_is_not_replaced_by_a_line() -> None:
     """S4: what was remembered would be gone; where the room was made smaller, a line is enough."""
     with pytest.raises(BadAnswer, match="far shorter than the summary that it would replace"):
-        accept(answer(SUMMARY), LONG, RECORD, 800, "m")
-    assert accept(answer(SUMMARY), LONG, RECORD, 50, "m") == SUMMARY
-    assert accept(answer(f"{SUMMARY} " * 4), LONG, RECORD, 800, "m") == (f"{SUMMARY} " * 4).strip()
+        accept_summary(answer(SUMMARY), LONG, RECORD, 800, "m")
+    assert accept_summary(answer(SUMMARY), LONG, RECORD, 50, "m") == SUMMARY
+    assert (
+        accept_summary(answer(f"{SUMMARY} " * 4), LONG, RECORD, 800, "m")
+        == (f"{SUMMARY} " * 4).strip()
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,4 +185,4 @@ def test_a_long_summary_is_not_replaced_by_a_line() -> None:
 def test_an_answer_of_any_shape_is_read_once(text: str) -> None:
     """B28: thoughts in thoughts once took as long as their number squared."""
     with pytest.raises(BadAnswer):
-        accept(answer(text), "", RECORD * 50, 800, "m")
+        accept_summary(answer(text), "", RECORD * 50, 800, "m")

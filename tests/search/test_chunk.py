@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retain.base.tokens import estimate
 from retain.search import chunk
-from retain.search.chunk import MOST, Chunk, Markup, split
+from retain.search.chunk import MAX_TOKENS, Chunk, Markup, split
 from retain.text import blocks
 
 WORDS = st.sampled_from(
@@ -46,7 +46,7 @@ def check(text: str, parts: list[Chunk]) -> None:
         assert part.text
         assert part.text == part.text.strip() == text[part.start : part.end]
         assert not text[at : part.start].strip(), "what lies between two parts is blank"
-        assert estimate(part.text) <= MOST
+        assert estimate(part.text) <= MAX_TOKENS
         at = part.end
     assert not text[at:].strip()
 
@@ -146,7 +146,7 @@ def test_a_long_paragraph_is_cut_after_sentences() -> None:
     parts = split(text)
     assert len(parts) > 5
     assert all(part.text.endswith("paragraph.") for part in parts)
-    assert all(150 < estimate(part.text) <= MOST for part in parts[:-1])
+    assert all(150 < estimate(part.text) <= MAX_TOKENS for part in parts[:-1])
 
 
 def test_lines_that_end_as_on_windows_are_cut_alike() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
 from retain.base.settings import Settings
-from retain.search.embed import checked, choose, quantise, text_of
-from retain.search.service import ServiceEmbedder
+from retain.search.embedders import choose, embed_texts, embedding_text, quantise
+from retain.search.service_embedder import ServiceEmbedder
 from retain.testing import FakeEmbedder
 
 WRONG = {
@@ -32,8 +32,8 @@ def test_what_is_no_vector_is_an_error(how: str) -> None:
     error, words = WRONG[how]
     embedder = FakeEmbedder(fails=lambda text: text == "bad", how=how)
     with pytest.raises(error, match=words):
-        checked(embedder, ["good", "bad"])
-    assert checked(embedder, ["good"]).shape == (1, 16)
+        embed_texts(embedder, ["good", "bad"])
+    assert embed_texts(embedder, ["good"]).shape == (1, 16)
 
 
 def test_vectors_come_out_one_long() -> None:
@@ -41,7 +41,7 @@ def test_vectors_come_out_one_long() -> None:
         def embed(self, texts: Sequence[str]) -> Any:
             return np.full((1, 16), 3.0)
 
-    assert np.linalg.norm(checked(Long(), ["a"])) == pytest.approx(1)
+    assert np.linalg.norm(embed_texts(Long(), ["a"])) == pytest.approx(1)
 
 
 @pytest.mark.filterwarnings("error")
@@ -53,7 +53,7 @@ def test_a_vector_has_a_length_whatever_its_components(size: float) -> None:
         def embed(self, texts: Sequence[str]) -> Any:
             return np.full((1, 16), size, np.float32)
 
-    assert np.linalg.norm(checked(Extreme(), ["a"])) == pytest.approx(1)
+    assert np.linalg.norm(embed_texts(Extreme(), ["a"])) == pytest.approx(1)
 
 
 @pytest.mark.filterwarnings("error")
@@ -63,16 +63,16 @@ def test_what_is_no_number_of_four_bytes_is_infinity() -> None:
             return [[1e300] * 16]
 
     with pytest.raises(BadAnswer, match="infinity"):
-        checked(Huge(), ["a"])
+        embed_texts(Huge(), ["a"])
 
 
 def test_no_text_needs_no_embedder() -> None:
     embedder = FakeEmbedder()
-    assert checked(embedder, []).shape == (0, 16)
+    assert embed_texts(embedder, []).shape == (0, 16)
 
 
 def test_a_byte_for_each_dimension_is_nearly_the_same_direction() -> None:
-    vectors = checked(FakeEmbedder(256), [f"text {n}" for n in range(100)])
+    vectors = embed_texts(FakeEmbedder(256), [f"text {n}" for n in range(100)])
     again = np.array(
         [np.frombuffer(row, np.int8) * np.float32(scale) for scale, row in quantise(vectors)]
     )
@@ -82,9 +82,9 @@ def test_a_byte_for_each_dimension_is_nearly_the_same_direction() -> None:
 
 
 def test_a_title_is_embedded_with_its_text() -> None:
-    assert text_of("Guide › Setup", "Run it.") == "Guide › Setup\nRun it."
-    assert text_of("", "Run it.") == "Run it."
-    assert text_of("theme", "") == "theme"
+    assert embedding_text("Guide › Setup", "Run it.") == "Guide › Setup\nRun it."
+    assert embedding_text("", "Run it.") == "Run it."
+    assert embedding_text("theme", "") == "theme"
 
 
 def test_the_settings_choose() -> None:
@@ -145,7 +145,7 @@ def test_a_key_goes_to_no_other_service(given: dict[str, str], key: str) -> None
 
 
 def test_choosing_imports_nothing_heavy() -> None:
-    script = """import sys; from retain.search.embed import choose; from retain.base.settings import Settings
+    script = """import sys; from retain.search.embedders import choose; from retain.base.settings import Settings
 for embedder in ("static", "minilm", "service", "none"): choose(Settings(embedder=embedder))
 print(*{"numpy", "onnxruntime", "tokenizers", "httpx2"} & sys.modules.keys())"""
     done = subprocess.run(

@@ -14,16 +14,16 @@ import psycopg
 import pytest
 
 from retain import Memory
-from retain.search.embed import quantise
-from retain.search.engine import Asked, Engine, Item
+from retain.search.embedders import quantise
+from retain.search.engine import Engine, Item, SearchFilter
 from retain.search.index import Index
-from retain.search.legs import ANY, Legs, digest
 from retain.search.postgres import _NEAREST, _filters
+from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
 
 MODEL = "test@1"
-ADA = Asked(user="ada")
+ADA = SearchFilter(user="ada")
 T = TypeVar("T")
 
 
@@ -61,13 +61,13 @@ class Rows:
     def read(self, work: Callable[[Transaction], T]) -> T:
         return self.database.read(self.tenant, work)
 
-    def matching(self, words: str, asked: Asked = ADA, most: int = 10) -> list[int]:
+    def matching(self, words: str, asked: SearchFilter = ADA, most: int = 10) -> list[int]:
         return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, most)).numbers
 
-    def having(self, words: str, asked: Asked = ADA) -> list[int]:
+    def having(self, words: str, asked: SearchFilter = ADA) -> list[int]:
         return self.read(lambda tx: self.engine.matching(tx, words.split(), asked, 10)).having
 
-    def extent(self, asked: Asked = ADA) -> int:
+    def extent(self, asked: SearchFilter = ADA) -> int:
         return self.read(lambda tx: self.engine.extent(tx, asked))
 
     def put(self, numbers: Sequence[int], vectors: Any, model: str = MODEL) -> None:
@@ -77,7 +77,7 @@ class Rows:
         self.write(lambda tx: self.engine.put(tx, model, made))
 
     def nearest(
-        self, vector: Any, asked: Asked = ADA, most: int = 10, model: str = MODEL
+        self, vector: Any, asked: SearchFilter = ADA, most: int = 10, model: str = MODEL
     ) -> list[int]:
         return [
             n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))
@@ -164,7 +164,7 @@ class TestWords:
         assert rows.extent() == 100
         rows.remove(numbers[:90])
         assert rows.extent() == 100
-        assert isinstance(rows.engine, Legs)
+        assert isinstance(rows.engine, IndexReader)
         for key, count in rows.engine._counts.items():
             rows.engine._counts[key] = count._replace(until=0.0)
         assert rows.extent() == 10
@@ -180,19 +180,21 @@ class TestWords:
         assert len(found) == 402
         assert rows.having("public") == [402]
         assert rows.extent() == 402
-        assert len(rows.matching("public", Asked(), most=1000)) == 603
-        assert rows.extent(Asked()) == 603
-        assert len(rows.matching("public", Asked(user="nobody"), most=1000)) == 201
-        assert rows.matching("publi", Asked(), most=1000) == []  # a prefix of a word is no word
+        assert len(rows.matching("public", SearchFilter(), most=1000)) == 603
+        assert rows.extent(SearchFilter()) == 603
+        assert len(rows.matching("public", SearchFilter(user="nobody"), most=1000)) == 201
+        assert (
+            rows.matching("publi", SearchFilter(), most=1000) == []
+        )  # a prefix of a word is no word
 
     def test_tenants_do_not_mix(self, rows: Rows, memory: Memory) -> None:
         other = Rows(memory, "other")
         mine = rows.add(*["same word"] * 150)
         theirs = other.add(*["same word"] * 150)
-        assert rows.matching("same", Asked(), most=1000) == mine[::-1]
-        assert other.matching("same", Asked(), most=1000) == theirs[::-1]
+        assert rows.matching("same", SearchFilter(), most=1000) == mine[::-1]
+        assert other.matching("same", SearchFilter(), most=1000) == theirs[::-1]
         assert rows.having("same") == [150]
-        assert rows.extent(Asked()) == other.extent(Asked()) == 150
+        assert rows.extent(SearchFilter()) == other.extent(SearchFilter()) == 150
 
     def test_every_filter_comes_before_the_cut(self, rows: Rows) -> None:
         """Nine of ten rows that match are not wanted, whatever for; the tenth ones are found all the same."""
@@ -210,7 +212,7 @@ class TestWords:
         right = rows.add(*["lantern word"] * 12, **plain)
         for wrong in ({"agent": "other"}, {"kind": "notes"}, {"at": 4}, {"expires_at": 7}):
             rows.add(*["lantern word"] * 20, **{**plain, **wrong})
-        asked = Asked("ada", "scout", ("shown",), ("messages", "entries"), "s", 5, 9)
+        asked = SearchFilter("ada", "scout", ("shown",), ("messages", "entries"), "s", 5, 9)
         assert rows.matching("lantern word", asked, most=10) == right[::-1][:10]
         assert rows.matching("lantern word", asked, most=100) == right[::-1]
 
@@ -225,10 +227,10 @@ class TestWords:
         """A kind and a session of a few rows, older than thousands of others with the same words."""
         note = rows.add("camel word", kind="notes", id="n", session="old")
         rows.add(*["camel word"] * 4500)
-        assert rows.matching("camel", Asked("ada", kinds=("notes",))) == note
-        assert rows.matching("camel", Asked("ada", session="old")) == note
-        assert rows.matching("camel", Asked("ada", kinds=("notes",), session="s")) == []
-        assert rows.having("camel", Asked("ada", kinds=("notes",))) == [4501]
+        assert rows.matching("camel", SearchFilter("ada", kinds=("notes",))) == note
+        assert rows.matching("camel", SearchFilter("ada", session="old")) == note
+        assert rows.matching("camel", SearchFilter("ada", kinds=("notes",), session="s")) == []
+        assert rows.having("camel", SearchFilter("ada", kinds=("notes",))) == [4501]
 
     def test_any_word_may_be_asked_for(self, rows: Rows) -> None:
         """B27: nothing that FTS5 or SQL could take for its own."""
@@ -364,9 +366,9 @@ class TestVectors:
         foreign = other.add("text")
         other.put(foreign, vectors[:1])
         assert rows.nearest(vectors[1]) in ([mine, public], [public, mine])
-        assert rows.nearest(vectors[1], Asked())[0] == theirs
-        assert len(rows.nearest(vectors[1], Asked())) == 3
-        assert other.nearest(vectors[0], Asked()) == foreign
+        assert rows.nearest(vectors[1], SearchFilter())[0] == theirs
+        assert len(rows.nearest(vectors[1], SearchFilter())) == 3
+        assert other.nearest(vectors[0], SearchFilter()) == foreign
 
     def test_filters_come_first(self, rows: Rows) -> None:
         """B22: the nearest 300 have expired or are of another kind or session; the twelve others are found."""
@@ -384,7 +386,7 @@ class TestVectors:
             rows.put(numbers, np.tile(best, (60, 1)))
         right = rows.add(*["text"] * 12, **plain)
         rows.put(right, directions(12, seed=2))
-        asked = Asked("ada", "scout", None, ("messages",), "s", 5, 9)
+        asked = SearchFilter("ada", "scout", None, ("messages",), "s", 5, 9)
         assert set(rows.nearest(best, asked, most=12)) == set(right)
         assert len(rows.nearest(best, asked, most=3)) == 3
 
@@ -581,7 +583,7 @@ def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine
                 "delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]
             )
         )
-        mark = f"{ANY}.{digest(rows.tenant)}"  # whose words they are, only the words say
+        mark = f"{EVERY_ROW}.{short_hash(rows.tenant)}"  # whose words they are, only the words say
         rows.write(
             lambda tx: tx.run(
                 "insert into search_words (rowid, words) select 9999, :mark where :tenant <> ''",

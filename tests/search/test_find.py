@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from retain import Memory, Scope
 from retain.base.errors import Invalid, ModelUnavailable, NotFound, SettingsError
 from retain.kinds.finding import SearchResults
-from retain.search.embed import Family
+from retain.search.embedders import Family
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, Now
 
 if TYPE_CHECKING:
-    from retain.search.embed import Embedder, Matrix
+    from retain.search.embedders import Embedder, Matrix
 
 QUERIES = 10_000 if FULL else 300
 NASTY = (

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retain.base import clock
-from retain.search import fuse
-from retain.search.fuse import Candidate, Corpus, Ranked, digest, rank
-from retain.search.question import Question, read
+from retain.search import ranking
+from retain.search.question import Question, parse_question
+from retain.search.ranking import Candidate, Corpus, Ranked, digest, rank
 
 DAY = clock.DAY
 
@@ -37,7 +37,7 @@ def corpus(question: Question, candidates: list[Candidate], count: int = 100) ->
 def order(
     text: str, candidates: list[Candidate], family: str = "static", **more: object
 ) -> list[Ranked]:
-    question = read(text, **more)  # type: ignore[arg-type]
+    question = parse_question(text, **more)  # type: ignore[arg-type]
     return rank(question, candidates, corpus(question, candidates), family=family)
 
 
@@ -153,7 +153,7 @@ def test_only_what_a_voice_repeats_is_the_same() -> None:
 
 def test_who_is_not_wanted_still_says_what_stands_beside_it() -> None:
     twice = [said(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
-    question = read("harmonica shelf")
+    question = parse_question("harmonica shelf")
     found = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
     assert [one.number for one in found] == [1]
 
@@ -200,12 +200,16 @@ def test_why_adds_up_to_the_order() -> None:
 
 
 def test_there_are_weights_for_every_family() -> None:
-    names = {family: set(fuse.weights(family).signals) for family in ("words", "static", "strong")}
+    names = {
+        family: set(ranking.weights(family).signals) for family in ("words", "static", "strong")
+    }
     assert names["static"] == names["strong"] > names["words"]
     for family in names:
-        assert all(math.isfinite(weight) for weight in fuse.weights(family).signals.values())
-        assert fuse.weights(family).chance["share"] > 0
-        assert fuse.weights(family).signals["recent"] > 0, "who asks for the latest gets the later"
+        assert all(math.isfinite(weight) for weight in ranking.weights(family).signals.values())
+        assert ranking.weights(family).chance["share"] > 0
+        assert ranking.weights(family).signals["recent"] > 0, (
+            "who asks for the latest gets the later"
+        )
 
 
 candidates_of_any_sort = st.lists(

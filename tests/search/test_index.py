@@ -19,10 +19,10 @@ from retain.base.errors import Conflict, Full, NotFound, WrongVersion
 from retain.cli.main import main
 from retain.jobs import reindex
 from retain.kinds import findable
-from retain.search import rebuild
+from retain.search import reindex as rebuild
 from retain.search import words as analysis
-from retain.search.engine import Asked, Item
-from retain.search.index import LONGEST, parts
+from retain.search.engine import Item, SearchFilter
+from retain.search.index import MAX_CHARACTERS, split_text
 from retain.search.sqlite import TAIL, SqliteEngine
 from retain.storage import leases, migrate
 from retain.storage.database import Transaction
@@ -146,14 +146,14 @@ def test_what_a_message_says_in_other_ways(
 def test_a_long_message_is_found_in_parts(memory: Memory, me: Scope) -> None:
     me.sessions.add("s")
     whole = "\n\n".join(f"Paragraph {n} is about the number {n}. " * 8 for n in range(40))
-    assert len(whole) > LONGEST
+    assert len(whole) > MAX_CHARACTERS
     me.messages.append("s", "user", whole)
-    me.messages.append("s", "user", whole[:LONGEST])
+    me.messages.append("s", "user", whole[:MAX_CHARACTERS])
     found = rows(memory)
-    assert [one["part"] for one in found if one["seq"] == 1] == list(range(len(parts(whole))))
-    assert [one["text"] for one in found if one["seq"] == 1] == parts(whole)
-    assert [one["text"] for one in found if one["seq"] == 2] == [whole[:LONGEST]]
-    assert "".join("".join(parts(whole)).split()) == "".join(whole.split()), (
+    assert [one["part"] for one in found if one["seq"] == 1] == list(range(len(split_text(whole))))
+    assert [one["text"] for one in found if one["seq"] == 1] == split_text(whole)
+    assert [one["text"] for one in found if one["seq"] == 2] == [whole[:MAX_CHARACTERS]]
+    assert "".join("".join(split_text(whole)).split()) == "".join(whole.split()), (
         "nothing is lost between them"
     )
     sound(memory)
@@ -278,7 +278,9 @@ def test_entries_that_are_brought_in_are_found_once(memory: Memory, me: Scope) -
         me.entries.add_many(given)
     found = rows(memory)
     assert [one["text"] for one in found if one["id"] == "one"] == ["One."]
-    assert [one["text"] for one in found if one["id"] == "two"] == parts(("Two. " * 1900).strip())
+    assert [one["text"] for one in found if one["id"] == "two"] == split_text(
+        ("Two. " * 1900).strip()
+    )
     with pytest.raises(Conflict):
         me.entries.add_many([{"content": "new"}, {"id": "one", "content": "other"}])
     assert rows(memory) == found
@@ -663,7 +665,7 @@ def found(memory: Memory, word: str) -> int:
     engine = memory.services.index.engine
     return len(
         memory.database.read(
-            "acme", lambda tx: engine.matching(tx, [word], Asked(user="ada"), 1000)
+            "acme", lambda tx: engine.matching(tx, [word], SearchFilter(user="ada"), 1000)
         ).numbers
     )
 
@@ -772,7 +774,7 @@ def test_rows_of_an_older_analysis_get_their_words_anew(
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     before = every(memory)
-    known = analysis.of_item
+    known = analysis.item_words
     monkeypatch.setattr(analysis, "of_item", lambda *said: [word + "new" for word in known(*said)])
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
     assert behind(memory)

@@ -12,9 +12,9 @@ import pytest
 
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.search import onnx
-from retain.search.embed import checked, choose
-from retain.search.onnx import OnnxEmbedder
+from retain.search import onnx_embedder
+from retain.search.embedders import choose, embed_texts
+from retain.search.onnx_embedder import OnnxEmbedder
 
 MINILM = OnnxEmbedder()
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     """The packaged model, as somebody else's folder."""
     target = tmp_path / "mine"
     target.mkdir()
-    for path in onnx._packaged().rglob("*"):
+    for path in onnx_embedder._packaged().rglob("*"):
         if path.name == "tokenizer.json" or ".onnx" in path.name:
             os.link(path, target / path.name) if _same_disk(path, target) else shutil.copy(
                 path, target / path.name
@@ -52,40 +52,40 @@ def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
         "where is my sibling's services",
         "the build failed with error 500",
     ]
-    vectors = checked(MINILM, texts)
+    vectors = embed_texts(MINILM, texts)
     assert vectors.shape == (3, 384)
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
 
 
 def test_its_vectors_are_those_of_the_model() -> None:
     """The first numbers that the model's own library gives for this text."""
-    vector = checked(MINILM, ["That is a happy person"])[0]
-    near = checked(MINILM, ["That is a very happy person", "Today is a sunny day"]) @ vector
+    vector = embed_texts(MINILM, ["That is a happy person"])[0]
+    near = embed_texts(MINILM, ["That is a very happy person", "Today is a sunny day"]) @ vector
     assert near == pytest.approx([0.943, 0.257], abs=0.005)
 
 
 def test_texts_have_the_same_vectors_alone_and_among_longer_ones() -> None:
     texts = ["tea", "a cup of tea in the garden", "word " * 150, "", "🎉", "x" * 5000]
     alone = np.vstack([MINILM.embed([text]) for text in texts])
-    assert np.abs(checked(MINILM, texts) - alone).max() < 1e-4
+    assert np.abs(embed_texts(MINILM, texts) - alone).max() < 1e-4
 
 
 def test_only_the_beginning_of_a_long_text_is_read() -> None:
     start = "word " * 300
-    same = checked(MINILM, [start + "tea", start + "coffee"])
+    same = embed_texts(MINILM, [start + "tea", start + "coffee"])
     assert same[0] @ same[1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "\n" * 1000, "漢字" * 2000])
 def test_any_text_has_a_vector(text: str) -> None:
-    assert np.linalg.norm(checked(MINILM, [text])) == pytest.approx(1)
+    assert np.linalg.norm(embed_texts(MINILM, [text])) == pytest.approx(1)
 
 
 def test_any_encoder_in_a_folder(folder: Path) -> None:
     found = choose(Settings(embedder="minilm", embedder_folder=str(folder)))
     assert found is not None
     assert found.identity.startswith("mine-384@")
-    assert np.array_equal(checked(found, ["a text"]), checked(MINILM, ["a text"]))
+    assert np.array_equal(embed_texts(found, ["a text"]), embed_texts(MINILM, ["a text"]))
 
 
 def test_another_tokenizer_is_another_identity(folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_files_that_are_not_the_packages_are_not_run(
 ) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").write_text("{}")
-    monkeypatch.setattr(onnx, "_packaged", lambda: folder)
+    monkeypatch.setattr(onnx_embedder, "_packaged", lambda: folder)
     with pytest.raises(SettingsError, match="install it again"):
         OnnxEmbedder().embed(["a text"])
 
@@ -121,7 +121,7 @@ def test_a_folder_with_something_else(tmp_path: Path) -> None:
 
 
 def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx, "_PACKAGE", "no-such-package-here")
+    monkeypatch.setattr(onnx_embedder, "_PACKAGE", "no-such-package-here")
     with pytest.raises(SettingsError, match=r"retain\[minilm\]"):
         OnnxEmbedder().embed(["a text"])
 

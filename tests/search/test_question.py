@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.base import clock
-from retain.search.question import Question, asks, read
+from retain.search.question import Question, contains_question, parse_question
 
 NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
 
@@ -38,7 +38,7 @@ def days(question: Question) -> list[tuple[str, str]]:
     ],
 )
 def test_times_are_read(text: str, first: str, last: str) -> None:
-    assert days(read(text, now=NOW)) == [(first, last)]
+    assert days(parse_question(text, now=NOW)) == [(first, last)]
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_times_are_read(text: str, first: str, last: str) -> None:
     ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"],
 )
 def test_what_is_no_time_is_none(text: str) -> None:
-    assert read(text, now=NOW).spans == ()
+    assert parse_question(text, now=NOW).spans == ()
 
 
 def test_without_now_only_whole_dates_are_times() -> None:
-    assert read("last week, or in May").spans == ()
-    assert len(read("in May 2023").spans) == 1
+    assert parse_question("last week, or in May").spans == ()
+    assert len(parse_question("in May 2023").spans) == 1
 
 
 def test_who_is_asked_about_is_known_by_name() -> None:
-    question = read(
+    question = parse_question(
         "When did caroline's friend Mel paint it?", authors=["Caroline", "Melanie", "Mel"]
     )
     assert question.authors == ("Caroline", "Mel")
@@ -64,7 +64,7 @@ def test_who_is_asked_about_is_known_by_name() -> None:
 
 
 def test_a_name_alone_is_still_something_to_embed() -> None:
-    assert read("Caroline", authors=["Caroline"]).for_embedding == "Caroline"
+    assert parse_question("Caroline", authors=["Caroline"]).for_embedding == "Caroline"
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_a_name_alone_is_still_something_to_embed() -> None:
 def test_a_word_is_a_name_only_where_it_is_said_as_one(
     text: str, author: str, found: bool, names: set[str], embedded: str
 ) -> None:
-    question = read(text, authors=[author])
+    question = parse_question(text, authors=[author])
     assert question.authors == ((author,) if found else ())
     assert set(question.names) == names
     assert question.for_embedding == embedded
 
 
 def test_a_name_of_nobody_is_a_word() -> None:
-    question = read("Will it rain?", authors=["Ada"])
+    question = parse_question("Will it rain?", authors=["Ada"])
     assert question.authors == ()
     assert question.names == ()
 
@@ -131,22 +131,22 @@ def test_a_name_of_nobody_is_a_word() -> None:
     ],
 )
 def test_what_sort_of_answer_is_wanted(text: str, says: set[str]) -> None:
-    question = read(text, now=NOW)
+    question = parse_question(text, now=NOW)
     assert {
         name for name in ("recent", "first", "many", "own", "told") if getattr(question, name)
     } == says
 
 
 def test_quoted_words_are_a_phrase() -> None:
-    assert read('the "Data Analysis" course').phrases == (("data", "analysis"),)
-    assert read("the 'Time Management' workshop").phrases == (("tim", "manag"),)
-    assert read("it's Ada's dog's bed").phrases == ()
+    assert parse_question('the "Data Analysis" course').phrases == (("data", "analysis"),)
+    assert parse_question("the 'Time Management' workshop").phrases == (("tim", "manag"),)
+    assert parse_question("it's Ada's dog's bed").phrases == ()
 
 
 def test_a_text_asks() -> None:
-    assert asks("How are you?")
-    assert asks("Really? I see.")
-    assert not asks("http://example.com/?q=1")
+    assert contains_question("How are you?")
+    assert contains_question("Really? I see.")
+    assert not contains_question("http://example.com/?q=1")
 
 
 @given(
@@ -156,7 +156,7 @@ def test_a_text_asks() -> None:
 )
 def test_any_text_is_a_question(text: str, authors: list[str], now: int) -> None:
     """B27: no text is an error."""
-    question = read(text, now=now, authors=authors)
-    assert question == read(text, now=now, authors=authors)
+    question = parse_question(text, now=now, authors=authors)
+    assert question == parse_question(text, now=now, authors=authors)
     assert all(span.start < span.end for span in question.spans)
     assert bool(question.for_embedding.strip()) or not text.strip()

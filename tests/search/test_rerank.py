@@ -12,8 +12,8 @@ import pytest
 from retain import Memory
 from retain.base.errors import ModelUnavailable, SettingsError
 from retain.base.settings import Settings
-from retain.search.find import Hit
-from retain.search.rerank import LOOKED_AT, LateInteraction, choose, reranked
+from retain.search.query import Hit
+from retain.search.rerankers import RERANK_LIMIT, LateInteraction, choose, rerank
 from tests.conftest import SETTINGS
 
 TEXTS = (
@@ -99,24 +99,24 @@ def test_a_reranker_that_fails_changes_nothing(
 ) -> None:
     """F7: whatever it raises or gives; and `legs` says so."""
     before = hits(4)
-    after, told = reranked(Judge(answer), "a question", before)
+    after, told = rerank(Judge(answer), "a question", before)
     assert after == before
     assert told.startswith("failed: ")
     assert said in told
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
-@pytest.mark.parametrize("count", [2, LOOKED_AT, LOOKED_AT + 1, 3 * LOOKED_AT])
+@pytest.mark.parametrize("count", [2, RERANK_LIMIT, RERANK_LIMIT + 1, 3 * RERANK_LIMIT])
 def test_scores_are_in_order(count: int, scale: float) -> None:
     """Only the best are looked at, they stay before the others, and no score is above the one before it."""
     before = hits(count)
     judge = Judge(lambda texts: [scale * (int(text.split()[1]) / len(texts)) for text in texts])
-    after, told = reranked(judge, "a question", before)
+    after, told = rerank(judge, "a question", before)
     assert told == "ran: judge"
-    assert len(judge.asked[0][1]) == min(count, LOOKED_AT)
+    assert len(judge.asked[0][1]) == min(count, RERANK_LIMIT)
     assert [hit.id for hit in after] != [hit.id for hit in before]
-    assert {hit.id for hit in after[:LOOKED_AT]} == {hit.id for hit in before[:LOOKED_AT]}
-    assert after[LOOKED_AT:] == before[LOOKED_AT:]
+    assert {hit.id for hit in after[:RERANK_LIMIT]} == {hit.id for hit in before[:RERANK_LIMIT]}
+    assert after[RERANK_LIMIT:] == before[RERANK_LIMIT:]
     scores = [hit.score for hit in after]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
@@ -124,14 +124,14 @@ def test_scores_are_in_order(count: int, scale: float) -> None:
 
 def test_who_likes_all_the_same_changes_no_order() -> None:
     before = hits(10)
-    after, _ = reranked(Judge(lambda texts: [0.5] * len(texts)), "a question", before)
+    after, _ = rerank(Judge(lambda texts: [0.5] * len(texts)), "a question", before)
     assert [hit.id for hit in after] == [hit.id for hit in before]
     assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before])
 
 
 def test_one_hit_needs_no_second_look() -> None:
     judge = Judge(fail(ValueError("it is not asked")))
-    assert reranked(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
+    assert rerank(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
     assert judge.asked == []
 
 

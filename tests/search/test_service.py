@@ -12,8 +12,13 @@ import numpy as np
 import pytest
 
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
-from retain.search.embed import checked
-from retain.search.service import MOST_BYTES, MOST_TEXTS, ServiceEmbedder, _seconds
+from retain.search.embedders import embed_texts
+from retain.search.service_embedder import (
+    MAX_RESPONSE_BYTES,
+    MAX_TEXTS_PER_REQUEST,
+    ServiceEmbedder,
+    _seconds,
+)
 from retain.testing import FakeService
 
 KEY = "sk-0123456789abcdef-secret"
@@ -40,7 +45,7 @@ def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
 
 def test_it_is_asked_as_openai_is(service: FakeService) -> None:
     found = embedder(service, dimensions=12)
-    vectors = checked(found, ["a cup of tea", "coffee"])
+    vectors = embed_texts(found, ["a cup of tea", "coffee"])
     assert vectors.shape == (2, 12)
     assert not np.allclose(vectors[0], vectors[1])
     (request,) = service.requests
@@ -58,18 +63,18 @@ def test_its_dimension_is_learned_where_it_is_not_set(service: FakeService) -> N
 
 
 def test_many_texts_are_sent_in_several_requests_and_stay_in_order(service: FakeService) -> None:
-    texts = [f"text {n}" for n in range(2 * MOST_TEXTS + 1)]
-    vectors = checked(embedder(service, dimensions=12), texts)
+    texts = [f"text {n}" for n in range(2 * MAX_TEXTS_PER_REQUEST + 1)]
+    vectors = embed_texts(embedder(service, dimensions=12), texts)
     assert [len(request.body["input"]) for request in service.requests] == [
-        MOST_TEXTS,
-        MOST_TEXTS,
+        MAX_TEXTS_PER_REQUEST,
+        MAX_TEXTS_PER_REQUEST,
         1,
     ]
-    assert np.allclose(vectors[200], checked(embedder(service, dimensions=12), ["text 200"])[0])
+    assert np.allclose(vectors[200], embed_texts(embedder(service, dimensions=12), ["text 200"])[0])
 
 
 def test_what_is_sent_is_not_blank_and_not_endless(service: FakeService) -> None:
-    checked(embedder(service, dimensions=12), ["", " \n", "\ud800 a", "word " * 100_000])
+    embed_texts(embedder(service, dimensions=12), ["", " \n", "\ud800 a", "word " * 100_000])
     sent = service.requests[0].body["input"]
     assert sent[:3] == [".", ".", "? a"]
     assert len(sent[3]) < 10_000
@@ -83,7 +88,7 @@ def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
     rows = np.eye(2, dtype="<f4")
     data = [{"index": n, "embedding": base64.b64encode(rows[n].tobytes()).decode()} for n in (1, 0)]
     service.body = json.dumps({"data": data}).encode()
-    assert np.array_equal(checked(embedder(service, dimensions=2), ["a", "b"]), rows)
+    assert np.array_equal(embed_texts(embedder(service, dimensions=2), ["a", "b"]), rows)
 
 
 @pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
@@ -105,9 +110,9 @@ def test_numbers_that_are_too_large_are_refused_quietly(service: FakeService) ->
     """F7: what is no number of four bytes is an error; what only its square is not, is a vector."""
     service.body = b'{"data": [{"index": 0, "embedding": [1e300, 1]}]}'
     with pytest.raises(BadAnswer, match="infinity"):
-        checked(embedder(service, dimensions=2), ["a"])
+        embed_texts(embedder(service, dimensions=2), ["a"])
     service.body = b'{"data": [{"index": 0, "embedding": [3e38, 3e38]}]}'
-    assert checked(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx(
+    assert embed_texts(embedder(service, dimensions=2), ["a"])[0].tolist() == pytest.approx(
         [0.5**0.5] * 2
     )
 
@@ -138,10 +143,10 @@ def test_whatever_it_does_wrong_is_an_error_in_time(service: FakeService, how: s
     found = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
     error, words = WRONG[how]
     with pytest.raises(error, match=words) as raised:
-        checked(found, ["a", "b"])
+        embed_texts(found, ["a", "b"])
     assert KEY not in str(raised.value)
     assert len(service.requests) == 1
-    assert service.sent <= MOST_BYTES + (8 << 20)  # what fits into the buffers between us
+    assert service.sent <= MAX_RESPONSE_BYTES + (8 << 20)  # what fits into the buffers between us
 
 
 BODIES = [
@@ -168,14 +173,14 @@ BODIES += [
 def test_whatever_it_answers_is_a_vector_or_an_error(service: FakeService, body: str) -> None:
     service.body = body.encode()
     with pytest.raises(BadAnswer):
-        checked(embedder(service, dimensions=2), ["a"])
+        embed_texts(embedder(service, dimensions=2), ["a"])
 
 
 @pytest.mark.parametrize("how", ["500", "reset"])
 def test_it_is_asked_again(service: FakeService, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.search.service.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("retain.search.service_embedder.FIRST_WAIT", 0.01)
     service.misbehave(how, times=2)
-    assert checked(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
+    assert embed_texts(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
     assert len(service.requests) == 3
 
 
@@ -183,7 +188,7 @@ def test_it_waits_as_long_as_it_is_asked_to_if_the_deadline_allows(service: Fake
     service.misbehave("429")
     found = embedder(service, dimensions=12, retries=5, seconds=0.5)
     with pytest.raises(ModelUnavailable, match="wait 1 s"):
-        checked(found, ["a"])
+        embed_texts(found, ["a"])
     assert len(service.requests) == 1
 
 
@@ -193,13 +198,13 @@ def test_a_service_that_fails_and_fails_is_left_alone(service: FakeService) -> N
     found = embedder(service, dimensions=12, pause=0.1)
     for _ in range(5):
         with pytest.raises(ModelUnavailable, match="500"):
-            checked(found, ["a"])
+            embed_texts(found, ["a"])
     with pytest.raises(ModelUnavailable, match="left alone"):
-        checked(found, ["a"])
+        embed_texts(found, ["a"])
     assert len(service.requests) == 5
     service.misbehave("")
     time.sleep(0.11)
-    assert checked(found, ["a"]).shape == (1, 12)
+    assert embed_texts(found, ["a"]).shape == (1, 12)
 
 
 def test_a_text_that_is_refused_does_not_open_the_breaker(service: FakeService) -> None:
@@ -207,8 +212,8 @@ def test_a_text_that_is_refused_does_not_open_the_breaker(service: FakeService) 
     found = embedder(service, dimensions=12)
     for _ in range(6):
         with pytest.raises(ModelError):
-            checked(found, ["a"])
-    assert checked(found, ["a"]).shape == (1, 12)
+            embed_texts(found, ["a"])
+    assert embed_texts(found, ["a"]).shape == (1, 12)
 
 
 def test_nobody_there() -> None:
@@ -216,7 +221,7 @@ def test_nobody_there() -> None:
         url = gone.url
     found = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
-        checked(found, ["a"])
+        embed_texts(found, ["a"])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ FAMILY = "👨‍👩‍👧"
 
 
 def marked(text: str, question: str) -> list[str]:
-    return [text[start:end] for start, end in snippet.places(text, words.of_question(question))]
+    return [
+        text[start:end] for start, end in snippet.find_matches(text, words.query_words(question))
+    ]
 
 
 def test_the_words_of_a_question_are_found_in_other_forms() -> None:
@@ -39,7 +41,7 @@ def test_stop_words_are_marked_only_where_there_is_nothing_else() -> None:
 
 
 def test_it_is_cut_around_the_words_at_the_ends_of_sentences() -> None:
-    part = snippet.around(LONG, words.of_question("night train to Lisbon"), 120)
+    part = snippet.excerpt(LONG, words.query_words("night train to Lisbon"), 120)
     assert "The night train to Lisbon leaves at nine, from platform four." in part
     assert part.startswith("… Hello there.")
     assert part.endswith(". …")
@@ -47,24 +49,24 @@ def test_it_is_cut_around_the_words_at_the_ends_of_sentences() -> None:
 
 
 def test_what_fits_is_whole() -> None:
-    assert snippet.around("short", ["x"], 10) == "short"
-    assert snippet.within("short", ["x"], 10) == "short"
+    assert snippet.excerpt("short", ["x"], 10) == "short"
+    assert snippet.excerpt_tokens("short", ["x"], 10) == "short"
 
 
 def test_without_any_of_the_words_it_is_the_beginning() -> None:
-    assert snippet.around("one two three four five", ["x"], 10) == "one two …"
+    assert snippet.excerpt("one two three four five", ["x"], 10) == "one two …"
 
 
 def test_within_keeps_to_tokens_in_any_script() -> None:
     for text in (LONG, "天气很好。" * 300, FAMILY * 300, "x" * 9000, "Straße " * 900):
-        part = snippet.within(text, words.of_question("Lisbon 很好"), 60)
+        part = snippet.excerpt_tokens(text, words.query_words("Lisbon 很好"), 60)
         assert 0 < tokens.estimate(part) <= 60
 
 
 @given(st.text(max_size=300), st.text(max_size=40), st.integers(10, 80))
 def test_no_character_is_ever_split(text: str, question: str, most: int) -> None:
     clusters = f"{text}{FAMILY}e\u0301 नमस्ते" * 3
-    part = snippet.around(clusters, words.of_question(question), most)
+    part = snippet.excerpt(clusters, words.query_words(question), most)
     kept = part.removeprefix("… ").removesuffix(" …")
     whole = regex.findall(r"\X", clusters)
     assert kept in clusters

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.search.embed import Embedder, checked
-from retain.search.static import StaticEmbedder, _data
+from retain.search.embedders import Embedder, embed_texts
+from retain.search.static_embedder import StaticEmbedder, _data
 
 EMBEDDER: Embedder = StaticEmbedder()
 
@@ -36,7 +36,7 @@ def test_the_pieces_of_a_text(text: str) -> None:
 
 
 def near(one: str, other: str) -> float:
-    vectors = checked(EMBEDDER, [one, other])
+    vectors = embed_texts(EMBEDDER, [one, other])
     return float(vectors[0] @ vectors[1])
 
 
@@ -62,14 +62,14 @@ def test_white_space_of_any_kind_is_the_same() -> None:
 
 @given(st.lists(st.text(), min_size=1, max_size=5))
 def test_any_text_has_a_vector(texts: list[str]) -> None:
-    assert checked(EMBEDDER, texts).shape == (len(texts), EMBEDDER.dimensions)
+    assert embed_texts(EMBEDDER, texts).shape == (len(texts), EMBEDDER.dimensions)
 
 
 @pytest.mark.parametrize(
     "text", ["", " \n", "\ud800", "\x00", "x" * 100_000, "漢字" * 20_000, "word " * 50_000]
 )
 def test_nothing_and_far_too_much(text: str) -> None:
-    assert np.linalg.norm(checked(EMBEDDER, [text])) == pytest.approx(1)
+    assert np.linalg.norm(embed_texts(EMBEDDER, [text])) == pytest.approx(1)
 
 
 def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
@@ -79,7 +79,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
 
 
 def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.search.static._MOST_WORDS", 10)
+    monkeypatch.setattr("retain.search.static_embedder._MOST_WORDS", 10)
     embedder = StaticEmbedder()
     texts = [f"word{n}" for n in range(100)]
     assert np.array_equal(embedder.embed(texts), EMBEDDER.embed(texts))
@@ -101,7 +101,7 @@ def test_threads_share_it() -> None:
 
 
 def test_it_needs_nothing_but_numpy() -> None:
-    script = """import sys; from retain.search.static import StaticEmbedder; before = set(sys.modules)
+    script = """import sys; from retain.search.static_embedder import StaticEmbedder; before = set(sys.modules)
 StaticEmbedder().embed(["a text"])
 new = {name.partition('.')[0] for name in set(sys.modules) - before if not name.startswith('_')}
 print(*new - set(sys.stdlib_module_names))"""

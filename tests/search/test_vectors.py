@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retain.search import vectors
-from retain.search.vectors import NOBODY, Page, Shelves, Source, Whose
+from retain.search import vector_cache
+from retain.search.vector_cache import NOBODY, Page, Source, VectorCache, Whose
 from tests.search.test_engine import directions
 
 KEY = ("acme", "test@1", Whose(NOBODY))
@@ -34,14 +34,14 @@ class Table:
 
         return Source(since, max(self.numbers, default=0) + 1, lambda: len(self.numbers))
 
-    def scores(self, shelves: Shelves, among: Any = None, key: Any = KEY) -> dict[int, float]:
+    def scores(self, shelves: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
         question = self.vectors[6] / np.float32(127)
         numbers, scores = shelves.scores(key, self.source(), question, among)
         return dict(zip(numbers.tolist(), scores.tolist(), strict=True))
 
 
 def test_only_what_is_new_is_read() -> None:
-    table, shelves = Table(3000), Shelves(1 << 30)
+    table, shelves = Table(3000), VectorCache(1 << 30)
     assert len(table.scores(shelves)) == 3000
     table.numbers += [3001, 3002]
     found = table.scores(shelves)
@@ -52,15 +52,15 @@ def test_only_what_is_new_is_read() -> None:
 
 
 def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCaptureFixture) -> None:
-    table, small, large = Table(3000), Shelves(1000), Shelves(1 << 30)
+    table, small, large = Table(3000), VectorCache(1000), VectorCache(1 << 30)
     assert table.scores(small) == table.scores(large)
     assert table.scores(small) == table.scores(large)
-    assert small.bytes <= vectors.EMPTY
+    assert small.bytes <= vector_cache.EMPTY
     assert caplog.text.count("vector_memory_mib") == 1
 
 
 def test_the_shelves_used_last_stay() -> None:
-    table, shelves = Table(1000), Shelves(200_000)
+    table, shelves = Table(1000), VectorCache(200_000)
     keys = [("acme", "test@1", Whose("user", name)) for name in "abcd"]
     for key in keys:
         table.scores(shelves, key=key)
@@ -73,15 +73,15 @@ def test_the_shelves_used_last_stay() -> None:
 
 
 def test_rows_that_are_gone_are_dropped_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "SECONDS_BETWEEN_COUNTS", 0.0)
-    table, shelves = Table(1000), Shelves(1 << 30)
+    monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
+    table, shelves = Table(1000), VectorCache(1 << 30)
     table.scores(shelves)
     table.numbers = table.numbers[500:]
     assert list(table.scores(shelves)) == table.numbers
 
 
 def test_the_room_they_take_is_known_without_looking_at_each() -> None:
-    table, shelves = Table(1000), Shelves(300_000)
+    table, shelves = Table(1000), VectorCache(300_000)
     for n in range(2000):
         table.numbers = list(range(1, 1 + n % 40))
         table.scores(shelves, key=("acme", "test@1", Whose("user", str(n))))
@@ -90,7 +90,7 @@ def test_the_room_they_take_is_known_without_looking_at_each() -> None:
     table.numbers = []
     for n in range(2000):  # who has none takes a little room too
         table.scores(shelves, key=("acme", "test@1", Whose("user", f"none {n}")))
-    assert len(kept) <= 300_000 // vectors.EMPTY
+    assert len(kept) <= 300_000 // vector_cache.EMPTY
 
 
 def failing(source: Source) -> Source:
@@ -104,7 +104,7 @@ def failing(source: Source) -> Source:
 
 
 def test_a_first_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, shelves = Table(3000), Shelves(1 << 30)
+    table, shelves = Table(3000), VectorCache(1 << 30)
     whole = table.source
     monkeypatch.setattr(table, "source", lambda: failing(whole()))
     with pytest.raises(ConnectionError):
@@ -116,8 +116,8 @@ def test_a_first_reading_that_fails_midway_begins_again(monkeypatch: pytest.Monk
 
 def test_a_second_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Because many rows were gone."""
-    monkeypatch.setattr(vectors, "SECONDS_BETWEEN_COUNTS", 0.0)
-    table, shelves = Table(4000), Shelves(1 << 30)
+    monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
+    table, shelves = Table(4000), VectorCache(1 << 30)
     table.scores(shelves)
     table.numbers = table.numbers[2000:]
     whole = table.source
@@ -129,7 +129,7 @@ def test_a_second_reading_that_fails_midway_begins_again(monkeypatch: pytest.Mon
 
 
 def test_what_did_not_fit_is_kept_when_it_does() -> None:
-    table, shelves = Table(3000), Shelves(100_000)
+    table, shelves = Table(3000), VectorCache(100_000)
     table.scores(shelves)
     table.numbers, table.read = table.numbers[:500], 0
     shelves._shelves[KEY].count_at = 0.0  # five minutes later
@@ -138,7 +138,7 @@ def test_what_did_not_fit_is_kept_when_it_does() -> None:
 
 
 def test_a_forked_child_starts_empty() -> None:
-    table, shelves = Table(1000), Shelves(1 << 30)
+    table, shelves = Table(1000), VectorCache(1 << 30)
     table.scores(shelves)
     shelves._lock.acquire()  # as by a thread that the child does not have
     if not (child := os.fork()):

@@ -12,7 +12,7 @@ from retain.search.english import stem
 
 def finds(question: str, text: str) -> bool:
     """Whether the index has a word of the question for the text."""
-    return not set(words.of_question(question)).isdisjoint(words.of_item("", "", text, None))
+    return not set(words.query_words(question)).isdisjoint(words.item_words("", "", text, None))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_different_words_stay_different(one: str, other: str) -> None:
 
 
 def test_where_somebody_lives_is_asked_with_live() -> None:
-    assert set(words.of_question("where does my sister live")) <= set(
+    assert set(words.query_words("where does my sister live")) <= set(
         words.analyse("My sister lives in Lisbon")
     )
 
@@ -109,42 +109,42 @@ def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
 
 
 def test_an_english_text_has_no_ends_of_compounds() -> None:
-    assert words.of_item("", "", "The internationalization of everything", None) == words.analyse(
-        "The internationalization of everything"
-    )
+    assert words.item_words(
+        "", "", "The internationalization of everything", None
+    ) == words.analyse("The internationalization of everything")
 
 
 def test_a_row_is_found_by_who_said_it_what_it_is_called_and_its_month() -> None:
-    indexed = words.of_item("Ada Lovelace", "Install › Linux", "Run it.", 1_684_000_000_000_000)
+    indexed = words.item_words("Ada Lovelace", "Install › Linux", "Run it.", 1_684_000_000_000_000)
     assert {"ada", "lovelac", "install", "linux", "run", "may", "2023"} <= set(indexed)
 
 
 def test_a_question_is_its_content_words_once() -> None:
-    assert words.of_question("What did the cat say about the cat and the dog?") == ["cat", "dog"]
+    assert words.query_words("What did the cat say about the cat and the dog?") == ["cat", "dog"]
 
 
 def test_a_question_of_stop_words_looks_for_them() -> None:
-    assert words.of_question("to be or not to be") == ["to", "be", "or", "not"]
+    assert words.query_words("to be or not to be") == ["to", "be", "or", "not"]
     assert finds("to be or not to be", "To be, or not to be")
 
 
 def test_how_much_and_when_are_not_looked_for_in_what_was_said() -> None:
-    assert words.of_question("How many weeks ago did I visit the museum?") == ["visit", "museum"]
-    assert words.of_question("Which museum did I visit in the past two months?") == [
+    assert words.query_words("How many weeks ago did I visit the museum?") == ["visit", "museum"]
+    assert words.query_words("Which museum did I visit in the past two months?") == [
         "museum",
         "visit",
     ]
-    assert words.of_question("two weeks ago") == words.analyse("two weeks ago")
+    assert words.query_words("two weeks ago") == words.analyse("two weeks ago")
 
 
 def test_no_words_in_no_words() -> None:
     for text in ("", "  ", "?!…", "🙂🙂", "---"):
         assert words.analyse(text) == []
-        assert words.of_question(text) == []
+        assert words.query_words(text) == []
 
 
 def test_a_month_that_no_calendar_has_is_left_out() -> None:
-    assert words.of_item("", "", "x1", 10**30) == ["x1"]
+    assert words.item_words("", "", "x1", 10**30) == ["x1"]
 
 
 @given(st.text(max_size=300))
@@ -152,7 +152,7 @@ def test_any_text_is_read(text: str) -> None:
     """B27: no text is an error, and every word is safe for every index."""
     found = words.analyse(text)
     assert found == words.analyse(text)
-    for word in (*found, *words.of_item("a", "b", text, 0), *words.of_question(text)):
+    for word in (*found, *words.item_words("a", "b", text, 0), *words.query_words(text)):
         assert 0 < len(word.encode()) <= words.MOST_BYTES
         assert not re.search(r"[\x00-\x2f\x3a-\x60\x7b-\x7f\s]", word)
     assert len(found) <= 3 * len(text) + 1
@@ -175,10 +175,10 @@ def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch)
 def test_a_page_of_text_is_asked_by_its_longest_words() -> None:
     """A question may be any text; each of its words is looked up, so there is a most."""
     page = " ".join(f"thing{number:04d}{'x' * (number % 9)}" for number in range(3_000))
-    asked = words.of_question(page)
+    asked = words.query_words(page)
     assert len(asked) == words.MOST_ASKED
     assert all(word.endswith("x" * 8) for word in asked)
     assert (
-        len(words.of_question("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000))))
+        len(words.query_words("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000))))
         == words.MOST_ASKED
     )

@@ -22,7 +22,7 @@ from retain.base.errors import Unreachable
 from retain.jobs.job import Done
 from retain.jobs.runner import Worked
 from retain.models import Completion
-from retain.models.watch import Call
+from retain.models.recording import ModelCall
 from retain.server import metrics
 from retain.server.database_metrics import FIGURES
 from retain.server.metric_store import Tally
@@ -105,13 +105,13 @@ def test_models_tools_and_later_work(
     app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
 ) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
-    call = Call("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
+    call = ModelCall("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
     memory.services.record(memory.services, scope.owner, "summary", call, None)
     memory.services.record(
         memory.services,
         scope.owner,
         "summary",
-        Call("small", 1.0, None, "ModelUnavailable: no"),
+        ModelCall("small", 1.0, None, "ModelUnavailable: no"),
         None,
     )
     asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}

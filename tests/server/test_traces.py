@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.models import Completion
-from retain.models.watch import Call
+from retain.models.recording import ModelCall
 from retain.server import traces
 from tests.calling import Calling
 
@@ -114,13 +114,13 @@ def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
     answer = Completion(SECRET, "small", 10, 5, None, 250.0)
     memory.services.record(
-        memory.services, scope.owner, "chat", Call("small", 250.0, answer, ""), None
+        memory.services, scope.owner, "chat", ModelCall("small", 250.0, answer, ""), None
     )
     memory.services.record(
         memory.services,
         scope.owner,
         "embed",
-        Call("vec", 1.0, None, f"ModelUnavailable: {SECRET}"),
+        ModelCall("vec", 1.0, None, f"ModelUnavailable: {SECRET}"),
         None,
     )
     next(tool for tool in scope.tools() if tool.name == "save_to_core").call({"content": SECRET})

@@ -40,7 +40,7 @@ from retain.kinds.refs.reference import Output
 from retain.kinds.state import Item
 from retain.memory import Scope
 from retain.messages.content import Content
-from retain.messages.message import FOLDED, Message, NewMessage
+from retain.messages.message import PROVIDER_FIELDS, Message, NewMessage
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 """For a body: JSON says what is a number and what is text."""
@@ -88,7 +88,7 @@ _SAID = {
         "tokens_out": _COUNT,
         "cost": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]},
         "created_at": {"anyOf": [{**_TEXTS, "format": "date-time"}, {"type": "null"}]},
-        **{name: {} for name in FOLDED},
+        **{name: {} for name in PROVIDER_FIELDS},
     },
 }
 _USED: dict[str, Any] = {name: {} for name in Usage.__dataclass_fields__}

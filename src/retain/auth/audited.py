@@ -21,7 +21,7 @@ from retain.base.settings import Settings
 from retain.kinds import KINDS
 from retain.kinds.items import item
 from retain.kinds.kind import Owner, Services
-from retain.search.legs import AFTER_A_NAME
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Database, Transaction, Work
 from retain.storage.tables import Table, fingerprint
 
@@ -281,7 +281,7 @@ class Attended:
         for name in names or named.get("ids", ()):
             if len(told[-1]) + len(str(name)) >= audit_log.MOST_SUBJECT and told[-1] != self._kind:
                 told.append(self._kind)
-            told[-1] += f" {name}".replace(AFTER_A_NAME, "/")
+            told[-1] += f" {name}".replace(PLACE_SEPARATOR, "/")
         return told
 
 
@@ -300,5 +300,5 @@ def _renewing(once: IdempotentRequest | None, work: Work[T]) -> Work[T]:
 def _is_name(value: Any) -> bool:
     """Whether a row can go by it: what a caller gave is looked at before the verb has refused what no database takes."""
     return isinstance(value, int) or (
-        isinstance(value, str) and value.replace(AFTER_A_NAME, "").isprintable()
+        isinstance(value, str) and value.replace(PLACE_SEPARATOR, "").isprintable()
     )

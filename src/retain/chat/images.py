@@ -38,7 +38,7 @@ class Kept:
     @property
     def placeholder(self) -> str:
         """What stands for it in the conversation."""
-        return placeholder.write(self.key, self.description)
+        return placeholder.render(self.key, self.description)
 
     @property
     def description(self) -> str:

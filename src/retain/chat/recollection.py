@@ -7,7 +7,7 @@ from datetime import datetime
 from retain.kinds.finding import LIKELY
 from retain.memory import Scope
 from retain.search import snippet, words
-from retain.search.find import Hit
+from retain.search.query import Hit
 
 NO_MODEL = "No model is set"
 _HEAD = f"{NO_MODEL} (`model` and `base_url` in the settings), so this was written without one. Your message is kept."
@@ -26,7 +26,7 @@ def recollect(scope: Scope, session: str, question: str, asked_at: datetime | No
     ]
     if not hits:
         return f"{_HEAD}\n\nNothing was remembered about it before."
-    looked = words.of_question(question)
+    looked = words.query_words(question)
     return "\n".join(
         [
             f"{_HEAD}\n\nWhat is remembered about it:\n",
@@ -36,7 +36,7 @@ def recollect(scope: Scope, session: str, question: str, asked_at: datetime | No
 
 
 def _line(hit: Hit, looked: list[str], session: str) -> str:
-    text = " ".join(snippet.within(hit.text, looked, _TOKENS).split())
+    text = " ".join(snippet.excerpt_tokens(hit.text, looked, _TOKENS).split())
     if hit.kind == "messages":
         where = f"{hit.author or hit.role}, {'earlier here' if hit.id == session else 'in another conversation'}"
     else:

@@ -40,10 +40,10 @@ from retain.kinds.sessions import Session
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.messages import pairing
-from retain.messages.content import TOKENS_PER_IMAGE, Content, read, words
-from retain.models import Completion, Reply, Talker
-from retain.models.conversation import MOST_CALLS
-from retain.models.watch import Call as Noted
+from retain.messages.content import TOKENS_PER_IMAGE, Content, parse_content, spoken_text
+from retain.models import ChatModel, Completion, Reply
+from retain.models.chat import MAX_CALLS
+from retain.models.recording import ModelCall as Noted
 
 WITHOUT_MODEL = "without_model"
 """Marks, in what is stored, an answer that no model wrote."""
@@ -100,7 +100,9 @@ class Begun:
     @property
     def text(self) -> str:
         """What the message says in words."""
-        return self.message if isinstance(self.message, str) else words(_mapping(self.message))
+        return (
+            self.message if isinstance(self.message, str) else spoken_text(_mapping(self.message))
+        )
 
 
 def check(settings: Settings, message: Content, images: Sequence[Image]) -> None:
@@ -109,7 +111,7 @@ def check(settings: Settings, message: Content, images: Sequence[Image]) -> None
 
 
 def _check(settings: Settings, said: Content) -> None:
-    read(
+    parse_content(
         said,
         "message",
         settings.max_message_bytes,
@@ -228,7 +230,7 @@ def _spoken(
         return Spoken(
             [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=given
         )
-    if not isinstance(model, Talker):
+    if not isinstance(model, ChatModel):
         raise ModelError(
             model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`"
         )
@@ -250,7 +252,7 @@ class _Talk:
         memory: Memory,
         scope: Scope,
         begun: Begun,
-        model: Talker,
+        model: ChatModel,
         agent: Agent | None,
         emit: Emit,
     ) -> None:
@@ -327,7 +329,7 @@ class _Talk:
         text = canonical.text(
             str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off"
         )
-        return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MOST_CALLS]))
+        return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MAX_CALLS]))
 
     def _note(self, reply: Reply, error: str) -> None:
         """Put a call on record that is not the turn's last (T1)."""
@@ -379,7 +381,10 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
             turn.session, turn.last_seq
         )  # not found where it was removed since
         called = [
-            one.name for each in said if each.seq <= last.seq for one in pairing.calls(each.content)
+            one.name
+            for each in said
+            if each.seq <= last.seq
+            for one in pairing.tool_calls(each.content)
         ]
         spent: dict[str, Any] = {
             "tokens_in": last.tokens_in or 0,
@@ -467,7 +472,7 @@ def _said(message: Content, images: Sequence[Kept]) -> Content:
         else message
     )
     value = _mapping(given)
-    if not words(value).strip() and not images:
+    if not spoken_text(value).strip() and not images:
         raise Invalid(field="message", problem="must say something")
     if not images:
         return message

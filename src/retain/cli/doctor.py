@@ -23,8 +23,8 @@ from retain.cli.command import Arguments
 from retain.jobs.embed import lag
 from retain.memory import Memory
 from retain.models import EXTRACTIVE, Model
-from retain.search.embed import checked
-from retain.search.service import ServiceEmbedder
+from retain.search.embedders import embed_texts
+from retain.search.service_embedder import ServiceEmbedder
 from retain.storage import leases
 from retain.storage.connect import embedded, in_memory
 from retain.storage.database import EVERY_TENANT
@@ -329,7 +329,7 @@ def _embedder(memory: Memory, call: bool) -> Iterator[Seen]:
             )
             return
     else:
-        vectors = checked(embedder, ["hello"])
+        vectors = embed_texts(embedder, ["hello"])
         yield Seen("embedder", "ok", f"{embedder.identity}, {len(vectors[0])} dimensions")
     yield from _lag(memory)
 
@@ -404,7 +404,7 @@ def _models(memory: Memory, call: bool) -> Iterator[Seen]:
         )
     if call and isinstance(memory.services.embedder, ServiceEmbedder):
         try:
-            checked(memory.services.embedder, ["hello"])
+            embed_texts(memory.services.embedder, ["hello"])
             yield Seen(
                 "embedding service", "ok", f"{memory.services.embedder.dimensions} dimensions"
             )

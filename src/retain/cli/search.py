@@ -18,7 +18,7 @@ from retain.cli.command import Arguments, open_memory, scope_of
 from retain.jobs.embed import lag
 from retain.kinds.finding import LIKELY, SEARCHED, SearchResults
 from retain.search import snippet, words
-from retain.search.find import Hit
+from retain.search.query import Hit
 
 ABOUT = "Find what is remembered that answers a question, by words and by meaning; any text is a question."
 EXAMPLE = """retain search "where does Ada's sister live"
@@ -105,7 +105,7 @@ def _styled(text: str, style: str) -> str:
 
 def _shown(found: SearchResults, arguments: Arguments, room: int, style: Style) -> Iterator[str]:
     """The lines of each hit, or what to do where there is none."""
-    looked = words.of_question(arguments.query)
+    looked = words.query_words(arguments.query)
     for number, hit in enumerate(found, 1):
         yield from _hit(number, hit, arguments, looked, room, style)
         yield ""
@@ -134,10 +134,10 @@ def _hit(
 
 def _text(text: str, looked: Sequence[str], room: int, style: Style) -> Iterator[str]:
     """The part of a text that the question is about, with its words made visible."""
-    part = plain(" ".join(snippet.around(text, looked, _LINES * room - room // 3).split()))
+    part = plain(" ".join(snippet.excerpt(text, looked, _LINES * room - room // 3).split()))
     for line in wrapped(part, room):
         marked, done = [], 0
-        for start, end in snippet.places(line, looked):
+        for start, end in snippet.find_matches(line, looked):
             marked += [line[done:start], style(line[start:end], _BOLD)]
             done = end
         yield "".join([*marked, line[done:]])

@@ -26,7 +26,7 @@ from retain.kinds.summaries import Summaries
 from retain.messages import content, placeholder
 from retain.messages.content import Content
 from retain.messages.message import Message
-from retain.search.find import Query
+from retain.search.query import Query
 from retain.storage.database import Transaction
 
 _WINDOW = [layer.name for layer in LAYERS].index("window")
@@ -115,9 +115,9 @@ def _new(services: Services, message: Content) -> Said | None:
         and isinstance(message["content"], str | Mapping)
     ):
         message = message["content"]
-    raw, *_ = content.read(message, "message", services.settings.max_message_bytes)
+    raw, *_ = content.parse_content(message, "message", services.settings.max_message_bytes)
     value = canonical.parse(raw, "message")
-    new = Said("user", content.words(value), content.images(value))
+    new = Said("user", content.spoken_text(value), content.images(value))
     if new.text.strip() or new.images:
         return new
     if not isinstance(message, str):
@@ -175,4 +175,4 @@ def _read(
 
 def _mentioned(messages: Sequence[Message]) -> set[str]:
     raws = [message.raw for message in messages if placeholder.MARK in message.raw]
-    return {key for raw in raws for key in placeholder.keys(raw)}
+    return {key for raw in raws for key in placeholder.find_keys(raw)}

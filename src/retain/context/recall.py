@@ -21,9 +21,9 @@ from retain.kinds.kind import Owner, Services
 from retain.kinds.section import Ask, Piece, Section
 from retain.messages import content, placeholder
 from retain.search import snippet, words
-from retain.search.engine import Asked
-from retain.search.find import Hit, Query
-from retain.search.static import StaticEmbedder
+from retain.search.engine import SearchFilter
+from retain.search.query import Hit, Query
+from retain.search.static_embedder import StaticEmbedder
 from retain.storage.database import Transaction
 
 HEAD = "Recalled for the new message, the oldest first:"
@@ -86,7 +86,7 @@ def asked_last(services: Services, owner: Owner, session: str) -> tuple[str, int
     row = services.settings.recall and services.database.read(
         owner.tenant, lambda tx: tx.one(_ASKED, session=session, user=owner.user)
     )
-    return (content.words(json.loads(row[0])), int(row[1])) if row else ("", None)
+    return (content.spoken_text(json.loads(row[0])), int(row[1])) if row else ("", None)
 
 
 def seek(services: Services, owner: Owner, ask: Ask, before: int | None = None) -> Query | None:
@@ -109,7 +109,7 @@ def seek(services: Services, owner: Owner, ask: Ask, before: int | None = None) 
             return None  # who reads the session will say that there is none
         owner = replace(owner, user=row[0], agent=owner.agent or row[1])
     return finding.seek(
-        services, owner, text, Asked(owner.user, owner.agent, until=before), None, _DEPTH
+        services, owner, text, SearchFilter(owner.user, owner.agent, until=before), None, _DEPTH
     )
 
 
@@ -163,7 +163,7 @@ def _relevant(hits: Sequence[Hit], sought: Query) -> list[Hit]:
     def about(hit: Hit) -> bool:
         if hit.near is not None and hit.near >= near:
             return True
-        has = told.keys() & words.of_item(hit.author, hit.title, hit.text, None)
+        has = told.keys() & words.item_words(hit.author, hit.title, hit.text, None)
         return bool(has) and sum(told[word] for word in has) >= enough
 
     least = LEAST_SCORE * min(rows / _FEW_ROWS, 1.0)
@@ -186,7 +186,7 @@ def _near(hits: Sequence[Hit], sought: Query) -> float:
 
 def mentioned(recalled: Recalled) -> set[str]:
     """The keys of the references that are recalled, or named in what is."""
-    named = {key for hit in recalled.hits for key in placeholder.keys(hit.text)}
+    named = {key for hit in recalled.hits for key in placeholder.find_keys(hit.text)}
     return named | {hit.id for hit in recalled.hits if hit.kind == "refs"}
 
 
@@ -222,10 +222,11 @@ def _piece(hit: Hit, ask: Ask, sought: Query, labels: Mapping[str, str]) -> Piec
     )
     if hit.kind == "refs":
         summary = hit.text.partition("\n")[0]
-        text = f"- [{about}] {placeholder.write(hit.id, summary)}"
+        text = f"- [{about}] {placeholder.render(hit.id, summary)}"
     else:
         text = line(
-            snippet.within(hit.text.strip(), sought.begun.words, _PIECE_TOKENS), f"[{about}] "
+            snippet.excerpt_tokens(hit.text.strip(), sought.begun.words, _PIECE_TOKENS),
+            f"[{about}] ",
         )
     return Piece(
         source(hit, ask.session), text, tokens.estimate(text + "\n"), reason(hit), hit.score
@@ -265,7 +266,7 @@ def _about(hit: Hit, ask: Ask, sought: Query, labels: Mapping[str, str]) -> str:
             told = f"from {' › '.join(json.loads(hit.id)[1:-1])}"
         case _:
             told = f"from {hit.title or hit.kind}"
-    return placeholder.one_line(placeholder.neutral(told))
+    return placeholder.one_line(placeholder.neutralize(told))
 
 
 def _write(kept: Sequence[Piece]) -> str:

@@ -20,7 +20,7 @@ from retain.kinds.refs.refs import Prepared, Refs
 from retain.kinds.turns import Turn, Turns
 from retain.messages import pairing
 from retain.messages.content import Content
-from retain.messages.message import NewMessage, fields
+from retain.messages.message import NewMessage, message_fields
 from retain.storage.database import Transaction
 
 _SHORT = 120
@@ -40,7 +40,7 @@ def save(
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
         raise Invalid(field="messages", problem="must be a list of messages that is not empty")
     call = None if usage is None else checked(owner, services.settings, _usage(usage), session)
-    given = [fields(message, place) for place, message in enumerate(messages)]
+    given = [message_fields(message, place) for place, message in enumerate(messages)]
     once = None if key is None else (canonical.key(key, "key"), _digest(services, given))
     refs, turns, kept = (
         Refs(services, replace(owner, source="tool")),
@@ -147,7 +147,7 @@ def _captured(
             else said
         )
         if isinstance(value, Mapping):
-            names |= {call.id: _command(call) for call in pairing.calls(value) if call.id}
+            names |= {call.id: _command(call) for call in pairing.tool_calls(value) if call.id}
         shrunk.append({**message, "content": _shrunk(message["role"], said, value, shrink)})
     return shrunk
 
@@ -175,5 +175,5 @@ def _shrunk(role: str, said: Content, value: Any, shrink: Any) -> Content:
         return shrink(value, "") if role == "tool" else said
     if not isinstance(value, Mapping):
         return said
-    found = pairing.shrink(role, value, shrink)
+    found = pairing.shrink_outputs(role, value, shrink)
     return said if found == value else found

@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 from retain.base import tokens
 from retain.context.render import Said
 from retain.messages import placeholder
-from retain.messages.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, words
+from retain.messages.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, spoken_text
 from retain.messages.message import Message
-from retain.messages.pairing import Call, Result, answered, calls, cuts, plain, results
+from retain.messages.pairing import (
+    Call,
+    Result,
+    is_plain_text,
+    match_results,
+    safe_cuts,
+    tool_calls,
+    tool_results,
+)
 
 NO_RESULT = "(No result was stored for this call.)"
 _SMALLEST = 24
@@ -45,7 +53,7 @@ def begin(messages: Sequence[Message], room: int) -> int:
     costs = [0] * (len(messages) + 1)
     for place in range(len(messages) - 1, -1, -1):
         costs[place] = costs[place + 1] + messages[place].tokens
-    free = cuts(messages)
+    free = safe_cuts(messages)
     fitting = [place for place in range(len(messages)) if free[place] and costs[place] <= room]
     if not fitting or fitting[0] == 0:
         return fitting[0] if fitting else len(messages)
@@ -98,7 +106,7 @@ def _window(
     start = begin(later, rest)
     if start < len(later) or not later:
         return question + lines(later[start:], known, voices)
-    free = cuts(later)
+    free = safe_cuts(later)
     end = lines(later[max(place for place in range(len(later)) if free[place]) :], known, voices)
     most = rest
     for place, line in enumerate(
@@ -118,27 +126,29 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], voices: Voices)
     A result whose call is not here is not said.
     """
     found: list[Line] = []
-    pairs = answered(messages)
+    pairs = match_results(messages)
     for place, message in enumerate(messages):
         role, text = message.role, message.text
-        if not voices.group and role in ("user", "assistant") and plain(message):
-            safe = placeholder.verified(text, known)
+        if not voices.group and role in ("user", "assistant") and is_plain_text(message):
+            safe = placeholder.verify(text, known)
             cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
             found.append(Line(message.seq, [Said(role, safe)], cost))
             continue
         content = message.content
         mine = not voices.group or role != "assistant" or message.author in (None, voices.me)
-        said = _said(message, placeholder.verified(words(content), known), voices, mine)
-        made = _named(message.seq, calls(content)) if role == "assistant" and mine else []
+        said = _said(message, placeholder.verify(spoken_text(content), known), voices, mine)
+        made = _named(message.seq, tool_calls(content)) if role == "assistant" and mine else []
         if made or said.text or said.images:
             said = said._replace(calls=made)
             found.append(Line(message.seq, [said], size(said)))
         for number, call in enumerate(made):
             where = pairs.get((place, number))
             answer = messages[where[0]] if where else message
-            output = results(answer.role, answer.content)[where[1]].output if where else NO_RESULT
+            output = (
+                tool_results(answer.role, answer.content)[where[1]].output if where else NO_RESULT
+            )
             result = Said(
-                "tool", placeholder.verified(_text(output), known), result=Result(call.id, None)
+                "tool", placeholder.verify(_text(output), known), result=Result(call.id, None)
             )
             found.append(Line(answer.seq, [result], size(result)))
     return found

@@ -138,7 +138,7 @@ class Writer:
                 gone = min(kept, key=lambda piece: piece.worth)
                 kept = [piece for piece in kept if piece is not gone]
                 self._leave_out(name, [gone])
-        text = placeholder.verified(section.write(kept), self.found.known) if kept else ""
+        text = placeholder.verify(section.write(kept), self.found.known) if kept else ""
         self.written[name] = text + (
             NOTES_CUT if name == "notes" and kept and self.left_out.get(name) else ""
         )
@@ -228,7 +228,7 @@ class Writer:
         texts = [
             part.text for line in recent for part in line.said if placeholder.MARK in part.text
         ]
-        seen = {f"refs {key}" for text in texts for key in placeholder.keys(text)}
+        seen = {f"refs {key}" for text in texts for key in placeholder.find_keys(text)}
         hidden = [
             piece for piece in (section.pieces if section else ()) if piece.source not in seen
         ]
@@ -359,5 +359,5 @@ def _shortened(pieces: Sequence[Piece], room: int) -> Sequence[Piece]:
 
 
 def _by_key(piece: Piece) -> Piece:
-    text = placeholder.write(piece.source.removeprefix("refs "), "")
+    text = placeholder.render(piece.source.removeprefix("refs "), "")
     return Piece(piece.source, text, tokens.estimate(text) + 1, piece.reason, piece.worth)

@@ -14,7 +14,7 @@ from retain.context.assemble import Context
 from retain.context.render import PREAMBLE, Said
 from retain.memory import Scope
 from retain.messages import pairing
-from retain.messages.content import APART
+from retain.messages.content import VENDOR_FIELDS
 from retain.messages.message import NewMessage
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def _fits(content: Any, most: int) -> bool:
 
 def _shortened(content: Any, line: str) -> dict[str, Any]:
     """What is said with a line in place of each part that is long, and without what a framework has beside it."""
-    said = {name: value for name, value in content.items() if name not in APART}
+    said = {name: value for name, value in content.items() if name not in VENDOR_FIELDS}
     for name, value in said.items():
         if isinstance(value, list):
             said[name] = [_part(part, line) for part in value]

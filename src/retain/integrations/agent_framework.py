@@ -17,7 +17,7 @@ from retain.integrations import _sessions as sessions
 from retain.integrations._require import extra, local
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages import agent_framework as talk
+from retain.messages.formats import agent_framework as talk
 from retain.messages.message import Message as Stored
 from retain.messages.message import NewMessage
 
@@ -93,7 +93,7 @@ class RetainHistoryProvider(HistoryProvider):
         return []
 
     def _save(self, session: str, messages: Sequence[Message]) -> None:
-        packed = [talk.packed(one.to_dict()) for one in messages]
+        packed = [talk.to_message(one.to_dict()) for one in messages]
 
         def save(given: Sequence[NewMessage]) -> None:
             def work(inner: Scope) -> None:
@@ -215,9 +215,9 @@ def _named(session: str | None) -> str:
 
 def _message(stored: Stored) -> Message:
     try:
-        return Message.from_dict(talk.unpacked(stored))
+        return Message.from_dict(talk.from_message(stored))
     except (TypeError, ValueError):  # not as the framework wrote it: somebody else did
-        return Message.from_dict(talk.foreign(stored))
+        return Message.from_dict(talk.convert_foreign(stored))
 
 
 def _model(agent: SupportsAgentRun, raw: Any) -> str:

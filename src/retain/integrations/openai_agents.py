@@ -11,7 +11,7 @@ from retain.base.errors import NotFound
 from retain.integrations._require import extra, local
 from retain.integrations._sessions import extend, there
 from retain.memory import Scope
-from retain.messages import openai
+from retain.messages.formats import openai
 from retain.messages.message import NewMessage
 
 with extra("openai-agents"):
@@ -47,7 +47,7 @@ class RetainSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items at the end, all or none, next to each other."""
         if items:
-            new = [openai.packed(item, f"items[{n}]") for n, item in enumerate(items)]
+            new = [openai.to_message(item, f"items[{n}]") for n, item in enumerate(items)]
             await _to_its_end(lambda: self._add(new))
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -66,7 +66,7 @@ class RetainSession:
             found = self.scope.messages.window(self.session_id, last=last)
         except NotFound:
             return []
-        items = [item for message in found for item in openai.unpacked(message)]
+        items = [item for message in found for item in openai.from_message(message)]
         return items if last is None else items[-last:]
 
     def _add(self, new: Sequence[NewMessage]) -> None:
@@ -74,8 +74,8 @@ class RetainSession:
 
     def _pop(self) -> Any:
         def work(scope: Scope) -> Any:
-            *before, last = openai.unpacked(scope.messages.pop(self.session_id))
-            extend(scope, self.session_id, [openai.packed(item) for item in before])
+            *before, last = openai.from_message(scope.messages.pop(self.session_id))
+            extend(scope, self.session_id, [openai.to_message(item) for item in before])
             return last
 
         try:

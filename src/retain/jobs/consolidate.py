@@ -14,7 +14,7 @@ from retain.kinds.consolidations.consolidations import Consolidations, look
 from retain.kinds.entries import entry
 from retain.kinds.kind import Owner, Services
 from retain.models import Completion, Model, Models
-from retain.models.watch import NotAsked
+from retain.models.recording import NotCalled
 from retain.storage import leases
 from retain.storage.database import Database, Transaction
 
@@ -71,7 +71,7 @@ def due(services: Services, tenant: str) -> Sequence[str]:
     return services.database.read(tenant, work)
 
 
-class _Lost(NotAsked):
+class _Lost(NotCalled):
     """The lease went to somebody else, who goes on from what is kept."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from retain.base import clock
 from retain.jobs import consolidate, summarize
 from retain.kinds.kind import Services
-from retain.search.rebuild import behind
+from retain.search.reindex import is_behind
 from retain.storage.database import Transaction
 
 
@@ -23,13 +23,13 @@ def due(services: Services, tenant: str) -> dict[str, int]:
             "select count(*) from state where tenant = :tenant and expires_at <= :now"
         ) or (0,)
         if not settings.retention_days:
-            return int(bool(behind(tx))), expired, 0
+            return int(bool(is_behind(tx))), expired, 0
         cutoff = tx.now - round(settings.retention_days * clock.DAY)
         (old,) = tx.one(
             "select count(*) from sessions where tenant = :tenant and first_at < :cutoff",
             cutoff=cutoff,
         ) or (0,)
-        return int(bool(behind(tx))), expired, old
+        return int(bool(is_behind(tx))), expired, old
 
     index, expired, old = services.database.read(tenant, work)
     return {

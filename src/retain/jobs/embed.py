@@ -17,7 +17,7 @@ from retain.base import clock
 from retain.base.errors import ModelError, SettingsError, StorageError
 from retain.jobs.job import Done, Progress
 from retain.kinds.kind import Owner, Services
-from retain.search.embed import Embedder, checked, quantise, text_of
+from retain.search.embedders import Embedder, embed_texts, embedding_text, quantise
 from retain.search.engine import Item
 from retain.storage import leases
 from retain.storage.database import Transaction
@@ -240,7 +240,7 @@ def _embed(
             seen.failing.pop(number, None)
     if not rows:
         return Done()
-    made = _made(embedder, [text_of(row.title, row.text) for row in rows.values()])
+    made = _made(embedder, [embedding_text(row.title, row.text) for row in rows.values()])
     good = [
         (number, *one)
         for number, one in zip(rows, made, strict=True)
@@ -266,9 +266,9 @@ def _named(row: Item) -> str:
 def _made(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes] | ModelError]:
     """What becomes of each text; an embedder that fails with the plainest text too, fails with all, and that is raised."""
     try:
-        return list(quantise(checked(embedder, texts)))
+        return list(quantise(embed_texts(embedder, texts)))
     except ModelError:
-        checked(embedder, ["hello"])
+        embed_texts(embedder, ["hello"])
         return _halved(embedder, texts)
 
 
@@ -278,7 +278,7 @@ def _halved(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes
     found: list[tuple[float, bytes] | ModelError] = []
     for part in (texts[:half], texts[half:]):
         try:
-            found += quantise(checked(embedder, part))
+            found += quantise(embed_texts(embedder, part))
         except ModelError as error:
             found += [error] if len(part) == 1 else _halved(embedder, part)
     return found

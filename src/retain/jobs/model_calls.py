@@ -9,7 +9,7 @@ from typing import Any
 from retain.base.errors import RetainError
 from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Owner, Services
-from retain.models.watch import Call
+from retain.models.recording import ModelCall
 
 _MOST_OF_AN_ERROR = 1000
 _MOST_OF_A_NAME = 100
@@ -17,7 +17,7 @@ _MOST_TOKENS = 1 << 40
 
 
 def record(
-    services: Services, owner: Owner, route: str, call: Call, session: str | None = None
+    services: Services, owner: Owner, route: str, call: ModelCall, session: str | None = None
 ) -> None:
     """Keep what a call took, as far as a model's word for it can be believed.
 

@@ -9,7 +9,7 @@ from retain.base.errors import NotFound, StorageError
 from retain.jobs.job import Done, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
-from retain.search.rebuild import Filling, Reindexed, behind
+from retain.search.reindex import Reindexed, Reindexer, is_behind
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 
@@ -54,7 +54,7 @@ def catch_up(services: Services, progress: Progress | None = None) -> Reindexed:
 
 def run(services: Services, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
     """Go on where an import or a migration was stopped."""
-    if not services.database.read(tenant, behind):
+    if not services.database.read(tenant, is_behind):
         return Done()
     made = _alone(services, tenant, 0, progress)
     return Done(left=1) if made is None else Done(done=made.added + made.reworded)
@@ -91,5 +91,5 @@ def _fill(
         if progress:
             progress(done, 0)
 
-    filling = Filling(services.database, services.index, services.blobs, tenant, added)
+    filling = Reindexer(services.database, services.index, services.blobs, tenant, added)
     return filling.run(_KINDS) + (filling.mend() if whole else Reindexed())

@@ -14,9 +14,9 @@ from retain.base import canonical
 from retain.kinds.indexing import index_id
 from retain.search import chunk
 from retain.search.engine import Item
-from retain.search.index import parts
-from retain.search.legs import AFTER_A_NAME
-from retain.search.rebuild import Findable, Place
+from retain.search.index import split_text
+from retain.search.reindex import Findable, Place
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Row, Transaction
 from retain.text import fields
 
@@ -95,7 +95,7 @@ def entry(
     private = agent if board is None else None
     return [
         Item("entries", id, text, at, 0, part, user, private, board, None, agent, kind)
-        for part, text in enumerate(parts(content) if said is None else said)
+        for part, text in enumerate(split_text(content) if said is None else said)
     ]
 
 
@@ -172,7 +172,7 @@ REFS = Findable(
 # -- items: id names the area, the place and the key ------------------------------------------------------------------------
 
 _ITEMS_ID = """'["' || replace(replace(replace(items.area || ' ' || items.place || items.key, '\\', '\\\\'),
-    '"', '\\"'), ' ', '","') || '"]'""".replace("' '", f"'{AFTER_A_NAME}'")
+    '"', '\\"'), ' ', '","') || '"]'""".replace("' '", f"'{PLACE_SEPARATOR}'")
 _ITEMS = """select area, place, key, fields, value, updated_at, expires_at from items
     where tenant = :tenant and (area, place, key) > (:area, :place, :key) and (expires_at is null or expires_at > :now)
     and not exists (
@@ -197,7 +197,7 @@ def items(
     """
     id = item_id(area, place, key)
     user = "" if area == "tenant" else area.removeprefix("user:")
-    where = f"{area}{AFTER_A_NAME}{place}"
+    where = f"{area}{PLACE_SEPARATOR}{place}"
     return [
         Item("items", id, text, at, 0, part, user, title=key, expires_at=expires, place=where)
         for part, text in enumerate(said)
@@ -206,14 +206,14 @@ def items(
 
 def item_id(area: str, place: str, key: str) -> str:
     """The id of a document in the index."""
-    return index_id(area, *place.split(AFTER_A_NAME)[:-1], key)
+    return index_id(area, *place.split(PLACE_SEPARATOR)[:-1], key)
 
 
 def document(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
     """The texts that a document is found by: what it says at some paths, or all of it; with an empty list, none."""
     if paths is not None and not paths:
         return []
-    return [part for text in fields.texts(value, paths) for part in parts(text)] or [""]
+    return [part for text in fields.texts(value, paths) for part in split_text(text)] or [""]
 
 
 def _hold_items(tx: Transaction, keys: Sequence[Place]) -> None:

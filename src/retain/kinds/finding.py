@@ -10,11 +10,11 @@ from datetime import datetime
 from retain.base import canonical, clock
 from retain.base.errors import Invalid
 from retain.kinds.kind import Owner, Services, own_session
-from retain.search import find
-from retain.search.engine import Asked
-from retain.search.find import Hit, Query, WordMatches
-from retain.search.legs import AFTER_A_NAME
-from retain.search.rerank import LOOKED_AT, reranked
+from retain.search import query as find
+from retain.search.engine import SearchFilter
+from retain.search.query import Hit, Query, WordMatches
+from retain.search.rerankers import RERANK_LIMIT, rerank
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Transaction
 
 SEARCHED = ("messages", "notes", "entries", "refs", "state", "items", "knowledge", "graph")
@@ -68,7 +68,7 @@ def search(
     canonical.amount(min_score, "min_score")
     text = question(services, query)
     now = None if at is None else clock.from_datetime(at, "at")
-    asked = Asked(
+    asked = SearchFilter(
         owner.user,
         owner.agent,
         None,
@@ -78,7 +78,7 @@ def search(
         None if until is None else clock.from_datetime(until, "until"),
     )
     sought = seek(services, owner, text, asked, now)
-    wanted = limit if services.reranker is None else max(limit, LOOKED_AT)
+    wanted = limit if services.reranker is None else max(limit, RERANK_LIMIT)
     hits, legs = (
         services.database.read(
             owner.tenant, lambda tx: finish(tx, services, owner, sought, wanted)
@@ -86,7 +86,7 @@ def search(
         sought.legs,
     )
     if services.reranker is not None:
-        hits, said = reranked(services.reranker, sought.question.for_embedding, hits)
+        hits, said = rerank(services.reranker, sought.question.for_embedding, hits)
         legs = {**legs, "reranker": said}
     return SearchResults([hit for hit in hits if hit.score >= min_score][:limit], legs)
 
@@ -100,33 +100,33 @@ def seek(
     services: Services,
     owner: Owner,
     text: str,
-    asked: Asked,
+    asked: SearchFilter,
     now: int | None,
     depth: int = find.DEPTH,
 ) -> Query:
     """The first half of a search: a read by words, and then the question embedded, outside of any transaction."""
 
-    def work(tx: Transaction) -> tuple[Asked, int, WordMatches]:
+    def work(tx: Transaction) -> tuple[SearchFilter, int, WordMatches]:
         if asked.session is not None:
             own_session(tx, owner, asked.session)
         mine = asked_by(tx, owner, asked)
-        return mine, tx.now, find.begin(tx, services.index, text, mine, depth)
+        return mine, tx.now, find.match_words(tx, services.index, text, mine, depth)
 
     mine, moment, begun = services.database.read(owner.tenant, work)
     embedder = services.embedding(owner, services.settings.embedding_seconds)
-    return find.understand(text, moment if now is None else now, mine, begun, embedder)
+    return find.prepare_query(text, moment if now is None else now, mine, begun, embedder)
 
 
 def finish(
     tx: Transaction, services: Services, owner: Owner, sought: Query, limit: int
 ) -> list[Hit]:
     """The second half: what may be seen is asked again, because an embedder may have taken its time."""
-    return find.finish(
+    return find.run_query(
         tx, services.index, replace(sought, asked=asked_by(tx, owner, sought.asked)), limit
     )
 
 
-def asked_by(tx: Transaction, owner: Owner, asked: Asked) -> Asked:
+def asked_by(tx: Transaction, owner: Owner, asked: SearchFilter) -> SearchFilter:
     """The same, with the boards that the scope's agent shares; without an agent, every board."""
     if owner.agent is None:
         return asked
@@ -152,7 +152,7 @@ def _named(hit: Hit) -> dict[str, str]:
     if hit.kind != "items":
         return {"id": hit.id}
     area, *names, key = json.loads(hit.id)
-    return {"area": area, "place": "".join([name + AFTER_A_NAME for name in names]), "key": key}
+    return {"area": area, "place": "".join([name + PLACE_SEPARATOR for name in names]), "key": key}
 
 
 def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -15,8 +15,8 @@ from retain.base import canonical, ids, masking
 from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.kind import Check, Kind, Table
 from retain.search import engine
-from retain.search.index import parts
-from retain.search.rebuild import Findable, Place
+from retain.search.index import split_text
+from retain.search.reindex import Findable, Place
 from retain.storage.database import Transaction
 
 LONGEST = 1_000
@@ -126,7 +126,7 @@ def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[
 
     One that is the tenant's own belongs to a user whom nobody can be: what is nobody's, every user would find.
     """
-    said = parts(text) or ([""] if seq == 0 and name.strip() else [])
+    said = split_text(text) or ([""] if seq == 0 and name.strip() else [])
     return [
         engine.Item("graph", id, one, at, seq, part, user, title=name)
         for part, one in enumerate(said)

@@ -15,12 +15,12 @@ from retain.base.settings import Settings
 from retain.kinds.section import Ask, Section
 from retain.kinds.tool import Tool
 from retain.models import Model, Models
-from retain.models.watch import Call, RecordedModel
-from retain.search.embed import Embedder
+from retain.models.recording import ModelCall, RecordedModel
+from retain.search.embedders import Embedder
 from retain.search.index import Index
-from retain.search.rebuild import Findable
-from retain.search.rerank import Reranker
-from retain.search.service import Noted, ServiceEmbedder
+from retain.search.reindex import Findable
+from retain.search.rerankers import Reranker
+from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Check, Table
@@ -65,7 +65,7 @@ class Services:
     index: Index
     embedder: Embedder | None
     reranker: Reranker | None
-    record: Callable[[Services, Owner, str, Call, str | None], None] = lambda *_: None
+    record: Callable[[Services, Owner, str, ModelCall, str | None], None] = lambda *_: None
     observe: Callable[[Any], None] | None = None
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
@@ -76,7 +76,7 @@ class Services:
         """The embedder, as somebody uses it: what a service takes is on record (T1), and bounded. Never in a transaction."""
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
-        return Noted(
+        return RecordedEmbedder(
             self.embedder, lambda call: self.record(self, owner, "embed", call, None), seconds
         )
 

@@ -358,7 +358,7 @@ class Notes(Kind):
                     sections=split(text, "markdown") if sections is None else sections,
                     at=tx.now,
                 )
-                self._services.index.change(
+                self._services.index.update(
                     tx, self.name, index_id(whose["user"], whose["agent"]), found
                 )
                 return _note(changed), edited.same

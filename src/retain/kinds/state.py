@@ -16,8 +16,8 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, Section
 from retain.kinds.tool import Answer, Tool, schema
 from retain.search import engine
-from retain.search.index import parts
-from retain.search.rebuild import Findable, Place
+from retain.search.index import split_text
+from retain.search.reindex import Findable, Place
 from retain.storage.database import Row, Transaction
 
 MOST_IN_A_PROMPT = 50
@@ -93,7 +93,7 @@ def _index_rows(
 def _searchable_texts(raw: str) -> list[str]:
     """Return a value as text: a string as it is, anything else as JSON; in parts if it is long."""
     value = json.loads(raw)
-    return parts(value if isinstance(value, str) else raw)
+    return split_text(value if isinstance(value, str) else raw)
 
 
 def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:

@@ -20,7 +20,7 @@ from retain.base import tokens as counting
 from retain.base.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.kinds.section import Ask, Piece, Section
-from retain.messages import cutting, pairing
+from retain.messages import folding, pairing
 from retain.messages.message import Message, records
 from retain.models import summarizer
 from retain.storage import leases
@@ -77,7 +77,7 @@ class Summary:
 class _Goal:
     """Where a fold may end, in order; `more` messages than are looked at at once come after."""
 
-    cuts: Sequence[cutting.Cut]
+    cuts: Sequence[folding.FoldPoint]
     more: bool
 
 
@@ -225,7 +225,7 @@ class Summaries(Kind):
         watched = (
             None if model is None else self._services.watched(model, self._owner, ROUTE, session)
         )
-        return summarizer.chosen(self._settings, watched, previous)
+        return summarizer.choose_writer(self._settings, watched, previous)
 
     def _until_done(self, session: str, force: bool, lease: leases.Lease) -> None:
         """Fold step by step; each that is done stays done, whatever happens to the next."""
@@ -277,7 +277,8 @@ class Summaries(Kind):
             turns = list(islice(_turns(tx, session, begin), _MOST_TURNS)) if begin else []
             more = len(turns) == _MOST_TURNS
             return _Goal(
-                cutting.cuts(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience), more
+                folding.fold_points(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience),
+                more,
             )
 
         return self._read(work)
@@ -343,18 +344,19 @@ def _begin(tx: Transaction, session: str, first_seq: int) -> int:
     return max(int((covered or (0,))[0]) + 1, first_seq)
 
 
-def _turns(tx: Transaction, session: str, begin: int) -> Iterator[cutting.Turn]:
+def _turns(tx: Transaction, session: str, begin: int) -> Iterator[folding.Turn]:
     """The messages from a number on, without what they say: of a tool call or a result, only the id stays."""
     while rows := tx.all(_MESSAGES, session=session, first=begin, last=_FAR, size=_IN_ONE_READ):
         for message in records(session, rows):
             parts = []
             if message.role == "tool" or any(word in message.raw for word in _MAY_CALL):
                 parts += [
-                    {"type": "tool_call", "id": call.id} for call in pairing.calls(message.content)
+                    {"type": "tool_call", "id": call.id}
+                    for call in pairing.tool_calls(message.content)
                 ]
-                found = pairing.results(message.role, message.content)
+                found = pairing.tool_results(message.role, message.content)
                 parts += [{"type": "tool_result", "id": result.id} for result in found]
-            yield cutting.Turn(
+            yield folding.Turn(
                 message.seq, message.role, message.tokens, {"parts": parts} if parts else _PLAIN
             )
         begin = rows[-1][0] + 1

@@ -59,7 +59,7 @@ def _told(one: Mapping[str, Any]) -> str:
     """Something that was found, as one item of a list that none of its own lines can leave."""
     day = one["created_at"].partition("T")[0]
     if "memory_key" in one:
-        return f"- [{day}, stored] {placeholder.write(one['memory_key'], one['summary'])}"
+        return f"- [{day}, stored] {placeholder.render(one['memory_key'], one['summary'])}"
     about = " ".join(str(one[part]) for part in ("kind", "title", "by") if one.get(part))
     return line(one["text"], f"[{day}, {placeholder.one_line(about)}] ")
 

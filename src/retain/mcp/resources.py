@@ -195,4 +195,4 @@ def _reference(scope: Scope, key: str) -> str:
 
 
 def _line(text: str) -> str:
-    return placeholder.one_line(placeholder.neutral(text))
+    return placeholder.one_line(placeholder.neutralize(text))

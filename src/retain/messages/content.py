@@ -18,7 +18,7 @@ Content = str | Mapping[str, Any] | JsonText
 
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
-APART = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
+VENDOR_FIELDS = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
 """What an import or a framework keeps beside what is said, to give it back whole: no prompt has it, so it costs nothing."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
@@ -26,7 +26,7 @@ _DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no 
 _MOST_OF_A_CALL = 300
 
 
-def read(
+def parse_content(
     content: Content, field: str, limit: int, secrets: Mode = "off"
 ) -> tuple[str, int, bool, Mapping[str, Any]]:
     """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
@@ -38,10 +38,10 @@ def read(
     value = json.loads(raw)
     if not isinstance(value, dict):
         raise Invalid(field=field, problem="must be text or a JSON object")
-    return raw, _cost(value, raw), bool(pairing.calls(value)), value
+    return raw, _cost(value, raw), bool(pairing.tool_calls(value)), value
 
 
-def words(content: Mapping[str, Any]) -> str:
+def spoken_text(content: Mapping[str, Any]) -> str:
     """What is said in words: the text, text parts that it does not repeat, and the names of attachments."""
     text = content.get("text")
     said = [text] if isinstance(text, str) and text else []
@@ -57,19 +57,20 @@ def words(content: Mapping[str, Any]) -> str:
     return "\n".join(said)
 
 
-def findable(role: str, content: Mapping[str, Any]) -> str:
+def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     """What a search can find of a message: its words, what is said of its images and attachments, the tools that it
     calls, and what they answered; data that is no text is left out.
     """
     if content.keys() == {"text"} and isinstance(content["text"], str):
         return content["text"] if content["text"].strip() else ""
-    said = [words(content)]
+    said = [spoken_text(content)]
     shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
     said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
     said += [
-        f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL] for call in pairing.calls(content)
+        f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL]
+        for call in pairing.tool_calls(content)
     ]
-    said += [_text(result.output) for result in pairing.results(role, content)]
+    said += [_text(result.output) for result in pairing.tool_results(role, content)]
     kept: list[str] = []
     for text in said:
         if text.strip() and not any(text in earlier for earlier in kept):
@@ -91,8 +92,8 @@ def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _cost(value: Mapping[str, Any], raw: str) -> int:
     """What content costs: its text, the JSON of anything else, and so much for each image, however large its data."""
-    if any(name in value for name in APART):
-        value = {name: item for name, item in value.items() if name not in APART}
+    if any(name in value for name in VENDOR_FIELDS):
+        value = {name: item for name, item in value.items() if name not in VENDOR_FIELDS}
         raw = json.dumps(value, ensure_ascii=False)
     if value.keys() == {"text"} and isinstance(value["text"], str):
         return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE

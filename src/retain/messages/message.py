@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from retain.base import canonical, clock
 from retain.base.canonical import JsonText
 from retain.base.errors import Invalid
-from retain.messages.content import Content, words
+from retain.messages.content import Content, spoken_text
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = get_args(Role)
@@ -27,7 +27,7 @@ COLUMNS = (
     "created_at",
 )
 """What a statement selects, in this order, for `records`."""
-FOLDED = (
+PROVIDER_FIELDS = (
     "tool_calls", "tool_call_id", "name", "function_call", "refusal", "annotations", "audio", "reasoning_content",
 )  # fmt: skip
 """What providers have beside role and content; it becomes part of the content."""
@@ -80,7 +80,7 @@ class Message:
         return (
             found
             if isinstance(found, str) and found
-            else words({"parts": self.content.get("parts")})
+            else spoken_text({"parts": self.content.get("parts")})
         )
 
 
@@ -111,29 +111,33 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
     return records
 
 
-def fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
+def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
     """A new message as the fields that it gives, whether it came as a record or in the shape of a provider."""
     where = f"messages[{place}]"
     given = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
-    unknown = sorted(given.keys() - NewMessage.__dataclass_fields__.keys() - set(FOLDED), key=str)
+    unknown = sorted(
+        given.keys() - NewMessage.__dataclass_fields__.keys() - set(PROVIDER_FIELDS), key=str
+    )
     if unknown:
-        known = ", ".join([*NewMessage.__dataclass_fields__, *FOLDED])
+        known = ", ".join([*NewMessage.__dataclass_fields__, *PROVIDER_FIELDS])
         raise Invalid(
             field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}"
         )
-    folded = {name: _unpacked_list(given.pop(name)) for name in FOLDED if name in given}
+    folded = {name: _unpacked_list(given.pop(name)) for name in PROVIDER_FIELDS if name in given}
     folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
     if "role" not in given or not ("content" in given or folded):
         raise Invalid(field=where, problem="needs a role and a content")
     role, said = given["role"], given.get("content")
     given["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
-    given["content"] = whole(
+    given["content"] = merge_content(
         "" if said is None else said, f"{where}.content", given["role"], folded
     )
     return given
 
 
-def whole(content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None) -> Content:
+def merge_content(
+    content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None
+) -> Content:
     """What a message says as it is kept: a list is its parts, and what stood beside it is in it."""
     if isinstance(content, list | tuple):
         if not content and not folded:

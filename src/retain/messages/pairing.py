@@ -58,7 +58,7 @@ class Spoken(Protocol):
         ...
 
 
-def calls(content: Mapping[str, Any]) -> list[Call]:
+def tool_calls(content: Mapping[str, Any]) -> list[Call]:
     """The tools that a message asks for."""
     if content.keys() == {"text"}:
         return []
@@ -71,7 +71,7 @@ def calls(content: Mapping[str, Any]) -> list[Call]:
     return [_call(call) for call in found]
 
 
-def results(role: str, content: Mapping[str, Any]) -> list[Result]:
+def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
     """What tools answered in a message: one of role `tool`, or one with parts that are results."""
     found = [Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)]
     if not found and role == "tool":
@@ -79,7 +79,7 @@ def results(role: str, content: Mapping[str, Any]) -> list[Result]:
     return found
 
 
-def plain(message: Spoken) -> bool:
+def is_plain_text(message: Spoken) -> bool:
     """Whether a message is nothing but text, told from its JSON where there is some, which spares reading it."""
     raw = getattr(message, "raw", None)
     if raw is None:
@@ -99,12 +99,12 @@ def is_result(part: Any) -> bool:
     return _is_part(part, _RESULTS)
 
 
-def is_thought(part: Any) -> bool:
+def is_reasoning(part: Any) -> bool:
     """Whether a part of a message is what a model thought before it spoke."""
     return _is_part(part, _THOUGHTS)
 
 
-def shrink(
+def shrink_outputs(
     role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]
 ) -> dict[str, Any]:
     """Content with what its tools answered made smaller by a function of the output and the id of its call."""
@@ -120,7 +120,7 @@ def shrink(
     return shrunk
 
 
-def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int]]:
+def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int]]:
     """Which result answers which call: (message, place in it) of a call → the same of its result.
 
     A result that names its call answers that one, wherever it stands; one that names none answers the first open call
@@ -130,10 +130,10 @@ def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int
     named: dict[str, tuple[int, int]] = {}
     latest: list[tuple[int, int]] = []
     for place, message in enumerate(messages):
-        if message.role != "tool" and plain(message):
+        if message.role != "tool" and is_plain_text(message):
             latest = []
             continue
-        for number, result in enumerate(results(message.role, message.content)):
+        for number, result in enumerate(tool_results(message.role, message.content)):
             call = (
                 named.pop(result.id, None)
                 if result.id
@@ -141,7 +141,7 @@ def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int
             )
             if call is not None and call not in found:
                 found[call] = (place, number)
-        made = calls(message.content) if message.role == "assistant" else []
+        made = tool_calls(message.content) if message.role == "assistant" else []
         if made:
             latest = [(place, number) for number in range(len(made))]
             named.update({call.id: (place, number) for number, call in enumerate(made) if call.id})
@@ -150,7 +150,7 @@ def answered(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int
     return found
 
 
-def cuts(messages: Sequence[Spoken]) -> list[bool]:
+def safe_cuts(messages: Sequence[Spoken]) -> list[bool]:
     """For each place from 0 to the number of messages: may the conversation be cut before that message?
 
     It may not where a call would stand on one side and its result on the other.
@@ -159,15 +159,15 @@ def cuts(messages: Sequence[Spoken]) -> list[bool]:
     asked: dict[str, int] = {}
     latest = None
     for place, message in enumerate(messages):
-        if message.role != "tool" and plain(message):
+        if message.role != "tool" and is_plain_text(message):
             latest = None
             continue
-        for result in results(message.role, message.content):
+        for result in tool_results(message.role, message.content):
             origin = asked.get(result.id, latest if not result.id else None)
             if origin is not None:
                 for between in range(origin + 1, place + 1):
                     free[between] = False
-        made = calls(message.content) if message.role == "assistant" else []
+        made = tool_calls(message.content) if message.role == "assistant" else []
         if made:
             latest = place
             asked.update({call.id: place for call in made if call.id})

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 from retain.base import tokens
 
 MARK = "[MemoryRef: "
-MOST_DESCRIPTION = 200
+MAX_DESCRIPTION = 200
 _WHOLE = re.compile(
     r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]"
 )
@@ -47,7 +47,7 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(text) is not None
 
 
-def write(key: str, description: str) -> str:
+def render(key: str, description: str) -> str:
     """The placeholder of a key; the description is one line without brackets."""
     line = one_line(description)
     return f"{MARK}{key} - {line}]" if line else f"{MARK}{key}]"
@@ -61,19 +61,17 @@ def one_line(description: str) -> str:
         line = description.strip()  # nearly always; it is asked for every reference of every prompt
     else:
         line = _BREAKS.sub(" ", description).strip()
-    if len(line) <= MOST_DESCRIPTION:
+    if len(line) <= MAX_DESCRIPTION:
         return line
-    return (
-        line[: tokens.boundary(line, MOST_DESCRIPTION - 1) or MOST_DESCRIPTION - 1].rstrip() + "…"
-    )
+    return line[: tokens.boundary(line, MAX_DESCRIPTION - 1) or MAX_DESCRIPTION - 1].rstrip() + "…"
 
 
-def keys(text: str) -> list[str]:
+def find_keys(text: str) -> list[str]:
     """The keys of the placeholders in a text, each once, in order."""
     return list(dict.fromkeys(found["key"] for found in _WHOLE.finditer(text)))
 
 
-def neutral(text: str, known: Container[str] = ()) -> str:
+def neutralize(text: str, known: Container[str] = ()) -> str:
     """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
@@ -81,7 +79,7 @@ def neutral(text: str, known: Container[str] = ()) -> str:
     return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)
 
 
-def verified(text: str, known: Mapping[str, str]) -> str:
+def verify(text: str, known: Mapping[str, str]) -> str:
     """Text in which a placeholder of a known key is as `known` has it, and nothing else passes for one."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
@@ -89,6 +87,6 @@ def verified(text: str, known: Mapping[str, str]) -> str:
     for found in _WHOLE.finditer(text):
         true = known.get(found["key"])
         if true is not None:
-            parts += [neutral(text[done : found.start()]), true]
+            parts += [neutralize(text[done : found.start()]), true]
             done = found.end()
-    return "".join([*parts, neutral(text[done:])])
+    return "".join([*parts, neutralize(text[done:])])

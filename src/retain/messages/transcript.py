@@ -26,13 +26,13 @@ def render(messages: Sequence[Message], most_output: int | None = None) -> str:
     names = {
         call.id: call.name
         for message in messages
-        for call in pairing.calls(message.content)
+        for call in pairing.tool_calls(message.content)
         if call.id
     }
     return "\n".join(_message(message, names, most_output) for message in messages)
 
 
-def pieces(messages: Sequence[Message], room: int) -> list[str]:
+def split(messages: Sequence[Message], room: int) -> list[str]:
     """The messages as texts of at most `room` tokens: one where that is possible, else as few as it takes.
 
     Long tool outputs are shortened before a text is split; of a text that would take more than `MOST_PIECES` the middle is
@@ -41,7 +41,7 @@ def pieces(messages: Sequence[Message], room: int) -> list[str]:
     whole = render(messages)
     if counting.estimate(whole) <= room:
         return [whole]
-    outputs = sum(len(pairing.results(message.role, message.content)) for message in messages)
+    outputs = sum(len(pairing.tool_results(message.role, message.content)) for message in messages)
     if outputs:
         whole = render(messages, max(_LEAST_OUTPUT, room // (2 * outputs)))
     if counting.estimate(whole) > room * MOST_PIECES:
@@ -65,7 +65,7 @@ def shorten(text: str, tokens: int) -> str:
     return f"{head} […{len(text) - len(head) - len(tail)} characters left out…] {tail}"
 
 
-def spoken(content: Mapping[str, Any]) -> str:
+def visible_text(content: Mapping[str, Any]) -> str:
     """What a message says in words: its text, and the text of its parts."""
     parts = content.get("parts")
     found = [content.get("text")]
@@ -77,7 +77,7 @@ def spoken(content: Mapping[str, Any]) -> str:
     return "\n".join(text for text in found if isinstance(text, str) and text)
 
 
-def output(found: pairing.Result) -> str:
+def output_text(found: pairing.Result) -> str:
     """What a tool answered, as text."""
     return found.output if isinstance(found.output, str) else _json(found.output)
 
@@ -90,15 +90,15 @@ def _message(message: Message, names: Mapping[str, str], most_output: int | None
 
 def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
     """What a message says, asks of tools and got from them."""
-    results = pairing.results(message.role, message.content)
+    results = pairing.tool_results(message.role, message.content)
     said = message.content.get("text")
     if message.role != "tool" and isinstance(said, str) and said:
         yield said
-    for call in pairing.calls(message.content):
+    for call in pairing.tool_calls(message.content):
         given = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
         yield f"calls the tool {call.name} with {given}"
     for result in results:
-        text = output(result)
+        text = output_text(result)
         named = f" of {names[result.id]}" if result.id in names else ""
         yield f"result{named}: {text if most_output is None else shorten(text, most_output)}"
     parts = message.content.get("parts")
@@ -113,7 +113,7 @@ def _part(part: Any) -> Iterator[str]:
     """A part that is neither a call nor a result."""
     kind = part.get("type") if isinstance(part, dict) else None
     alone = {"parts": [part]}
-    if pairing.calls(alone) or pairing.results("", alone):
+    if pairing.tool_calls(alone) or pairing.tool_results("", alone):
         return
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         yield part["text"]

@@ -19,15 +19,15 @@ from typing import Any, Protocol
 from retain.base import canonical
 from retain.base.errors import BadAnswer, ModelUnavailable
 from retain.base.settings import Settings
-from retain.models import conversation, provider
-from retain.models.breaker import FAILURES, Breaker
-from retain.models.conversation import OnText, Reply
+from retain.models import chat, provider
+from retain.models.chat import OnText, Reply
+from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
 
 EXTRACTIVE = "extractive"
 """The name, as a summary model, of the built-in writer that needs no model."""
 NO_KEY = "no-key-is-set"
 """What is sent where a key would be another service's: the libraries must be given one, or look for one themselves."""
-FIRST_WAIT = 0.5
+FIRST_RETRY_SECONDS = 0.5
 """Before the first retry, in seconds; each next one waits twice as long."""
 _MOST_TOKENS = 1 << 40
 _MOST_NAMED = 64
@@ -72,7 +72,7 @@ class Models:
         summary: Model | None = None,
         others: Mapping[str, Model] | None = None,
     ) -> None:
-        breakers: dict[tuple[str, str], Breaker] = {}
+        breakers: dict[tuple[str, str], CircuitBreaker] = {}
         self.main = main or _named(
             settings, breakers, settings.model, settings.base_url, settings.api_key
         )
@@ -95,14 +95,14 @@ class Models:
         return self._others.get(name) or self._make(name)
 
     def _other(
-        self, settings: Settings, breakers: dict[tuple[str, str], Breaker], name: str
+        self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker], name: str
     ) -> Model | None:
         same = _provider_of(name) == _provider_of(settings.model)
         url, key = (settings.base_url, settings.api_key) if same else ("", "")
         return _named(settings, breakers, name, url, key)
 
     def _summary(
-        self, settings: Settings, breakers: dict[tuple[str, str], Breaker]
+        self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker]
     ) -> Model | None:
         if settings.summary_model == EXTRACTIVE:
             return None
@@ -129,7 +129,7 @@ def _provider_of(name: str) -> str:
 
 def _named(
     settings: Settings,
-    breakers: dict[tuple[str, str], Breaker],
+    breakers: dict[tuple[str, str], CircuitBreaker],
     name: str,
     base_url: str,
     api_key: str,
@@ -137,7 +137,7 @@ def _named(
     if not name:
         return None
     place = (_provider_of(name), base_url)
-    breaker = breakers.setdefault(place, Breaker(settings.model_pause_seconds))
+    breaker = breakers.setdefault(place, CircuitBreaker(settings.model_pause_seconds))
     return RemoteModel(
         name,
         base_url,
@@ -159,7 +159,7 @@ class RemoteModel:
         *,
         seconds: float,
         retries: int,
-        breaker: Breaker,
+        breaker: CircuitBreaker,
     ) -> None:
         self.name = name
         self._base_url = base_url
@@ -184,7 +184,7 @@ class RemoteModel:
             for text, field in ((system, "system"), (prompt, "prompt"))
         )
         said = [{"role": "system", "content": system}] if system else []
-        question = provider.Question([*said, {"role": "user", "content": prompt}], max_tokens)
+        question = provider.ModelRequest([*said, {"role": "user", "content": prompt}], max_tokens)
         response, spent = self._answer(question, self._seconds, lambda: False)
         return Completion(
             self._text(response), self.name, *spent, cut=response.finish_reason == "length"
@@ -206,7 +206,7 @@ class RemoteModel:
         """
         canonical.whole(max_tokens, "max_tokens", 1)
         teller = None if on_text is None else _Teller(on_text)
-        question = provider.Question(messages, max_tokens, tools, use_tools, teller)
+        question = provider.ModelRequest(messages, max_tokens, tools, use_tools, teller)
         limit = self._seconds if seconds is None else min(self._seconds, seconds)
         try:
             response, spent = self._answer(
@@ -215,12 +215,12 @@ class RemoteModel:
         finally:
             if teller is not None:
                 teller.over = True
-        calls = conversation.calls(response.tool_calls, provider.MOST_BYTES)
+        calls = chat.parse_calls(response.tool_calls, provider.MAX_RESPONSE_BYTES)
         text = self._text(response, may_be_empty=bool(calls))
         return Reply(text, calls, self.name, *spent, cut=response.finish_reason == "length")
 
     def _answer(
-        self, question: provider.Question, seconds: float, begun: Callable[[], bool]
+        self, question: provider.ModelRequest, seconds: float, begun: Callable[[], bool]
     ) -> tuple[Any, tuple[int, int, float | None, float]]:
         """The response, and what it took: tokens in and out, cost, milliseconds."""
         self.prepare()
@@ -237,16 +237,16 @@ class RemoteModel:
         return response, (tokens_in, tokens_out, cost, (time.monotonic() - started) * 1000)
 
     async def _ask(
-        self, question: provider.Question, deadline: float, begun: Callable[[], bool]
+        self, question: provider.ModelRequest, deadline: float, begun: Callable[[], bool]
     ) -> Any:
         """Ask until there is an answer, or asking again makes no sense: not once an answer has `begun` to be told."""
         import asyncio
 
-        wait = FIRST_WAIT
+        wait = FIRST_RETRY_SECONDS
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
                 raise self._unavailable(
-                    f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s"
+                    f"it failed {FAILURE_LIMIT} times in a row, and is left alone for {math.ceil(closed)} s"
                 )
             try:
                 response = await provider.ask(self.name, self._base_url, self._api_key, question)
@@ -272,7 +272,7 @@ class RemoteModel:
 
     def _text(self, response: Any, *, may_be_empty: bool = False) -> str:
         text = canonical.text(
-            conversation.joined(response.text or ""), "answer", 4 * provider.MOST_BYTES
+            chat.join_surrogates(response.text or ""), "answer", 4 * provider.MAX_RESPONSE_BYTES
         ).strip()
         problem = (
             "it refused"
@@ -309,7 +309,7 @@ class _Teller:
         text, self._half = text[:cut], text[cut:]
         if text:
             self.said = True
-            self._on_text(canonical.text(conversation.joined(text), "text", 1 << 40))
+            self._on_text(canonical.text(chat.join_surrogates(text), "text", 1 << 40))
 
 
 def _counted(tokens: int) -> int:

@@ -15,9 +15,9 @@ from typing import Any
 
 from retain.base import canonical
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
-from retain.models.conversation import OnText, history
+from retain.models.chat import OnText, to_pydantic_ai
 
-MOST_BYTES = 4 << 20
+MAX_RESPONSE_BYTES = 4 << 20
 """The longest answer that is read, in bytes of the HTTP response."""
 _INSTALL = "the models need more libraries: install retain[models] from where you got retain"
 _AGAIN = frozenset({408, 409, 425, 429})
@@ -38,7 +38,7 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelRequest:
     """What a model is asked: a conversation in OpenAI's shape, the tools that it may use, who hears text as it comes."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -71,7 +71,7 @@ class _Trace:
             :50
         ]
         packed = response.headers.get("content-encoding", "identity") != "identity"
-        response.stream = _counted(response.stream, self, 0 if packed else MOST_BYTES)
+        response.stream = _counted(response.stream, self, 0 if packed else MAX_RESPONSE_BYTES)
 
 
 def _counted(stream: Any, trace: _Trace, most: int) -> Any:
@@ -106,7 +106,7 @@ def prepare(name: str, base_url: str, api_key: str) -> None:
     price(name)
 
 
-async def ask(name: str, base_url: str, api_key: str, question: Question) -> Any:
+async def ask(name: str, base_url: str, api_key: str, question: ModelRequest) -> Any:
     """What the model answers, as pydantic-ai's `ModelResponse`; or a Failure, or a SettingsError."""
     import httpx2
 
@@ -123,7 +123,7 @@ async def ask(name: str, base_url: str, api_key: str, question: Question) -> Any
             raise _judged(error, name, trace) from None
 
 
-async def _answer(model: Any, name: str, question: Question) -> Any:
+async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
     """What the model answers, all at once or, where somebody listens, as it is written."""
     from pydantic_ai.direct import model_request, model_request_stream
     from pydantic_ai.models import ModelRequestParameters
@@ -149,7 +149,7 @@ async def _answer(model: Any, name: str, question: Question) -> Any:
         "model_request_parameters": ModelRequestParameters(function_tools=tools),
         "instrument": False,
     }
-    messages = history(question.messages)
+    messages = to_pydantic_ai(question.messages)
     if question.on_text is None:
         return await model_request(model, messages, **given)
     async with model_request_stream(model, messages, **given) as stream:
@@ -273,7 +273,9 @@ def _judged(error: Exception, name: str, trace: _Trace) -> Failure | RetainError
         return error
     if trace.too_long:
         return Failure(
-            BadAnswer(model=name, problem=f"it is packed, or longer than {MOST_BYTES >> 20} MiB")
+            BadAnswer(
+                model=name, problem=f"it is packed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB"
+            )
         )
     if 300 <= trace.status < 400:
         problem = "its service sends us to another address, which is not followed: set base_url to the right one"
@@ -321,10 +323,12 @@ def _said(error: Any, trace: _Trace) -> str:
         body = body.get("message") if isinstance(body, dict) else body
     if not isinstance(body, str) or body.lstrip().startswith("<"):
         return ""
-    body = body[:MOST_BYTES]
+    body = body[:MAX_RESPONSE_BYTES]
     for secret in sorted(trace.secrets, key=len, reverse=True):
         body = body.replace(secret, "***")
-    line = " ".join(_KEYS.sub("***", canonical.text(body, "body", 4 * MOST_BYTES)[:2000]).split())
+    line = " ".join(
+        _KEYS.sub("***", canonical.text(body, "body", 4 * MAX_RESPONSE_BYTES)[:2000]).split()
+    )
     return f": {line[:200]}" if line else ""
 
 

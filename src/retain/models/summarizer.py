@@ -118,16 +118,16 @@ class Writer(Protocol):
         ...
 
 
-def chosen(settings: Settings, model: Model | None, previous: str) -> Writer:
+def choose_writer(settings: Settings, model: Model | None, previous: str) -> Writer:
     """The writer that the settings choose."""
     if settings.summary_model == EXTRACTIVE:
-        return Extractive(settings)
+        return ExtractiveWriter(settings)
     if model is None:
         raise NoModel(instead=", or choose the built-in writer with `summary_model: extractive`")
-    return Asking(model, settings, previous)
+    return ModelWriter(model, settings, previous)
 
 
-class Extractive:
+class ExtractiveWriter:
     """The built-in writer: picks sentences, needs no model."""
 
     def __init__(self, settings: Settings) -> None:
@@ -142,18 +142,20 @@ class Extractive:
         said = []
         for message in messages:
             speaker = message.author or message.role
-            if message.role != "tool" and (text := transcript.spoken(message.content)):
+            if message.role != "tool" and (text := transcript.visible_text(message.content)):
                 said.append(extract.Line(text, speaker, _WEIGHTS[message.role]))
-            for result in pairing.results(message.role, message.content):
+            for result in pairing.tool_results(message.role, message.content):
                 said.append(
-                    extract.Line(transcript.output(result)[:_MOST_OUTPUT], "tool", _WEIGHTS["tool"])
+                    extract.Line(
+                        transcript.output_text(result)[:_MOST_OUTPUT], "tool", _WEIGHTS["tool"]
+                    )
                 )
         text = extract.condense(said, self._tokens, previous)
         given = previous + "\n" + transcript.render(messages)
-        return Written(placeholder.neutral(text or previous, given), EXTRACTIVE, extract.VERSION)
+        return Written(placeholder.neutralize(text or previous, given), EXTRACTIVE, extract.VERSION)
 
 
-class Asking:
+class ModelWriter:
     """A model that is asked; what does not fit into one question is asked in several."""
 
     def __init__(self, model: Model, settings: Settings, previous: str) -> None:
@@ -167,13 +169,13 @@ class Asking:
     ) -> Written:
         """What the model makes of it, once it passed every check."""
         text = previous
-        for piece in transcript.pieces(messages, self.room):
+        for piece in transcript.split(messages, self.room):
             before_each()
             text = self._ask(text, piece)
         return Written(text, self._model.name, PROMPT_VERSION)
 
     def _ask(self, previous: str, piece: str) -> str:
-        prompt = question(previous, piece)
+        prompt = summary_prompt(previous, piece)
         try:
             answer = self._model.complete(
                 INSTRUCTIONS.format(tokens=self._tokens), prompt, max_tokens=2 * self._tokens
@@ -184,10 +186,10 @@ class Asking:
             raise ModelError(
                 model=self._model.name, problem=f"{type(error).__name__}: {error}"
             ) from error
-        return accept(answer, previous, piece, self._tokens, self._model.name)
+        return accept_summary(answer, previous, piece, self._tokens, self._model.name)
 
 
-def question(previous: str, piece: str) -> str:
+def summary_prompt(previous: str, piece: str) -> str:
     """What the model is given: the summary so far and the messages, between marks that neither can contain."""
     mark = _mark(previous, piece)
     before = (
@@ -204,7 +206,7 @@ def _mark(previous: str, piece: str) -> str:
     )  # no text contains its own hash
 
 
-def accept(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
+def accept_summary(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
     """The summary in a model's answer, or an error that says why there is none."""
     if not isinstance(getattr(answer, "text", None), str):
         raise BadAnswer(model=model, problem="it is no text")
@@ -216,7 +218,7 @@ def accept(answer: Completion, previous: str, piece: str, most: int, model: str)
     )
     if problem:
         raise BadAnswer(model=model, problem=problem)
-    return placeholder.neutral(text, f"{previous}\n{piece}")
+    return placeholder.neutralize(text, f"{previous}\n{piece}")
 
 
 def _without_thoughts(text: str) -> str:

@@ -22,7 +22,7 @@ Markup = Literal["text", "markdown"]
 
 TARGET = 240
 """How many tokens a part should have."""
-MOST = 320
+MAX_TOKENS = 320
 """More a part never has."""
 LEAST = 48
 """A part with fewer is joined with its neighbour, where both fit into one."""
@@ -103,7 +103,7 @@ def _packed(text: str, section: Sequence[Block]) -> Iterator[_Part]:
     pieces = [piece for block in section for piece in _pieces(text, block)]
     start = end = size = 0
     for piece in pieces:
-        if size and size + piece.tokens > (MOST if size < LEAST else TARGET):
+        if size and size + piece.tokens > (MAX_TOKENS if size < LEAST else TARGET):
             yield _Part(start, end, size, path, bare)
             size = 0
         if not size:
@@ -124,7 +124,7 @@ def _divided(
     """A part of the text if it fits, else what a coarse cut makes of it, each cut more finely where it must be."""
     part = text[start:end]
     size = estimate(part)
-    if size <= MOST:
+    if size <= MAX_TOKENS:
         if part.strip():
             yield _Piece(start, end, size)
         return
@@ -161,7 +161,7 @@ def _joined(before: _Part, after: _Part) -> _Part | None:
         and max(before.tokens, after.tokens) < LEAST
         and before.path[:-1] == after.path[:-1]
     )
-    if size > MOST or not (tiny or (small and (over or before.path == after.path))):
+    if size > MAX_TOKENS or not (tiny or (small and (over or before.path == after.path))):
         return None
     return _Part(
         before.start,

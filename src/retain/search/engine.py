@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchFilter:
     """Which rows a search may find; None asks for any. What is nobody's, or no agent's, is everybody's.
 
     `place` is one as rows have it: it asks for what is there or below it.
@@ -74,12 +74,14 @@ class Engine(Protocol):
         """Write rows of search_items (by column names, without number) and make their words findable."""
         ...
 
-    def matching(self, tx: Transaction, words: Sequence[str], asked: Asked, most: int) -> Matches:
+    def matching(
+        self, tx: Transaction, words: Sequence[str], asked: SearchFilter, most: int
+    ) -> Matches:
         """Rows with any of the words, at most so many, by how rare the words are that they have; filters come first."""
         ...
 
     def nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int
+        self, tx: Transaction, vector: Vector, model: str, asked: SearchFilter, most: int
     ) -> list[tuple[int, float]]:
         """Rows by the cosine of their vector of this model, at most so many; filters come first."""
         ...
@@ -118,6 +120,6 @@ class Engine(Protocol):
         """Remove words of rows that are gone; of how many rows they were."""
         ...
 
-    def extent(self, tx: Transaction, asked: Asked) -> int:
+    def extent(self, tx: Transaction, asked: SearchFilter) -> int:
         """About how many rows the scope has, whatever its other filters; it may be some seconds old."""
         ...

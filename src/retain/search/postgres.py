@@ -12,15 +12,22 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from retain.search.engine import Asked, Item
-from retain.search.legs import COLUMNS, Legs, Posting, indexed, item, span
-from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
+from retain.search.engine import Item, SearchFilter
+from retain.search.retrieval import (
+    COLUMNS,
+    IndexReader,
+    Posting,
+    index_terms,
+    item_from_row,
+    place_range,
+)
+from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
 if TYPE_CHECKING:
     from retain.search.engine import Vector
-    from retain.search.vectors import Numbers
+    from retain.search.vector_cache import Numbers
 
 _AT_ONCE = 8192
 _IN_ONE_STATEMENT = 500
@@ -154,7 +161,7 @@ _WORD = """insert into search_words (tenant, word, owner, number)
     where tenant = :tenant and number = any(:numbers) on conflict do nothing"""
 
 
-class PostgresEngine(Legs):
+class PostgresEngine(IndexReader):
     """Words and vectors on PostgreSQL."""
 
     checks = (
@@ -225,7 +232,7 @@ class PostgresEngine(Legs):
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
-        return {row[0]: item(row) for row in tx.all(_ITEMS, numbers=list(numbers))}
+        return {row[0]: item_from_row(row) for row in tx.all(_ITEMS, numbers=list(numbers))}
 
     def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
         """Who said what is in the rows."""
@@ -241,9 +248,9 @@ class PostgresEngine(Legs):
             highs=[row.seq + reach for row in items],
         )
         known = {row.number for row in items}
-        return [item(row) for row in found if row[0] not in known]
+        return [item_from_row(row) for row in found if row[0] not in known]
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
+    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: SearchFilter) -> set[int]:
         return {number for (number,) in tx.all(_VISIBLE, numbers=list(numbers), **_filters(asked))}
 
     # -- words -------------------------------------------------------------------------------------------------
@@ -278,7 +285,7 @@ class PostgresEngine(Legs):
         tx: Transaction,
         vector: Vector,
         model: str,
-        asked: Asked,
+        asked: SearchFilter,
         most: int,
         among: Numbers | None,
     ) -> list[tuple[int, float]]:
@@ -297,7 +304,7 @@ class PostgresEngine(Legs):
                 return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
         return super()._nearest(tx, vector, model, asked, most, among)
 
-    def _has_index(self, tx: Transaction, size: int, asked: Asked, most: int) -> bool:
+    def _has_index(self, tx: Transaction, size: int, asked: SearchFilter, most: int) -> bool:
         """Whether an index is likely to bring so many rows of the scope before it has looked at too many others."""
         extent = self.extent(tx, asked)
         if size not in _NEAREST or extent <= self.exact:
@@ -334,8 +341,8 @@ class PostgresEngine(Legs):
         return tx.all(_THEIRS, numbers=list(numbers), model=model, dimension=dimension)
 
 
-def _filters(asked: Asked) -> dict[str, Any]:
-    under, beyond = span(asked.place)
+def _filters(asked: SearchFilter) -> dict[str, Any]:
+    under, beyond = place_range(asked.place)
     boards, kinds = (
         None if names is None else list(names) for names in (asked.boards, asked.kinds)
     )
@@ -352,7 +359,7 @@ def _hash(word: str) -> int:
 
 
 def _hashes(row: Mapping[str, Any]) -> list[int]:
-    found = indexed(
+    found = index_terms(
         row["kind"],
         row["session_id"],
         row["author"],

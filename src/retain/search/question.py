@@ -103,7 +103,7 @@ class Question:
     now: int | None = None
 
 
-def read(
+def parse_question(
     text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()
 ) -> Question:
     """Read a question. `now` is when it is asked; `authors` are the names that messages in scope are signed with."""
@@ -111,7 +111,7 @@ def read(
     found, names, bare = _authors(text, authors)
     return Question(
         text=text,
-        words=tuple(words.of_question(text)),
+        words=tuple(words.query_words(text)),
         for_embedding=bare,
         authors=found,
         names=names,
@@ -133,7 +133,7 @@ def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tupl
     """
     found: list[str] = []
     taken: list[str] = []
-    bare = words.bare(text)
+    bare = words.strip_question_phrases(text)
     for author in authors:
         said, surely = _said(author, text)
         if said:
@@ -196,7 +196,7 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(phrase for phrase in quoted if phrase)
 
 
-def asks(text: str) -> bool:
+def contains_question(text: str) -> bool:
     """Whether a text ends in a question, or has one in it."""
     return "?" in text and bool(_ASKS.search(text))
 

@@ -23,12 +23,12 @@ _LONG, _PIECE, _REST = 10, 6, "ˇ"  # how `words` writes a part of a compound
 Place = tuple[int, int]
 
 
-def places(text: str, wanted: Sequence[str]) -> list[Place]:
+def find_matches(text: str, wanted: Sequence[str]) -> list[Place]:
     """Where words of a question (as `words.of_question` gives them) stand in a text, from left to right."""
     return [(start, end) for start, end, _ in _found(text[:_LOOK], frozenset(wanted))]
 
 
-def around(text: str, wanted: Sequence[str], most: int) -> str:
+def excerpt(text: str, wanted: Sequence[str], most: int) -> str:
     """At most so many characters of a text, where most of the words are, with … where something is left out."""
     if len(text) <= most:
         return text
@@ -39,11 +39,11 @@ def around(text: str, wanted: Sequence[str], most: int) -> str:
     return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if text[end:].strip() else ''}"
 
 
-def within(text: str, wanted: Sequence[str], most: int) -> str:
+def excerpt_tokens(text: str, wanted: Sequence[str], most: int) -> str:
     """The same, with at most so many tokens, about."""
     size, part = most * _PER_TOKEN, text
     while tokens.estimate(part) > most and size > _LEAST:
-        part = around(text, wanted, size)
+        part = excerpt(text, wanted, size)
         size = size * 3 // 4
     return part
 

@@ -12,14 +12,23 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retain.search.engine import Asked, Item
-from retain.search.legs import ANY, COLUMNS, Legs, Posting, digest, indexed, item, span
-from retain.search.vectors import EVERYBODY, NOBODY, Page, Source, Whose, page
+from retain.search.engine import Item, SearchFilter
+from retain.search.retrieval import (
+    COLUMNS,
+    EVERY_ROW,
+    IndexReader,
+    Posting,
+    index_terms,
+    item_from_row,
+    place_range,
+    short_hash,
+)
+from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
 if TYPE_CHECKING:
-    from retain.search.vectors import Numbers
+    from retain.search.vector_cache import Numbers
 
 _DIVIDING = re.compile(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 TAIL = 128
@@ -91,10 +100,10 @@ _REMOVED = "update search_absorbed set removed = removed + :count where :tenant 
 
 
 def _stray(tx: Transaction) -> list[int]:
-    return [number for number, _ in tx.all(_STRAY, query=_query(tx.tenant, ANY, None))]
+    return [number for number, _ in tx.all(_STRAY, query=_query(tx.tenant, EVERY_ROW, None))]
 
 
-class SqliteEngine(Legs):
+class SqliteEngine(IndexReader):
     """Words and vectors on SQLite."""
 
     checks = (
@@ -129,7 +138,7 @@ class SqliteEngine(Legs):
             tx.many(
                 _INDEX,
                 [
-                    _line(number, tenant, user, indexed(*said))
+                    _line(number, tenant, user, index_terms(*said))
                     for number, tenant, user, *said in rows
                 ],
             )
@@ -174,7 +183,9 @@ class SqliteEngine(Legs):
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """The rows by their numbers."""
-        return {row[0]: item(row) for row in tx.all(_ITEMS, numbers=json.dumps(list(numbers)))}
+        return {
+            row[0]: item_from_row(row) for row in tx.all(_ITEMS, numbers=json.dumps(list(numbers)))
+        }
 
     def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
         """Who said what is in the rows."""
@@ -185,11 +196,13 @@ class SqliteEngine(Legs):
         spans = [(row.kind, row.id, row.seq - reach, row.seq + reach) for row in items]
         known = {row.number for row in items}
         return [
-            item(row) for row in tx.all(_AROUND, spans=json.dumps(spans)) if row[0] not in known
+            item_from_row(row)
+            for row in tx.all(_AROUND, spans=json.dumps(spans))
+            if row[0] not in known
         ]
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
-        under, beyond = span(asked.place)
+    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: SearchFilter) -> set[int]:
+        under, beyond = place_range(asked.place)
         found = tx.all(
             _VISIBLE,
             numbers=json.dumps(numbers),
@@ -246,7 +259,7 @@ class SqliteEngine(Legs):
             )  # a number alone could come back, after a schema went down and up
             words = self._known.get(which)
             if words is None:
-                words = new[which] = indexed(kind, session, author, title, text, at, place)
+                words = new[which] = index_terms(kind, session, author, title, text, at, place)
             tail[number] = words
         if new:
             absorbed, _ = tx.one(_ABSORBED) or (0, "")
@@ -281,17 +294,17 @@ class SqliteEngine(Legs):
 
 def _line(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:
     """What FTS5 is given of a row: each word with a suffix for its tenant and its user, so that postings are short."""
-    suffix = f".{digest(tenant)}{_owner(user)}"
+    suffix = f".{short_hash(tenant)}{_owner(user)}"
     return {"number": number, "words": " ".join([word + suffix for word in words])}
 
 
 def _owner(user: str | None) -> str:
-    return NOBODY if user is None else digest(user)
+    return NOBODY if user is None else short_hash(user)
 
 
 def _query(tenant: str, word: str, user: str | None) -> str:
     """A word as FTS5 is asked for it, with nothing in it that could mean something to FTS5 or divide it."""
-    whole = f"{_DIVIDING.sub('', word)}.{digest(tenant)}"
+    whole = f"{_DIVIDING.sub('', word)}.{short_hash(tenant)}"
     if user is None:
         return f'"{whole}" *'
     return f'"{whole}{_owner(user)}" OR "{whole}{NOBODY}"'

@@ -22,7 +22,7 @@ from functools import lru_cache
 from retain.base import clock
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
-__all__ = ["STOP", "analyse", "bare", "of_item", "of_question", "ready"]
+__all__ = ["STOP", "analyse", "item_words", "preanalysed", "query_words", "strip_question_phrases"]
 
 MOST_BYTES = 64
 MOST_ASKED = 64
@@ -82,12 +82,12 @@ def analyse(text: str) -> list[str]:
     return words
 
 
-def of_item(author: str, title: str, text: str, at: int | None) -> list[str]:
+def item_words(author: str, title: str, text: str, at: int | None) -> list[str]:
     """What is indexed of a row: who said it, what it is called, what it says, and the month it is from."""
-    return of_text(text) + of_frame(author, title, at)
+    return text_words(text) + metadata_words(author, title, at)
 
 
-def of_text(text: str) -> list[str]:
+def text_words(text: str) -> list[str]:
     """What is indexed of a text."""
     if _ready and (made := _ready.get(text)) is not None:
         return made.copy()
@@ -96,7 +96,7 @@ def of_text(text: str) -> list[str]:
 
 
 @contextmanager
-def ready(texts: Iterable[str]) -> Iterator[None]:
+def preanalysed(texts: Iterable[str]) -> Iterator[None]:
     """Analyse texts before the transaction that indexes them begins, so that nobody waits for it; up to a limit."""
     mine, size = [], 0
     try:
@@ -104,7 +104,7 @@ def ready(texts: Iterable[str]) -> Iterator[None]:
             size += len(text)
             if size > MOST_READY:
                 break
-            _ready[text] = of_text(text)
+            _ready[text] = text_words(text)
             mine.append(text)
         yield
     finally:
@@ -112,7 +112,7 @@ def ready(texts: Iterable[str]) -> Iterator[None]:
             _ready.pop(text, None)
 
 
-def of_frame(author: str, title: str, at: int | None) -> list[str]:
+def metadata_words(author: str, title: str, at: int | None) -> list[str]:
     """What is indexed of a row besides its text."""
     words = analyse(title) if title else []
     if author:
@@ -122,18 +122,18 @@ def of_frame(author: str, title: str, at: int | None) -> list[str]:
     return words
 
 
-def bare(text: str) -> str:
+def strip_question_phrases(text: str) -> str:
     """A question without how it asks how much or when, unless it says nothing else."""
     rest = _ASIDE.sub(" ", text)
     return rest if any(word not in STOP for word in analyse(rest)) else text
 
 
-def of_question(text: str) -> list[str]:
+def query_words(text: str) -> list[str]:
     """The distinct words that a question looks for: without stop words, unless it has no others.
 
     Of a question as long as a page they are the longest, which are the rarest as a rule: each is looked up by itself.
     """
-    words = list(dict.fromkeys(analyse(bare(text))))
+    words = list(dict.fromkeys(analyse(strip_question_phrases(text))))
     asked = [word for word in words if word not in STOP]
     pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
     asked = pairs or asked or words
@@ -168,14 +168,18 @@ def _of_token(token: str) -> tuple[str, ...]:
 
 def _of_chunk(chunk: str) -> list[str]:
     """A word, or where it has parts, those and the whole."""
-    bare = _POSSESSIVE.sub("", chunk)
+    strip_question_phrases = _POSSESSIVE.sub("", chunk)
     if (
-        bare.isascii()
-        and bare.isalpha()
-        and (bare[1:].islower() or bare.isupper() or len(bare) == 1)
+        strip_question_phrases.isascii()
+        and strip_question_phrases.isalpha()
+        and (
+            strip_question_phrases[1:].islower()
+            or strip_question_phrases.isupper()
+            or len(strip_question_phrases) == 1
+        )
     ):
-        return [_word(bare)]
-    return _of_parts(_fold(bare))
+        return [_word(strip_question_phrases)]
+    return _of_parts(_fold(strip_question_phrases))
 
 
 def _of_parts(chunk: str) -> list[str]:

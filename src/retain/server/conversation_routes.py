@@ -19,7 +19,7 @@ from retain.chat.session import enter
 from retain.kinds.kind import Page
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages.content import words
+from retain.messages.content import spoken_text
 from retain.messages.message import Message
 from retain.server.authenticator import Authenticator
 from retain.server.chat_routes import STATUSES, admitted, documented
@@ -141,5 +141,5 @@ def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
 
 
 def _title(content: str) -> str:
-    said = " ".join(words(json.loads(content)).split())
+    said = " ".join(spoken_text(json.loads(content)).split())
     return said if len(said) <= _TITLE else f"{said[: _TITLE - 1].rstrip()}…"

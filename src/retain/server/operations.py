@@ -25,7 +25,7 @@ from retain.kinds.kind import Kind, Owner, Page, Services
 from retain.kinds.tool import Answer, Tool
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
-from retain.models.watch import Call
+from retain.models.recording import ModelCall
 from retain.server import traces
 from retain.server.background import Background
 from retain.server.metrics import Metrics
@@ -61,7 +61,12 @@ class Observer:
         scope.__class__ = self._scope
 
     def record(
-        self, services: Services, owner: Owner, route: str, call: Call, session: str | None = None
+        self,
+        services: Services,
+        owner: Owner,
+        route: str,
+        call: ModelCall,
+        session: str | None = None,
     ) -> None:
         """A model was called by retain itself."""
         answer = call.answer

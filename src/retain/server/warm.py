@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from retain.memory import Memory
 from retain.models.model import RemoteModel
-from retain.search.embed import checked
-from retain.search.service import ServiceEmbedder
+from retain.search.embedders import embed_texts
+from retain.search.service_embedder import ServiceEmbedder
 
 _JOIN_SECONDS = 5.0
 _log = logging.getLogger("retain.warm")
@@ -54,7 +54,7 @@ def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     services = memory.services
     embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):
-        yield "the embedder", lambda: checked(embedder, ["hello"])
+        yield "the embedder", lambda: embed_texts(embedder, ["hello"])
     for model in {services.models.main, services.models.summary}:
         if isinstance(model, RemoteModel):
             yield f"what {model.name} needs", model.prepare

@@ -14,7 +14,7 @@ from retain.base.errors import Forbidden
 from retain.integrations._require import extra
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages import adk as talk
+from retain.messages.formats import adk as talk
 from retain.messages.message import Message
 
 with extra("adk"):
@@ -66,9 +66,9 @@ def written_of(event: Event) -> dict[str, Any]:
 def event_of(message: Message) -> Event:
     """A message as an event."""
     try:
-        return Event.model_validate(talk.unpacked(message, from_json(message.raw)))
+        return Event.model_validate(talk.from_message(message, from_json(message.raw)))
     except ValidationError:  # somebody else wrote something like an event
-        return Event.model_validate(talk.foreign(message))
+        return Event.model_validate(talk.convert_foreign(message))
 
 
 def key_of(id: str, written: Mapping[str, Any]) -> str:

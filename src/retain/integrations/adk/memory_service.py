@@ -22,8 +22,8 @@ from retain.integrations.adk.events import (
 )
 from retain.kinds.finding import LIKELY, MOST_HITS
 from retain.memory import Scope
-from retain.messages import adk as talk
-from retain.search.find import Hit
+from retain.messages.formats import adk as talk
+from retain.search.query import Hit
 
 with extra("adk"):
     from google.adk.events.event import Event
@@ -120,7 +120,7 @@ class RetainMemoryService(BaseMemoryService):
             if more:
                 written["customMetadata"] = as_json({**written.get("customMetadata", {}), **more})
             with suppress(KeyReused):  # it is kept, with other metadata
-                scope.messages.extend(name, [talk.packed(written)], key=key)
+                scope.messages.extend(name, [talk.to_message(written)], key=key)
 
     def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
         scope, found = scope_of(self.scope, app, user), list[Hit]()

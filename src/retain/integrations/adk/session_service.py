@@ -30,7 +30,7 @@ from retain.integrations.adk.events import (
 )
 from retain.kinds.sessions import Session as OurSession
 from retain.memory import Scope
-from retain.messages import adk as talk
+from retain.messages.formats import adk as talk
 
 with extra("adk"):
     from google.adk.errors import StaleSessionError
@@ -192,7 +192,7 @@ class RetainSessionService(BaseSessionService):
     def _updated(self, scope: Scope, session: OurSession) -> float:
         messages = scope.messages.window(session.id, last=1) if session.count else []
         if messages:
-            return float(talk.unpacked(messages[0])["timestamp"])
+            return float(talk.from_message(messages[0])["timestamp"])
         kept = session.attributes.get(ADK)  # anybody may have changed it
         created = kept.get("created") if isinstance(kept, dict) else None
         return (
@@ -204,7 +204,7 @@ class RetainSessionService(BaseSessionService):
         scope = scope_of(self.scope, session.app_name, session.user_id)
         name = id_of(session.app_name, session.user_id, session.id)
         written = written_of(event)
-        message, key = talk.packed(written), key_of(event.id, written)
+        message, key = talk.to_message(written), key_of(event.id, written)
         deltas = _deltas(event.actions.state_delta)
 
         def work(inner: Scope) -> tuple[int, bool]:
@@ -234,7 +234,7 @@ class RetainSessionService(BaseSessionService):
         if self._updated(scope, found) > session.last_update_time:
             messages = scope.messages.window(name, last=1)
             known = session.events[-1].id if session.events else None
-            if known != (talk.unpacked(messages[0])["id"] if messages else None):
+            if known != (talk.from_message(messages[0])["id"] if messages else None):
                 raise StaleSessionError(_STALE)
         return found.last_seq
 

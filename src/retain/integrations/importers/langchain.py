@@ -13,7 +13,7 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.integrations.importers import files
 from retain.integrations.importers.record import Conversation, Record, Unplaced, moment
-from retain.messages import langchain
+from retain.messages.formats import langchain
 from retain.messages.message import NewMessage
 from retain.storage.connect import foreign
 
@@ -29,7 +29,7 @@ def read(source: str, table: str | None = None) -> Iterator[Record]:
         for row in rows:
             where = f"row {row['id']}"
             try:
-                new = langchain.packed(_object(row["message"], where), where)
+                new = langchain.to_message(_object(row["message"], where), where)
             except Invalid as error:
                 yield Unplaced("message", where, str(error))
                 continue

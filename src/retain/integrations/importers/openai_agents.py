@@ -14,7 +14,7 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.integrations.importers import files
 from retain.integrations.importers.record import Conversation, Record, Unplaced, moment, text
-from retain.messages import openai
+from retain.messages.formats import openai
 from retain.messages.message import NewMessage
 from retain.storage.connect import foreign
 
@@ -42,7 +42,7 @@ def read(source: str) -> Iterator[Record]:
                 if not isinstance(item, dict):
                     raise Invalid(field=where, problem="is no object")
                 messages.append(
-                    replace(openai.packed(item, where), created_at=moment(row["created_at"]))
+                    replace(openai.to_message(item, where), created_at=moment(row["created_at"]))
                 )
             except Invalid as error:  # the SDK itself passes over such a row
                 yield Unplaced("message", where, str(error))

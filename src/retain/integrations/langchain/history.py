@@ -10,7 +10,7 @@ from retain.base.errors import NotFound
 from retain.integrations._require import extra, local
 from retain.integrations._sessions import extend, there
 from retain.memory import Scope
-from retain.messages import langchain
+from retain.messages.formats import langchain
 from retain.messages.message import Message, NewMessage
 
 with extra("langchain"):
@@ -80,13 +80,13 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
 
 def _packed(messages: Sequence[BaseMessage]) -> list[NewMessage]:
     return [
-        langchain.packed(message_to_dict(message), f"messages[{n}]")
+        langchain.to_message(message_to_dict(message), f"messages[{n}]")
         for n, message in enumerate(messages)
     ]
 
 
 def _message(message: Message) -> BaseMessage:
     try:
-        return messages_from_dict([langchain.unpacked(message)])[0]
+        return messages_from_dict([langchain.from_message(message)])[0]
     except (TypeError, ValueError):  # not as LangChain wrote it: somebody else did
-        return messages_from_dict([langchain.foreign(message)])[0]
+        return messages_from_dict([langchain.convert_foreign(message)])[0]

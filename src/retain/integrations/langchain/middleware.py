@@ -21,7 +21,7 @@ from retain.integrations._require import extra, local
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages import langchain as talk
+from retain.messages.formats import langchain as talk
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -184,7 +184,7 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         with self._lock:
             context, began = self._runs.pop((session, asked), (None, time.monotonic()))
         new = [
-            talk.packed(message_to_dict(one), f"messages[{place}]")
+            talk.to_message(message_to_dict(one), f"messages[{place}]")
             for place, one in enumerate(turn)
         ]
         usage = _usage(

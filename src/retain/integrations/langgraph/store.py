@@ -43,7 +43,7 @@ with extra("langgraph"):
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-    from retain.search.embed import Matrix
+    from retain.search.embedders import Matrix
 
 
 class RetainStore(BaseStore):

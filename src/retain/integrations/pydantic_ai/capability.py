@@ -19,8 +19,8 @@ from retain.integrations.pydantic_ai.store import written
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool as OurTool
 from retain.memory import Scope
-from retain.messages import pydantic_ai as talk
-from retain.models.conversation import history
+from retain.messages.formats import pydantic_ai as talk
+from retain.models.chat import to_pydantic_ai
 from retain.models.provider import price
 
 with extra("pydantic-ai"):
@@ -74,7 +74,9 @@ class RetainMemory(AbstractCapability[Any]):
             sessions.context, self.scope, run.session or "", asked, self.budget
         )
         run._context = found
-        run._told = history(openai(sessions.remembered(found) if ctx.messages else found.said))
+        run._told = to_pydantic_ai(
+            openai(sessions.remembered(found) if ctx.messages else found.said)
+        )
         return run
 
     async def before_model_request(
@@ -126,7 +128,7 @@ class RetainMemory(AbstractCapability[Any]):
             tokens_out=sum(answer.usage.output_tokens for answer in answers),
             cost=None if None in costs else float(sum(cost for cost in costs if cost)),
         )
-        said = [talk.packed({**message, "instructions": None}) for message in written(new)]
+        said = [talk.to_message({**message, "instructions": None}) for message in written(new)]
         about: dict[str, Any] = {"usage": usage, "key": result.run_id, "context": self._context}
         session = self.session or ""
         sessions.keep(

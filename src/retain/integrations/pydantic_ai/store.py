@@ -21,8 +21,8 @@ from retain.integrations._sessions import extend
 from retain.kinds.items.items import Item
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages import pydantic_ai as talk
-from retain.messages.exact import exact
+from retain.messages.formats import pydantic_ai as talk
+from retain.messages.formats.exact import exact_copy
 from retain.messages.message import Message, NewMessage
 
 with extra("pydantic-ai"):
@@ -183,7 +183,7 @@ class RetainConversationStore(ConversationStore):
     ) -> None:
         id, said = record.conversation_id, written([entry.message for entry in new_entries])
         marks = [{"id": entry.id, "parent": entry.parent_id} for entry in new_entries]
-        new = [talk.packed(message, mark) for message, mark in zip(said, marks, strict=True)]
+        new = [talk.to_message(message, mark) for message, mark in zip(said, marks, strict=True)]
         after = new_entries[0].parent_id if new_entries else record.head_id
 
         def begin(inner: Scope) -> None:
@@ -279,7 +279,7 @@ def _keep(
     """Keep a record, over the version that was read, or over whatever is there that is none; no search finds it."""
     value = _RECORD.dump_python(record, mode="json")
     kept = {
-        "record": exact(value) or value,
+        "record": exact_copy(value) or value,
         "branches": branches,
         "since": session.created_at.isoformat(),
     }
@@ -293,7 +293,7 @@ def _entries(messages: Sequence[Message]) -> list[_Step]:
         content = from_json(message.raw)
         mark = talk.entry(content)
         said = (
-            talk.unpacked(message, content)
+            talk.from_message(message, content)
             if mark is not None and isinstance(mark.get("id"), str)
             else None
         )

@@ -23,7 +23,7 @@ from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder
-from retain.search.index import parts
+from retain.search.index import split_text
 from retain.storage.database import Row, Transaction
 
 _MOST_IN_A_PROMPT = 1000
@@ -109,7 +109,7 @@ class Entries(Kind):
         What counts is not for a source to edit that waits for a review: it adds an entry of its own.
         """
         canonical.key(id, "id")
-        said = parts(kept := rules.content(content, secrets=self._settings.secrets))
+        said = split_text(kept := rules.content(content, secrets=self._settings.secrets))
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
@@ -218,13 +218,13 @@ class Entries(Kind):
         """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
         self._agent()
         section = self._read(lambda tx: reviewing.private(tx, self._owner, rules.FAR))
-        return placeholder.neutral(section.write(section.pieces))
+        return placeholder.neutralize(section.write(section.pieces))
 
     def whiteboard(self) -> str:
         """The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing."""
         self._agent()
         section = self._read(lambda tx: reviewing.boards(tx, self._owner, _MOST_IN_A_PROMPT))
-        return placeholder.neutral(section.write(section.pieces))
+        return placeholder.neutralize(section.write(section.pieces))
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
@@ -263,7 +263,7 @@ class Entries(Kind):
         )
         whose = (agent, self._owner.user, self._owner.source, self._settings.review)
         rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
-        said = [parts(row["content"]) for row in rows]
+        said = [split_text(row["content"]) for row in rows]
         made = self._write(
             lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)]
         )
@@ -332,7 +332,7 @@ class Entries(Kind):
         values = rules.values(
             ids.uuid7(), self._agent(), kind, where, kept, self._owner.user, source, review
         )
-        said = parts(kept)
+        said = split_text(kept)
 
         def work(tx: Transaction) -> Entry:
             sharing.require(tx, values["agent"], where)

@@ -12,7 +12,7 @@ from retain.base import canonical, clock
 from retain.base.canonical import Json, JsonText
 from retain.base.errors import Invalid
 from retain.kinds.kind import decode_cursor
-from retain.search.legs import AFTER_A_NAME
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.text.fields import checked, match, words
 
 MOST_NAMES = 20
@@ -104,12 +104,12 @@ def area(user: str | None) -> str:
 
 def names(place: str) -> Place:
     """The names of a place, as it is stored."""
-    return tuple(place.split(AFTER_A_NAME)[:-1])
+    return tuple(place.split(PLACE_SEPARATOR)[:-1])
 
 
 def text(place: Sequence[str]) -> str:
     """A place as it is stored."""
-    return "".join([name + AFTER_A_NAME for name in place])
+    return "".join([name + PLACE_SEPARATOR for name in place])
 
 
 def span(under: str, exact: bool = False) -> dict[str, str]:

@@ -21,11 +21,11 @@ from retain.kinds.indexing import index_id
 from retain.kinds.items import item as one
 from retain.kinds.items.item import MOST_NAMES, Change, Drop, Match, Place, PlacedItem, Put
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
-from retain.search import find
-from retain.search.engine import Asked
+from retain.search import query as find
 from retain.search.engine import Item as Indexed
-from retain.search.find import Hit
-from retain.search.legs import AFTER_A_NAME
+from retain.search.engine import SearchFilter
+from retain.search.query import Hit
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Row, Transaction
 from retain.text import fields as said
 
@@ -64,7 +64,7 @@ class Items(Kind):
             "items have an owner, a place and a JSON object",
             """select area || ' ' || place || key from items where tenant = :tenant and not (
                    (area = 'tenant' or area like 'user:_%') and place like '_%' || ' '
-                   and ltrim(value, ' \t\r\n') like '{%')""".replace("' '", f"'{AFTER_A_NAME}'"),
+                   and ltrim(value, ' \t\r\n') like '{%')""".replace("' '", f"'{PLACE_SEPARATOR}'"),
         ),
         *index.ITEMS.checks,
     )
@@ -193,14 +193,14 @@ class Items(Kind):
         `where` says what fields must be, as in `list`.
         """
         size, wanted = self._limit(limit), one.filtered(where)
-        below = f"{self._area}{AFTER_A_NAME}{one.text(self._place(place, least=0))}"
+        below = f"{self._area}{PLACE_SEPARATOR}{one.text(self._place(place, least=0))}"
         text = finding.question(self._services, query)
         depth = max(find.DEPTH, 2 * size)
         sought = finding.seek(
             self._services,
             self._owner,
             text,
-            Asked(self._owner.user or "", kinds=(self.name,), place=below),
+            SearchFilter(self._owner.user or "", kinds=(self.name,), place=below),
             None,
             depth,
         )
@@ -214,7 +214,7 @@ class Items(Kind):
                     return found
                 known, deeper = len(hits), 4 * now.begun.depth
                 now = replace(
-                    now, begun=find.begin(tx, self._services.index, text, now.asked, deeper)
+                    now, begun=find.match_words(tx, self._services.index, text, now.asked, deeper)
                 )
 
         return self._read(work)
@@ -238,7 +238,7 @@ class Items(Kind):
         if depth is not None:
             canonical.whole(depth, "depth", 1, MOST_NAMES)
         passed = one.text(decode_cursor(after, [str, ...])) if after else ""
-        if passed and passed.count(AFTER_A_NAME) == depth:
+        if passed and passed.count(PLACE_SEPARATOR) == depth:
             passed = one.span(passed)["beyond"]
 
         def work(tx: Transaction) -> Sequence[Place]:
@@ -378,7 +378,9 @@ class Items(Kind):
         row = tx.one(_REFRESH, area=self._area, place=place, key=key)
         if row is None:
             return self._find(tx, place, key)
-        self._services.index.put_off(tx, self.name, index.item_id(self._area, place, key), row[4])
+        self._services.index.extend_expiry(
+            tx, self.name, index.item_id(self._area, place, key), row[4]
+        )
         return one.item(row)
 
     def _each(

@@ -20,7 +20,7 @@ from retain.kinds.knowledge import document as parts
 from retain.kinds.knowledge.document import Document, Loaded, Outcome, Passage, Progress, Source
 from retain.search import words
 from retain.search.engine import Item
-from retain.search.rebuild import Findable, Place
+from retain.search.reindex import Findable, Place
 from retain.storage.database import Row, Transaction
 from retain.text.documents import Media
 
@@ -292,10 +292,10 @@ class Knowledge(Kind):
             if id == new:
                 self._services.index.add(tx, items)
             else:
-                self._services.index.change(tx, self.name, id, items)
+                self._services.index.update(tx, self.name, id, items)
             return parts.document(row), "added" if id == new else "replaced"
 
-        with words.ready(chunk["text"].strip() for chunk in rows):  # others write meanwhile
+        with words.preanalysed(chunk["text"].strip() for chunk in rows):  # others write meanwhile
             return self._database.write(self._owner.tenant, work, idempotent=True, long=True)
 
     def _there(self, made: Source) -> Document | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from retain.messages import content
 from retain.search.engine import Item
-from retain.search.index import parts
-from retain.search.rebuild import Findable, Place
+from retain.search.index import split_text
+from retain.search.reindex import Findable, Place
 from retain.storage.database import Row, Transaction
 
 
@@ -44,7 +44,7 @@ def message_rows(
 
 def searchable_texts(role: str, value: Any) -> list[str]:
     """Return the text of a message's content, in parts if it is long."""
-    return parts(content.findable(role, value)) if isinstance(value, dict) else []
+    return split_text(content.searchable_text(role, value)) if isinstance(value, dict) else []
 
 
 def _missing(tx: Transaction, after: Place, size: int) -> Sequence[Row]:

@@ -13,7 +13,7 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.messages import new_message
 from retain.kinds.messages.message_index import MESSAGE_INDEX
 from retain.messages.content import Content
-from retain.messages.message import COLUMNS, Message, NewMessage, Role, records, whole
+from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_content, records
 from retain.storage.database import Row, Transaction
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
@@ -139,7 +139,7 @@ class Messages(Kind):
         created_at: datetime | None = None,
     ) -> Message:
         """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
-        said = whole(content, "content", role)
+        said = merge_content(content, "content", role)
         new = new_message.row(
             self._owner,
             self._settings,

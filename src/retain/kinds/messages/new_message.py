@@ -15,8 +15,8 @@ from retain.kinds.kind import Owner
 from retain.kinds.messages.message_index import message_rows, searchable_texts
 from retain.messages import pairing, placeholder
 from retain.messages.content import Content
-from retain.messages.content import read as read_content
-from retain.messages.message import ROLES, NewMessage, fields
+from retain.messages.content import parse_content as read_content
+from retain.messages.message import ROLES, NewMessage, message_fields
 from retain.search.engine import Item
 
 
@@ -64,7 +64,7 @@ def _unsaid(role: str, content: Content) -> bool:
     parts = (
         content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
     )
-    kind = {"user": pairing.is_result, "assistant": pairing.is_thought}.get(role)
+    kind = {"user": pairing.is_result, "assistant": pairing.is_reasoning}.get(role)
     return (
         kind is not None
         and isinstance(parts, list)
@@ -78,7 +78,10 @@ def new_rows(
 ) -> list[dict[str, Any]]:
     """New messages, checked, as the values of their rows."""
     given = enumerate(canonical.several(messages, "messages", settings.max_batch))
-    return [row(owner, settings, f"messages[{n}].", **fields(message, n)) for n, message in given]
+    return [
+        row(owner, settings, f"messages[{n}].", **message_fields(message, n))
+        for n, message in given
+    ]
 
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -107,5 +110,5 @@ def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[st
         {"session": session, "seq": value["seq"], "key": key}
         for value in values
         if placeholder.MARK in value["content"]
-        for key in placeholder.keys(value["content"])
+        for key in placeholder.find_keys(value["content"])
     ]

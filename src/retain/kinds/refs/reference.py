@@ -64,7 +64,7 @@ class Ref:
     @property
     def placeholder(self) -> str:
         """What stands for it in a prompt."""
-        return placeholder.write(self.key, self.summary)
+        return placeholder.render(self.key, self.summary)
 
     @property
     def line(self) -> str:
@@ -144,8 +144,8 @@ def one_line(summary: str, limit: int, secrets: Mode) -> str:
 
 def line(source: str, status: str, mark: str) -> str:
     """What stands in a context for an output: the command, its status, the placeholder."""
-    ran = placeholder.neutral(placeholder.one_line(source)).replace("`", "'")
-    ended = placeholder.neutral(placeholder.one_line(status)).rstrip(".")
+    ran = placeholder.neutralize(placeholder.one_line(source)).replace("`", "'")
+    ended = placeholder.neutralize(placeholder.one_line(status)).rstrip(".")
     said = f"Ran `{ran}`" if ran else ""
     said = f"{said}: {ended}" if said and ended else said or ended
     return f"{said}. {mark}" if said else mark
@@ -194,7 +194,9 @@ def an_object(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def key_of(given: str) -> str:
     """A key, or the one in a placeholder that was copied whole."""
-    inside = placeholder.keys(given) if isinstance(given, str) and placeholder.MARK in given else []
+    inside = (
+        placeholder.find_keys(given) if isinstance(given, str) and placeholder.MARK in given else []
+    )
     return canonical.key(inside[0] if len(inside) == 1 else given, "key")
 
 
@@ -251,13 +253,13 @@ def shown(file: IO[bytes], given: Mapping[str, Any], most: int) -> View:
                 part = view.path(file, path, most)
             case _:
                 part = view.page(file, 1, most)
-    safe = placeholder.neutral(part.text)
+    safe = placeholder.neutralize(part.text)
     return part if safe == part.text else replace(part, text=safe, tokens=tokens.estimate(safe))
 
 
 def piece(row: Sequence[Any], age: int) -> Piece:
     """A reference as a prompt lists it; the newest is worth most."""
     key, summary, _, here = row
-    text = placeholder.write(key, summary)
+    text = placeholder.render(key, summary)
     why = "stored in this session" if here else "mentioned in this session"
     return Piece(f"refs {key}", text, tokens.estimate(text) + 1, why, worth=1 / (1 + age))

@@ -16,7 +16,7 @@ from retain.kinds.refs.reference import Ref
 from retain.kinds.tool import Answer, Tool, schema
 from retain.messages import placeholder
 from retain.search import snippet, words
-from retain.search.find import Hit
+from retain.search.query import Hit
 from retain.text.view import View
 
 _KEY = {
@@ -151,7 +151,7 @@ def tools(
         return {**answer, "more": found.more} if found.more else answer
 
     def find(query: str, thread_id: str | None = None) -> Answer:
-        return _answer(search(query, thread_id, _RESULTS), words.of_question(query), thread_id)
+        return _answer(search(query, thread_id, _RESULTS), words.query_words(query), thread_id)
 
     return [
         Tool("store_memory", _ABOUT_STORE, _STORE, store, "Store a text", _STORED),
@@ -208,11 +208,11 @@ def _reference(ref: Ref) -> Answer:
 
 def _text(hit: Hit, looked: Sequence[str], known: Mapping[str, str]) -> Answer:
     """Something that is no reference: the part of it that matters, whose it is, and how to read more of a longer one."""
-    part = snippet.within(hit.text, looked, _TEXT_TOKENS)
+    part = snippet.excerpt_tokens(hit.text, looked, _TEXT_TOKENS)
     told = {
         "kind": hit.kind,
-        "text": placeholder.verified(part, known),
-        "title": placeholder.neutral(hit.title),
+        "text": placeholder.verify(part, known),
+        "title": placeholder.neutralize(hit.title),
         "by": hit.author or (hit.role if hit.kind == "messages" else ""),
         "thread_id": hit.session,
         "created_at": _moment(hit.at),

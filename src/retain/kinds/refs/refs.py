@@ -68,7 +68,7 @@ class Prepared:
     @property
     def placeholder(self) -> str:
         """What will stand for it in a prompt."""
-        return placeholder.write(self.key, self.summary)
+        return placeholder.render(self.key, self.summary)
 
 
 class Preparing:
@@ -136,7 +136,7 @@ class Preparing:
         return Prepared(
             name,
             summary,
-            reference.line(source, status, placeholder.write(name, summary)),
+            reference.line(source, status, placeholder.render(name, summary)),
             stored,
             values,
             key is not None,
@@ -370,7 +370,7 @@ class Refs(Kind):
         rows = [
             tx.one(_SUMMARY, key=key, user=self._owner.user) for key in sorted(keys)[:MOST_LISTED]
         ]
-        return {row[0]: placeholder.write(*row) for row in rows if row}
+        return {row[0]: placeholder.render(*row) for row in rows if row}
 
     def tools(self) -> list[Tool]:
         """`store_memory`, `retrieve_memory` and `search_memory`."""
@@ -423,7 +423,7 @@ class Refs(Kind):
             key
             for hit in found
             if placeholder.MARK in hit.text
-            for key in placeholder.keys(hit.text)
+            for key in placeholder.find_keys(hit.text)
         }
 
         def work(tx: Transaction) -> Results:

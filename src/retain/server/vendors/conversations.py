@@ -19,7 +19,7 @@ from retain.chat.session import AGENT, USER
 from retain.kinds.kind import encode_cursor
 from retain.kinds.sessions import Session, held
 from retain.memory import Scope
-from retain.messages import openai
+from retain.messages.formats import openai
 from retain.messages.message import Message
 
 MOST_ITEMS = 20
@@ -67,7 +67,7 @@ class Conversations:
         def work(scope: Scope) -> Session:
             made = scope.sessions.add(id, attributes=given)
             if new:
-                scope.messages.extend(id, [openai.packed(item) for item in new])
+                scope.messages.extend(id, [openai.to_message(item) for item in new])
             return made
 
         return mine.transaction(work)
@@ -103,7 +103,7 @@ class Conversations:
             for item in new
         ]
         added = self.scope.messages.extend(
-            id, [openai.packed(item, f"items[{n}]") for n, item in enumerate(fresh)], key=key
+            id, [openai.to_message(item, f"items[{n}]") for n, item in enumerate(fresh)], key=key
         )
         return _listed(id, [*_told(added)], False)
 
@@ -222,7 +222,7 @@ def conversation(session: Session) -> Answer:
 def _told(messages: Sequence[Message]) -> Iterator[tuple[Place, Answer]]:
     """The items of messages as they are told, each with its place."""
     for message in messages:
-        for number, item in enumerate(openai.unpacked(message)):
+        for number, item in enumerate(openai.from_message(message)):
             yield (message.seq, number), _shown(item, message.session, message.seq, number)
 
 

@@ -12,19 +12,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retain.messages import pairing
-from retain.messages.exact import exact, whole
+from retain.messages.formats.exact import exact_copy, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 _USER = "user"
 _ORIGINAL = "original"
 
 
-def packed(event: Mapping[str, Any]) -> NewMessage:
+def to_message(event: Mapping[str, Any]) -> NewMessage:
     """An event as the kit writes it for others, by its aliases, as a message to be appended."""
     content = event.get("content") or {}
     given = content.get("parts") or []
     kept: dict[str, Any] = {}
-    same = exact(event)
+    same = exact_copy(event)
     if len(given) == 1 and given[0].keys() == {"text"}:
         kept["text"] = given[0]["text"]
         event = {
@@ -45,7 +45,7 @@ def packed(event: Mapping[str, Any]) -> NewMessage:
     )
 
 
-def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def from_message(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A message as the kit reads it; one that did not come from it, as the nearest that it has.
 
     `content` is what it says, for who reads JSON faster. What is stored says no other role than it was stored with.
@@ -53,8 +53,8 @@ def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict
     kept = message.content if content is None else content
     original = kept.get(_ORIGINAL)
     if not isinstance(original, dict) or not _is_event(original) or _role(original) != message.role:
-        return foreign(message)
-    if (same := whole(original)) and _is_event(same) and _role(same) == message.role:
+        return convert_foreign(message)
+    if (same := read_exact_copy(original)) and _is_event(same) and _role(same) == message.role:
         return same
     said = original.get("content")
     if isinstance(said, dict) and "parts" not in said and isinstance(kept.get("text"), str):
@@ -107,7 +107,7 @@ def is_foreign(id: str, session: str) -> bool:
     return said == session and seq.isdecimal()
 
 
-def foreign(message: Message) -> dict[str, Any]:
+def convert_foreign(message: Message) -> dict[str, Any]:
     """What somebody else said in the session: its words, its tool calls and their results."""
     parts: list[dict[str, Any]] = (
         [{"text": message.text}] if message.text and message.role != "tool" else []
@@ -120,7 +120,7 @@ def foreign(message: Message) -> dict[str, Any]:
                 "args": call.arguments if isinstance(call.arguments, dict) else {},
             }
         }
-        for call in pairing.calls(message.content)
+        for call in pairing.tool_calls(message.content)
     ]
     parts += [
         {
@@ -130,7 +130,7 @@ def foreign(message: Message) -> dict[str, Any]:
                 "response": {"result": found.output},
             }
         }
-        for found in pairing.results(message.role, message.content)
+        for found in pairing.tool_results(message.role, message.content)
     ]
     speaks = message.role == "assistant"
     return {

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retain.messages import pairing
-from retain.messages.exact import exact
+from retain.messages.formats.exact import exact_copy
 from retain.messages.message import ROLES, Message, NewMessage
 
 MARK = "agent_framework"
@@ -28,7 +28,7 @@ _TYPES = {"function_result": "tool_result", "data": "image", "uri": "image"}
 _MOST = 100
 
 
-def packed(message: Mapping[str, Any]) -> NewMessage:
+def to_message(message: Mapping[str, Any]) -> NewMessage:
     """A message as the framework writes it, as one to be appended."""
     role, shown = _role(message), list[dict[str, Any]]()
     rest = {name: value for name, value in message.items() if name != "type" and value != {}}
@@ -41,15 +41,17 @@ def packed(message: Mapping[str, Any]) -> NewMessage:
     fits = (
         isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= len(name) <= _MOST
     )
-    return NewMessage(role, {**content, MARK: {**rest, **exact(message)}}, name if fits else None)
+    return NewMessage(
+        role, {**content, MARK: {**rest, **exact_copy(message)}}, name if fits else None
+    )
 
 
-def unpacked(message: Message) -> dict[str, Any]:
+def from_message(message: Message) -> dict[str, Any]:
     """A message as the framework reads it; one that it did not write, as the nearest that it has."""
     content = message.content
     rest = content.get(MARK)
     if not isinstance(rest, dict) or not isinstance(rest.get("contents"), list):
-        return foreign(message)
+        return convert_foreign(message)
     shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
     try:
         contents = [] if "exact" in rest else [_content(one, shown) for one in rest["contents"]]
@@ -58,7 +60,9 @@ def unpacked(message: Message) -> dict[str, Any]:
             if "exact" in rest
             else {"role": message.role, **rest, "contents": contents}
         )
-        return {"type": "message", **made} if _role(made) == message.role else foreign(message)
+        return (
+            {"type": "message", **made} if _role(made) == message.role else convert_foreign(message)
+        )
     except (
         AttributeError,
         KeyError,
@@ -66,7 +70,7 @@ def unpacked(message: Message) -> dict[str, Any]:
         TypeError,
         ValueError,
     ):  # somebody else wrote it
-        return foreign(message)
+        return convert_foreign(message)
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -110,12 +114,12 @@ def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
     }
 
 
-def foreign(message: Message) -> dict[str, Any]:
+def convert_foreign(message: Message) -> dict[str, Any]:
     """A message that the framework did not write: its words, its tool calls, their results."""
     contents: list[dict[str, Any]] = []
     if message.role != "tool" and message.text:
         contents.append({"type": "text", "text": message.text})
-    for call in pairing.calls(message.content) if message.role == "assistant" else ():
+    for call in pairing.tool_calls(message.content) if message.role == "assistant" else ():
         contents.append(
             {
                 "type": "function_call",
@@ -124,6 +128,6 @@ def foreign(message: Message) -> dict[str, Any]:
                 "arguments": call.arguments,
             }
         )
-    for result in pairing.results(message.role, message.content):
+    for result in pairing.tool_results(message.role, message.content):
         contents.append({"type": "function_result", "call_id": result.id, "result": result.output})
     return {"type": "message", "role": message.role, "contents": contents}

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from retain.search import words as analysis
-from retain.search.engine import Asked, Item, Matches
-from retain.search.vectors import EVERYBODY, NOBODY, Shelves, Source, Whose, cosines, page
+from retain.search.engine import Item, Matches, SearchFilter
+from retain.search.vector_cache import EVERYBODY, NOBODY, Source, VectorCache, Whose, cosines, page
 from retain.storage.database import Row, Transaction
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retain.search.engine import Vector
-    from retain.search.vectors import Numbers, Scores
+    from retain.search.vector_cache import Numbers, Scores
 
 CAP = 4000
 """A common word brings only its newest rows: older ones are found by the rarer words of the question."""
-ANY = "_"
+EVERY_ROW = "_"
 NARROW = 4
 """A kind, session or place with less than this part of the scope's rows is looked up first, and not filtered afterwards."""
 _MOST_COUNTS = 20_000
@@ -35,7 +35,7 @@ SECONDS_OF_A_COUNT = 30.0
 """The newest number does not tell of removals: a count is made again after so long, or a hundred times what it took."""
 _LARGEST_LOOK = 20_000
 COLUMNS = "number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, place"
-AFTER_A_NAME = "\x1f"
+PLACE_SEPARATOR = "\x1f"
 """What follows each name of a place: no name has it, and it comes before all that a name can have."""
 
 
@@ -56,41 +56,45 @@ class _Count(NamedTuple):
 
 def marks(kind: str, session: str | None, place: str | None = None) -> list[str]:
     """What is indexed of a row beside its words; no word begins like these."""
-    found = [ANY, of_kind(kind), of_session(session)] if session else [ANY, of_kind(kind)]
+    found = (
+        [EVERY_ROW, of_kind(kind), of_session(session)] if session else [EVERY_ROW, of_kind(kind)]
+    )
     if place:
         found += [
-            of_place(place[: at + 1]) for at, letter in enumerate(place) if letter == AFTER_A_NAME
+            of_place(place[: at + 1])
+            for at, letter in enumerate(place)
+            if letter == PLACE_SEPARATOR
         ]
     return found
 
 
 def of_kind(kind: str) -> str:
     """The mark of the rows of a kind."""
-    return f"_k{digest(kind)}"
+    return f"_k{short_hash(kind)}"
 
 
 def of_session(session: str) -> str:
     """The mark of the rows of a session."""
-    return f"_s{digest(session)}"
+    return f"_s{short_hash(session)}"
 
 
 def of_place(place: str) -> str:
     """The mark of the rows at a place and below it."""
-    return f"_p{digest(place)}"
+    return f"_p{short_hash(place)}"
 
 
-def span(place: str | None) -> tuple[str | None, str | None]:
+def place_range(place: str | None) -> tuple[str | None, str | None]:
     """From where to where the places are that begin with one."""
     return (place, place[:-1] + " ") if place else (None, None)
 
 
 @lru_cache(1 << 14)
-def digest(name: str) -> str:
+def short_hash(name: str) -> str:
     """A name as a few letters that an index word can be made of."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
-def indexed(
+def index_terms(
     kind: str,
     session: str | None,
     author: str,
@@ -100,10 +104,10 @@ def indexed(
     place: str | None = None,
 ) -> set[str]:
     """Everything that a row is found by."""
-    return {*analysis.of_item(author, title, text, at), *marks(kind, session, place)}
+    return {*analysis.item_words(author, title, text, at), *marks(kind, session, place)}
 
 
-def item(row: Row) -> Item:
+def item_from_row(row: Row) -> Item:
     """A record from a row of COLUMNS."""
     (
         number,
@@ -143,11 +147,11 @@ def item(row: Row) -> Item:
     )
 
 
-class Legs:
+class IndexReader:
     """What is the same on every engine; an engine says how to look up words, vectors and rows."""
 
     def __init__(self, vector_mib: int = 512) -> None:
-        self._shelves = Shelves(vector_mib << 20)
+        self._shelves = VectorCache(vector_mib << 20)
         self._counts: dict[tuple[str, str | None, str], _Count] = {}
 
     # -- what an engine does -----------------------------------------------------------------------------------
@@ -162,13 +166,15 @@ class Legs:
         """About the newest row's number: by how much it grew says whether a count is still good."""
         raise NotImplementedError
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: Asked) -> set[int]:
+    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: SearchFilter) -> set[int]:
         """Those of the rows that pass every filter."""
         raise NotImplementedError
 
     # -- by words ----------------------------------------------------------------------------------------------
 
-    def matching(self, tx: Transaction, words: Sequence[str], asked: Asked, most: int) -> Matches:
+    def matching(
+        self, tx: Transaction, words: Sequence[str], asked: SearchFilter, most: int
+    ) -> Matches:
         """Rows with any of the words, at most so many, by how rare the words are that they have; filters come first."""
         distinct = list(dict.fromkeys(words))
         if not distinct:
@@ -184,7 +190,7 @@ class Legs:
         having = {word: posting.having for word, posting in zip(distinct, found, strict=True)}
         return Matches(kept, [having[word] for word in words])
 
-    def _among(self, tx: Transaction, asked: Asked) -> Numbers | None:
+    def _among(self, tx: Transaction, asked: SearchFilter) -> Numbers | None:
         """The only rows that can pass a narrow filter; None where all of them have to be looked at."""
         import numpy as np
 
@@ -204,7 +210,9 @@ class Legs:
                 among = rows if among is None else np.intersect1d(among, rows)
         return None if among is None else np.sort(among)
 
-    def _survivors(self, tx: Transaction, ranked: Numbers, asked: Asked, most: int) -> list[int]:
+    def _survivors(
+        self, tx: Transaction, ranked: Numbers, asked: SearchFilter, most: int
+    ) -> list[int]:
         """The first so many that pass the filters: a few are looked at, then more and more of them."""
         kept: list[int] = []
         start, size = 0, most + most // 4
@@ -215,9 +223,9 @@ class Legs:
             start, size = start + size, min(4 * size, _LARGEST_LOOK)
         return kept[:most]
 
-    def extent(self, tx: Transaction, asked: Asked) -> int:
+    def extent(self, tx: Transaction, asked: SearchFilter) -> int:
         """About how many rows the scope has, whatever its other filters; it may be some hundredths out of date."""
-        return self._count(tx, ANY, asked.user)
+        return self._count(tx, EVERY_ROW, asked.user)
 
     def _count(self, tx: Transaction, word: str, user: str | None) -> int:
         """How many rows have a word; it is counted again when there are a fiftieth more rows, or after a while."""
@@ -246,7 +254,7 @@ class Legs:
         raise NotImplementedError
 
     def nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: Asked, most: int
+        self, tx: Transaction, vector: Vector, model: str, asked: SearchFilter, most: int
     ) -> list[tuple[int, float]]:
         """Rows by the cosine of their vector of this model, at most so many; filters come first."""
         return self._nearest(tx, vector, model, asked, most, self._among(tx, asked))
@@ -256,7 +264,7 @@ class Legs:
         tx: Transaction,
         vector: Vector,
         model: str,
-        asked: Asked,
+        asked: SearchFilter,
         most: int,
         among: Numbers | None,
     ) -> list[tuple[int, float]]:

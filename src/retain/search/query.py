@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from retain.base import clock
 from retain.base.errors import ModelError, SettingsError
-from retain.search import fuse, question, words
-from retain.search.digests import Digests
-from retain.search.embed import Embedder, Family, checked
-from retain.search.engine import Asked, Item
-from retain.search.fuse import Candidate, Corpus, Ranked
+from retain.search import question, ranking, words
+from retain.search.candidates import Candidate, Corpus, DigestCache
+from retain.search.embedders import Embedder, Family, embed_texts
+from retain.search.engine import Item, SearchFilter
 from retain.search.index import Index
 from retain.search.question import Question
+from retain.search.ranking import Ranked
 from retain.storage.database import Transaction
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class WordMatches:
 class Query:
     """A question that was read and embedded; `legs` says what ran and what did not."""
 
-    asked: Asked
+    asked: SearchFilter
     begun: WordMatches
     question: Question
     vector: Vector | None
@@ -82,21 +82,21 @@ class Query:
     legs: Mapping[str, str]
 
 
-def begin(
-    tx: Transaction, index: Index, text: str, asked: Asked, depth: int = DEPTH
+def match_words(
+    tx: Transaction, index: Index, text: str, asked: SearchFilter, depth: int = DEPTH
 ) -> WordMatches:
     """The first read: what the words of the question find."""
-    terms = words.of_question(text)
+    terms = words.query_words(text)
     found = index.engine.matching(tx, terms, asked, depth)
     corpus = Corpus(max(index.engine.extent(tx, asked), len(found.numbers)), found.having)
     return WordMatches(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
 
 
-def understand(
-    text: str, now: int, asked: Asked, begun: WordMatches, embedder: Embedder | None
+def prepare_query(
+    text: str, now: int, asked: SearchFilter, begun: WordMatches, embedder: Embedder | None
 ) -> Query:
     """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
-    asks = question.read(text, now=now, authors=begun.authors)
+    asks = question.parse_question(text, now=now, authors=begun.authors)
     if not begun.words:
         nothing = "there are no words in the question"
         return Query(asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing})
@@ -111,7 +111,7 @@ def understand(
             {"words": "ran", "vectors": "no embedder is set"},
         )
     try:
-        vector = checked(embedder, [asks.for_embedding])[0]
+        vector = embed_texts(embedder, [asks.for_embedding])[0]
     except (ModelError, SettingsError) as error:
         return Query(
             asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"}
@@ -128,7 +128,7 @@ def understand(
     )
 
 
-def finish(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit]:
+def run_query(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit]:
     """The second read: what is near in meaning, the neighbours of the best, and the order of them all."""
     engine, by_words = index.engine, sought.begun.numbers
     near: dict[int, float] = {}
@@ -152,7 +152,7 @@ def finish(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit
         _candidate(row, cosines.get(number), index.digests) for number, row in rows.items()
     ]
     wanted = {number for number, row in rows.items() if _within(row, sought.asked, tx.now)}
-    ranked = fuse.rank(
+    ranked = ranking.rank(
         sought.question, candidates, sought.begun.corpus, family=sought.family, wanted=wanted
     )
     things: dict[tuple[str, str, int], Ranked] = {}
@@ -171,7 +171,7 @@ def finish(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit
     ]
 
 
-def _within(row: Item, asked: Asked, now: int) -> bool:
+def _within(row: Item, asked: SearchFilter, now: int) -> bool:
     """Whether a row passes what may have changed since the first read, or was not asked of it as a neighbour."""
     since, until = asked.since, asked.until
     in_time = (since is None or row.at >= since) and (until is None or row.at < until)
@@ -194,7 +194,7 @@ def _hit(
     )  # fmt: skip
 
 
-def _candidate(row: Item, cosine: float | None, digests: Digests) -> Candidate:
+def _candidate(row: Item, cosine: float | None, digests: DigestCache) -> Candidate:
     return Candidate(
-        row.number, row.kind, row.id, row.seq, row.at, digests.of(row), row.role, row.author, cosine, row.part
+        row.number, row.kind, row.id, row.seq, row.at, digests.get(row), row.role, row.author, cosine, row.part
     )  # fmt: skip

@@ -91,7 +91,7 @@ def cosines(vector: Vector, page: Page) -> Scores:
     return scores
 
 
-class Shelf:
+class CachedVectors:
     """The vectors of one model and one owner."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ def _without(new: Page, known: list[Page]) -> Page:
     )
 
 
-class Shelves:
+class VectorCache:
     """The shelves of one database; the ones used last stay."""
 
     def __init__(self, most: int) -> None:
@@ -182,7 +182,7 @@ class Shelves:
     def _start_over(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._shelves: OrderedDict[tuple[str, str, Whose], Shelf] = OrderedDict()
+        self._shelves: OrderedDict[tuple[str, str, Whose], CachedVectors] = OrderedDict()
         self.bytes = 0
 
     def scores(
@@ -205,7 +205,7 @@ class Shelves:
 
     def _pages(self, key: tuple[str, str, Whose], source: Source) -> list[Page] | None:
         with self._lock:
-            shelf = self._shelves.setdefault(key, Shelf())
+            shelf = self._shelves.setdefault(key, CachedVectors())
             self._shelves.move_to_end(key)
         with shelf.lock:
             was_large = shelf.large

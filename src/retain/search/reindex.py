@@ -19,7 +19,7 @@ from retain.base.errors import Corrupt, Unreachable
 from retain.search import words as analysis
 from retain.search.engine import Item
 from retain.search.index import Index
-from retain.search.legs import indexed
+from retain.search.retrieval import index_terms
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.tables import Check
@@ -97,12 +97,12 @@ class Reindexed:
         )
 
 
-def behind(tx: Transaction) -> bool:
+def is_behind(tx: Transaction) -> bool:
     """Whether the index of a tenant may lack something."""
     return tx.one(_ROUND) is not None
 
 
-class Filling:
+class Reindexer:
     """Giving everything in one tenant its rows; `progress` hears of each step how many it added."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Filling:
         """Analyse rows outside of any write, and write their words where they are still there."""
         items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
         words = {
-            n: indexed(i.kind, i.session, i.author, i.title, i.text, i.at, i.place)
+            n: index_terms(i.kind, i.session, i.author, i.title, i.text, i.at, i.place)
             for n, i in items.items()
         }
 
@@ -190,7 +190,7 @@ class Filling:
                 if (items := things.items(row, self._beginning(things, row)))
             }
             if ready:
-                with analysis.ready(item.text for items in ready.values() for item in items):
+                with analysis.preanalysed(item.text for items in ready.values() for item in items):
                     added = self._database.write(
                         self._tenant, partial(self._add, things, after, ready), long=True
                     )

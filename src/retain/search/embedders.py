@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from retain.base.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.base.settings import Settings
-from retain.search.onnx import OnnxEmbedder
-from retain.search.service import OPENAI, ServiceEmbedder
-from retain.search.static import StaticEmbedder
+from retain.search.onnx_embedder import OnnxEmbedder
+from retain.search.service_embedder import OPENAI_BASE_URL, ServiceEmbedder
+from retain.search.static_embedder import StaticEmbedder
 from retain.storage.tables import Check
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def choose(settings: Settings) -> Embedder | None:
     if settings.embedder == "none":
         return None
     if settings.embedder == "service":
-        url = settings.embedding_base_url or settings.base_url or OPENAI
+        url = settings.embedding_base_url or settings.base_url or OPENAI_BASE_URL
         return _service(
             settings.embedding_model,
             url,
@@ -92,16 +92,18 @@ def choose(settings: Settings) -> Embedder | None:
 
 def _shared_key(settings: Settings, url: str) -> str:
     """The key of the main model, if this is its service; another service must not see it."""
-    if url.rstrip("/") != (settings.base_url or OPENAI).rstrip("/"):
+    if url.rstrip("/") != (settings.base_url or OPENAI_BASE_URL).rstrip("/"):
         return ""
     other = (
         not settings.base_url and ":" in settings.model and not settings.model.startswith("openai:")
     )
     shared = "" if other else settings.api_key
-    return shared or (os.environ.get("OPENAI_API_KEY", "") if url.rstrip("/") == OPENAI else "")
+    return shared or (
+        os.environ.get("OPENAI_API_KEY", "") if url.rstrip("/") == OPENAI_BASE_URL else ""
+    )
 
 
-def known(embedder: Embedder | None) -> Embedder | None:
+def check_family(embedder: Embedder | None) -> Embedder | None:
     """The same embedder, if it is of a family for which weights were learned: else no score could be trusted."""
     if embedder is not None and embedder.family not in get_args(Family):
         raise SettingsError(
@@ -116,7 +118,7 @@ _onnx = functools.cache(OnnxEmbedder)
 _service = functools.cache(ServiceEmbedder)
 
 
-def checked(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     """The vectors of some texts, or an error that says what is wrong with them; never called in a transaction."""
     import numpy as np
 
@@ -159,6 +161,6 @@ def quantise(vectors: Matrix) -> list[tuple[float, bytes]]:
     return [(float(scale), row.tobytes()) for scale, row in zip(scales, small, strict=True)]
 
 
-def text_of(title: str, text: str) -> str:
+def embedding_text(title: str, text: str) -> str:
     """What is embedded of a row: its text, under its title where it has one."""
     return f"{title}\n{text}" if title and text else title or text

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
 OnText = Callable[[str], None]
-MOST_CALLS = 32
+MAX_CALLS = 32
 """Calls in one reply; a model that asks for more at once has lost its way."""
-MOST_NAME = 64
+MAX_NAME_CHARACTERS = 64
 _DATA = "data:"
 
 
@@ -41,7 +41,7 @@ class Reply:
 
 
 @runtime_checkable
-class Talker(Protocol):
+class ChatModel(Protocol):
     """A model that can hold a conversation."""
 
     name: str
@@ -64,7 +64,7 @@ class Talker(Protocol):
         ...
 
 
-def history(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
+def to_pydantic_ai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
     """Messages in OpenAI's shape, as pydantic-ai has them."""
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
@@ -157,21 +157,21 @@ def _arguments(given: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"arguments": found}
 
 
-def joined(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Text whose surrogates are whole again: a service may send the two halves of a character one after the other."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def calls(found: Sequence[Any], most: int) -> list[Call]:
+def parse_calls(found: Sequence[Any], most: int) -> list[Call]:
     """The calls of a pydantic-ai response: each with an id of its own, and arguments that are JSON text or say why not."""
     made: list[Call] = []
-    for number, part in enumerate(found[:MOST_CALLS]):
-        id = _cleaned(part.tool_call_id or "")[:MOST_NAME].strip() or f"call-{number}"
+    for number, part in enumerate(found[:MAX_CALLS]):
+        id = _cleaned(part.tool_call_id or "")[:MAX_NAME_CHARACTERS].strip() or f"call-{number}"
         if any(other.id == id for other in made):
-            id = f"{id[: MOST_NAME - 4]}-{number}"
-        name = _cleaned(part.tool_name)[:MOST_NAME].strip() or "unnamed"
+            id = f"{id[: MAX_NAME_CHARACTERS - 4]}-{number}"
+        name = _cleaned(part.tool_name)[:MAX_NAME_CHARACTERS].strip() or "unnamed"
         try:
             given = (
                 part.args
@@ -185,4 +185,4 @@ def calls(found: Sequence[Any], most: int) -> list[Call]:
 
 
 def _cleaned(text: Any) -> str:
-    return canonical.text(joined(str(text)), "text", 1 << 40)
+    return canonical.text(join_surrogates(str(text)), "text", 1 << 40)

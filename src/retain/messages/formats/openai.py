@@ -13,7 +13,7 @@ from typing import Any
 
 from retain.base.errors import Invalid
 from retain.messages import pairing
-from retain.messages.exact import exact, whole
+from retain.messages.formats.exact import exact_copy, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 _ROLES = {
@@ -39,11 +39,11 @@ _SAYS = {
 }
 
 
-def packed(item: Any, field: str = "items") -> NewMessage:
+def to_message(item: Any, field: str = "items") -> NewMessage:
     """An item as a message to be appended."""
     if not isinstance(item, Mapping):
         raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
-    role, said, same = _role(item), item.get("content"), exact(item)
+    role, said, same = _role(item), item.get("content"), exact_copy(item)
     if not _is_message(item):
         return NewMessage(role, {"parts": [dict(item)], "openai": same or _WHOLE})
     rest = {
@@ -60,7 +60,7 @@ def packed(item: Any, field: str = "items") -> NewMessage:
     )
 
 
-def unpacked(message: Message) -> list[dict[str, Any]]:
+def from_message(message: Message) -> list[dict[str, Any]]:
     """The items that a message is: the one that it was, or those that come nearest where it came from elsewhere.
 
     What is stored says no other role than it was stored with.
@@ -78,7 +78,7 @@ def unpacked(message: Message) -> list[dict[str, Any]]:
     content = json.loads(raw)
     kept, size = content.get("openai"), len(content)
     said = content.get("text") if "text" in content else content.get("parts")
-    if (same := whole(kept)) and _role(same) == role:
+    if (same := read_exact_copy(kept)) and _role(same) == role:
         return [same]
     if (
         isinstance(kept, dict)
@@ -130,7 +130,7 @@ def _role(item: Mapping[str, Any]) -> str:
 def _translated(message: Message) -> list[dict[str, Any]]:
     """A message of another's as items: its words, the tools that it calls, what tools answered."""
     content = message.content
-    answers = pairing.results(message.role, content)
+    answers = pairing.tool_results(message.role, content)
     answer = (
         message.text if message.role == "tool" and len(answers) == 1 else ""
     )  # where it is in parts of any other kind
@@ -138,7 +138,7 @@ def _translated(message: Message) -> list[dict[str, Any]]:
         {"type": "function_call_output", "call_id": one.id, "output": _text(one.output or answer)}
         for one in answers
     ]
-    calls = pairing.calls(content)
+    calls = pairing.tool_calls(content)
     parts = content.get("parts")
     listed = parts if isinstance(parts, list) else []
     theirs = listed and all(isinstance(part, dict) and part.get("type") in _SAYS for part in listed)

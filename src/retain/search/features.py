@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retain.base import clock
-from retain.search.candidate import Candidate, Corpus
+from retain.search.candidates import Candidate, Corpus
 from retain.search.question import Question
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from retain.base.errors import BadAnswer, RetainError
 from retain.base.settings import Settings
-from retain.search.find import Hit
-from retain.search.onnx import OnnxEmbedder
+from retain.search.onnx_embedder import OnnxEmbedder
+from retain.search.query import Hit
 
-LOOKED_AT = 30
+RERANK_LIMIT = 30
 """How many hits are looked at again."""
 WEIGHT = 0.6
 """How much one standard deviation of a reranker counts, in the logarithm of the odds that ranking gave."""
@@ -63,9 +63,9 @@ def choose(settings: Settings) -> Reranker | None:
 _late = functools.cache(LateInteraction)
 
 
-def reranked(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
+def rerank(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
     """The hits, the best of them looked at again and put in order, and what to say of it; a failure changes nothing."""
-    best, rest = list(hits[:LOOKED_AT]), list(hits[LOOKED_AT:])
+    best, rest = list(hits[:RERANK_LIMIT]), list(hits[RERANK_LIMIT:])
     if len(best) < 2:
         return [*best, *rest], "there was nothing to put in order"
     try:

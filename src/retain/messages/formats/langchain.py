@@ -13,7 +13,7 @@ from typing import Any
 
 from retain.base.errors import Invalid
 from retain.messages import pairing
-from retain.messages.exact import exact, whole
+from retain.messages.formats.exact import exact_copy, read_exact_copy
 from retain.messages.message import Message, NewMessage
 
 _CHUNK = "MessageChunk"
@@ -39,7 +39,7 @@ _PLAIN = ("human", "ai", "system")
 _SHOWN = ("tool_calls", "tool_call_id", "name")
 
 
-def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
+def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     """A message as LangChain writes it, as one to be appended."""
     kind, data = message.get("type"), message.get("data")
     if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
@@ -48,7 +48,7 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
         )
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
-    said, same = rest.pop("content", ""), exact(data)
+    said, same = rest.pop("content", ""), exact_copy(data)
     if not rest and not same and kind in _PLAIN and isinstance(said, str):
         return NewMessage(role, said)
     content = _content(role, said)
@@ -65,7 +65,7 @@ def packed(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def unpacked(message: Message) -> dict[str, Any]:
+def from_message(message: Message) -> dict[str, Any]:
     """A message as LangChain reads it; one that did not come from LangChain, as the nearest that it has.
 
     What is stored says no other role than it was stored with.
@@ -73,7 +73,7 @@ def unpacked(message: Message) -> dict[str, Any]:
     content = message.content
     original = content.get("langchain")
     kind = original.get("type") if isinstance(original, dict) else None
-    same = whole(original)
+    same = read_exact_copy(original)
     rest = same or (original.get("data", {}) if isinstance(original, dict) else None)
     if (
         kind in _KNOWN
@@ -88,10 +88,10 @@ def unpacked(message: Message) -> dict[str, Any]:
             "type": kind,
             "data": said | {name: content[name] for name in _SHOWN if name in content} | rest,
         }
-    return foreign(message)
+    return convert_foreign(message)
 
 
-def foreign(message: Message) -> dict[str, Any]:
+def convert_foreign(message: Message) -> dict[str, Any]:
     """A message that LangChain did not write: its words, its parts, its tool calls."""
     content = message.content
     if content.keys() == {"text"} and message.role != "tool":
@@ -107,10 +107,10 @@ def foreign(message: Message) -> dict[str, Any]:
                 "id": call.id,
                 "type": "tool_call",
             }
-            for call in pairing.calls(content)
+            for call in pairing.tool_calls(content)
         ]
     if message.role == "tool":
-        answers = pairing.results("tool", content)
+        answers = pairing.tool_results("tool", content)
         data |= {"content": _text(answers[0].output), "tool_call_id": answers[0].id}
     return {"type": _TYPES[message.role], "data": data}
 

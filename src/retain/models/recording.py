@@ -10,7 +10,7 @@ from retain.models.model import Completion, Model
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """One call of a model: what it answered, or why it did not."""
 
     model: str
@@ -19,14 +19,14 @@ class Call:
     error: str
 
 
-class NotAsked(Exception):
+class NotCalled(Exception):
     """Raised in place of a model that was not asked: there is nothing to note."""
 
 
 class RecordedModel:
     """A model whose calls are noted."""
 
-    def __init__(self, model: Model, note: Callable[[Call], None]) -> None:
+    def __init__(self, model: Model, note: Callable[[ModelCall], None]) -> None:
         self.name = model.name
         self._model = model
         self._note = note
@@ -36,11 +36,11 @@ class RecordedModel:
         started = time.monotonic()
         try:
             answer = self._model.complete(system, prompt, max_tokens=max_tokens)
-        except NotAsked:
+        except NotCalled:
             raise
         except Exception as error:
             self._note(
-                Call(
+                ModelCall(
                     self.name,
                     (time.monotonic() - started) * 1000,
                     None,
@@ -49,5 +49,7 @@ class RecordedModel:
             )
             raise
         took = (time.monotonic() - started) * 1000
-        self._note(Call(self.name, took, answer if isinstance(answer, Completion) else None, ""))
+        self._note(
+            ModelCall(self.name, took, answer if isinstance(answer, Completion) else None, "")
+        )
         return answer

@@ -8,10 +8,10 @@ import time
 import weakref
 from collections.abc import Callable
 
-FAILURES = 5
+FAILURE_LIMIT = 5
 
 
-class Breaker:
+class CircuitBreaker:
     """Opens after five failures in a row, for a pause; then one caller may try, and what it finds is true for all."""
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,7 @@ class Breaker:
     def wait(self) -> float:
         """How many seconds are left until the service may be asked: 0 is a yes, which is to be followed by a report."""
         with self._lock:
-            if self._failures < FAILURES:
+            if self._failures < FAILURE_LIMIT:
                 return 0.0
             left = self._opens_at - self._clock()
             if left > 0:
@@ -38,7 +38,7 @@ class Breaker:
     @property
     def open(self) -> bool:
         """Whether the service is left alone."""
-        return self._failures >= FAILURES
+        return self._failures >= FAILURE_LIMIT
 
     def succeeded(self) -> None:
         """The service answered."""
@@ -56,7 +56,7 @@ class Breaker:
         self._lock = threading.Lock()
 
 
-_ALL: weakref.WeakSet[Breaker] = weakref.WeakSet()
+_ALL: weakref.WeakSet[CircuitBreaker] = weakref.WeakSet()
 
 
 def _in_child() -> None:

@@ -26,18 +26,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
-from retain.models.breaker import FAILURES, Breaker
-from retain.models.model import FIRST_WAIT, Completion
-from retain.models.watch import Call
+from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
+from retain.models.model import FIRST_RETRY_SECONDS, Completion
+from retain.models.recording import ModelCall
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-OPENAI = "https://api.openai.com/v1"
-MOST_TEXTS = 128
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+MAX_TEXTS_PER_REQUEST = 128
 """In one request."""
-MOST_BYTES = 16 << 20
+MAX_RESPONSE_BYTES = 16 << 20
 """The longest answer that is read."""
 _MOST_CHARACTERS = 6000  # of one text: services refuse what is longer than their models can read
 _MOST_TOKENS = 1 << 40
@@ -84,7 +84,7 @@ class ServiceEmbedder:
         self._dimensions = dimensions
         self._seconds = seconds
         self._retries = retries
-        self._breaker = Breaker(pause)
+        self._breaker = CircuitBreaker(pause)
 
     @property
     def identity(self) -> str:
@@ -117,8 +117,10 @@ class ServiceEmbedder:
                 where="embedding_model", problem="is empty: name the service's embedding model"
             )
         parts, tokens = [], 0
-        for start in range(0, len(texts), MOST_TEXTS):
-            vectors, spent = self._ask(texts[start : start + MOST_TEXTS], seconds or self._seconds)
+        for start in range(0, len(texts), MAX_TEXTS_PER_REQUEST):
+            vectors, spent = self._ask(
+                texts[start : start + MAX_TEXTS_PER_REQUEST], seconds or self._seconds
+            )
             parts.append(vectors)
             tokens += spent
         if len({part.shape[1] for part in parts}) > 1:
@@ -137,10 +139,14 @@ class ServiceEmbedder:
         asked: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
         if self._asked_for:
             asked["dimensions"] = self._asked_for
-        body, deadline, wait = json.dumps(asked).encode(), time.monotonic() + seconds, FIRST_WAIT
+        body, deadline, wait = (
+            json.dumps(asked).encode(),
+            time.monotonic() + seconds,
+            FIRST_RETRY_SECONDS,
+        )
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
-                again = f"it failed {FAILURES} times in a row, and is left alone for {math.ceil(closed)} s"
+                again = f"it failed {FAILURE_LIMIT} times in a row, and is left alone for {math.ceil(closed)} s"
                 raise ModelUnavailable(model=self.model, problem=again)
             try:
                 found = self._read(self._sent(body, deadline, seconds), len(texts))
@@ -199,9 +205,11 @@ class ServiceEmbedder:
         self._refused(answer)
         if (
             answer.headers.get("content-encoding", "identity") != "identity"
-            or len(answer.body) > MOST_BYTES
+            or len(answer.body) > MAX_RESPONSE_BYTES
         ):
-            raise _Failure(self._bad(f"it is packed, or longer than {MOST_BYTES >> 20} MiB"))
+            raise _Failure(
+                self._bad(f"it is packed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB")
+            )
         try:
             read = json.loads(answer.body)
             data = sorted(
@@ -255,13 +263,13 @@ class ServiceEmbedder:
         return BadAnswer(model=self.model, problem=problem)
 
 
-class Noted:
+class RecordedEmbedder:
     """A service's embedder whose calls are noted, because they may cost money, and take no longer than `seconds`."""
 
     family: Literal["strong"] = "strong"
 
     def __init__(
-        self, embedder: ServiceEmbedder, note: Callable[[Call], None], seconds: float | None
+        self, embedder: ServiceEmbedder, note: Callable[[ModelCall], None], seconds: float | None
     ) -> None:
         self._embedder = embedder
         self._note = note
@@ -285,7 +293,7 @@ class Noted:
             vectors, tokens = self._embedder.metered(texts, self._seconds)
         except Exception as error:
             self._note(
-                Call(
+                ModelCall(
                     model,
                     (time.monotonic() - started) * 1000,
                     None,
@@ -294,7 +302,7 @@ class Noted:
             )
             raise
         took = (time.monotonic() - started) * 1000
-        self._note(Call(model, took, Completion("", model, tokens, 0, None, took), ""))
+        self._note(ModelCall(model, took, Completion("", model, tokens, 0, None, took), ""))
         return vectors
 
 
@@ -339,7 +347,7 @@ def _exchange(
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
         parts: list[bytes] = []
-        left = MOST_BYTES + 1
+        left = MAX_RESPONSE_BYTES + 1
         while left > 0 and (part := response.read1(min(left, 1 << 16))):
             parts.append(part)
             left -= len(part)

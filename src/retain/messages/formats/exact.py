@@ -9,7 +9,7 @@ from typing import Any
 _CHANGED = re.compile(r"\\u0000|[\ud800-\udfff]")
 
 
-def exact(value: Any) -> dict[str, str]:
+def exact_copy(value: Any) -> dict[str, str]:
     """`{"exact": …}` for a value that would not come back as it is, nothing for any other."""
     try:
         written = json.dumps(value, ensure_ascii=False)
@@ -18,7 +18,7 @@ def exact(value: Any) -> dict[str, str]:
     return {"exact": json.dumps(value)} if _CHANGED.search(written) else {}
 
 
-def whole(kept: Any) -> dict[str, Any] | None:
+def read_exact_copy(kept: Any) -> dict[str, Any] | None:
     """The object that `exact` kept; None where it kept none."""
     try:
         found = json.loads(kept["exact"])

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from retain.messages.exact import exact
+from retain.messages.formats.exact import exact_copy
 from retain.messages.message import Message, NewMessage
 
 MARK = "pydantic_ai"
@@ -29,7 +29,7 @@ _SHOWN = {
 _SAID = ("user-prompt", "text", "speech")
 
 
-def packed(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -> NewMessage:
+def to_message(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -> NewMessage:
     """A message as Pydantic AI writes it, as one to be appended, with what is noted of its entry."""
     shown: list[dict[str, Any]] = []
     rest = {name: value for name, value in message.items() if value is not None}
@@ -43,13 +43,15 @@ def packed(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -
     noted = {} if entry is None else {ENTRY: dict(entry)}
     return NewMessage(
         _role(message),
-        {**content, MARK: {**rest, **exact(message), **noted}},
+        {**content, MARK: {**rest, **exact_copy(message), **noted}},
         tokens_in=tokens_in,
         tokens_out=tokens_out,
     )
 
 
-def unpacked(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+def from_message(
+    message: Message, content: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
     """A message as Pydantic AI reads it; None for one that it did not write, or that says another role than it has.
 
     `content` is what it says, for who reads JSON faster.

@@ -13,12 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retain.search import signals
-from retain.search.candidate import Candidate, Corpus, Digest, digest
+from retain.search import features as signals
+from retain.search.candidates import Candidate, Corpus, Digest, digest
 from retain.search.question import Question
 
 if TYPE_CHECKING:
-    from retain.search.signals import Array
+    from retain.search.features import Array
 
 __all__ = ["Candidate", "Corpus", "Digest", "Ranked", "Weights", "digest", "rank", "weights"]
 
@@ -87,9 +87,9 @@ def rank(
         [(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1
     )
     scores = parts.sum(axis=1).round(9)
-    hopes = np.stack(list(hope(scores, measured, ordered).values()), axis=1) @ np.array(
-        list(learned.chance.values())
-    )
+    hopes = np.stack(
+        list(calibration_features(scores, measured, ordered).values()), axis=1
+    ) @ np.array(list(learned.chance.values()))
     order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
     places = [
         place for place in order.tolist() if wanted is None or ordered[place].number in wanted
@@ -104,7 +104,7 @@ def rank(
     ]
 
 
-def hope(
+def calibration_features(
     scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]
 ) -> dict[str, Array]:
     """What makes a probability of a sum of signals, which only says that one candidate is better than another.
@@ -147,9 +147,11 @@ def _folded(
     same: dict[int, list[int]] = {}
     for place in order:
         one = ordered[place]
-        alone = many or one.kind != "messages" or not one.digest.print
+        alone = many or one.kind != "messages" or not one.digest.fingerprint
         leader = (
-            place if alone else first.setdefault((one.author or one.role, one.digest.print), place)
+            place
+            if alone
+            else first.setdefault((one.author or one.role, one.digest.fingerprint), place)
         )
         if leader == place:
             same[place] = []

@@ -22,19 +22,19 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Cut:
+class FoldPoint:
     """A place for a cut: the last message before it, and the tokens since the place before."""
 
     seq: int
     tokens: int
 
 
-def cuts(turns: Sequence[Turn], keep: int, patience: int) -> list[Cut]:
+def fold_points(turns: Sequence[Turn], keep: int, patience: int) -> list[FoldPoint]:
     """Where a fold may end, up to the place that leaves at least `keep` turns, or as near to it as pairs allow.
 
     The last message is never folded: an agent may be in the middle of a turn.
     """
-    free = pairing.cuts(turns)
+    free = pairing.safe_cuts(turns)
     for place in _open(turns):
         if len(turns) - place <= patience:  # its result may yet come; later on, it never will
             free[place + 1 :] = [False] * (len(free) - place - 1)
@@ -49,7 +49,9 @@ def cuts(turns: Sequence[Turn], keep: int, patience: int) -> list[Cut]:
     found, start = [], 0
     for place in near:
         found.append(
-            Cut(turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place]))
+            FoldPoint(
+                turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])
+            )
         )
         start = place
     return found
@@ -60,9 +62,9 @@ def _open(turns: Sequence[Turn]) -> list[int]:
     waiting: dict[str, int] = {}
     nameless: list[str] = []
     for place, turn in enumerate(turns):
-        for result in pairing.results(turn.role, turn.content):
+        for result in pairing.tool_results(turn.role, turn.content):
             waiting.pop(result.id or (nameless.pop(0) if nameless else ""), None)
-        if turn.role == "assistant" and (calls := pairing.calls(turn.content)):
+        if turn.role == "assistant" and (calls := pairing.tool_calls(turn.content)):
             nameless = [f"{place} {n}" for n, call in enumerate(calls) if not call.id]
             waiting.update(
                 dict.fromkeys([*nameless, *[call.id for call in calls if call.id]], place)
