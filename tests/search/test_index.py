@@ -775,7 +775,9 @@ def test_rows_of_an_older_analysis_get_their_words_anew(
     fill(me, 80)
     before = every(memory)
     known = analysis.item_words
-    monkeypatch.setattr(analysis, "of_item", lambda *said: [word + "new" for word in known(*said)])
+    monkeypatch.setattr(
+        analysis, "item_words", lambda *said: [word + "new" for word in known(*said)]
+    )
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
     assert behind(memory)
 

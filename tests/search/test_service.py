@@ -178,7 +178,7 @@ def test_whatever_it_answers_is_a_vector_or_an_error(service: FakeService, body:
 
 @pytest.mark.parametrize("how", ["500", "reset"])
 def test_it_is_asked_again(service: FakeService, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.search.service_embedder.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("retain.search.service_embedder.FIRST_RETRY_SECONDS", 0.01)
     service.misbehave(how, times=2)
     assert embed_texts(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
     assert len(service.requests) == 3
