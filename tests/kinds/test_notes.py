@@ -713,7 +713,7 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
                 "content": "x\n# Coffee\ny",
             },
             "text: has the heading '# Coffee', which would end the section '## Milk'; "
-            "use ### or deeper, or change that section by itself.",
+            "use ### or deeper, or edit that section by itself.",
         ),
         (
             {"content": "likes tea"},

@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from retain.base.tokens import estimate
 from retain.search import chunk
+<<<<<<< HEAD
 from retain.search.chunk import MAX_TOKENS, Chunk, Markup, split
 from retain.text import blocks
+=======
+from retain.search.chunk import MOST, Chunk, Markup, split
+from retain.text import markdown
+>>>>>>> 2c8452c (Merge the Markdown splitters; reduce doctor to settings, verify and health)
 
 WORDS = st.sampled_from(
     [
@@ -67,7 +72,7 @@ def test_any_text_can_be_split(text: str, media: Markup) -> None:
 @given(DOCUMENTS, ENDINGS)
 def test_blocks_are_the_whole_text(lines: list[str], ending: str) -> None:
     text = ending.join(lines)
-    found = list(blocks.markdown(text))
+    found = list(markdown.blocks(text))
     assert "".join(text[block.start : block.end] for block in found) == text
     assert [block.start for block in found] == [0, *(block.end for block in found)][: len(found)]
 
@@ -212,10 +217,10 @@ def test_large_documents_are_read_in_slices_as_they_would_be_whole(
         + "\n~~~\n## in code\n~~~\n\n- a list\n\n      with code\n\n1. another\n\n> quoted\n> # heading in a quote\n\n"
     )
     text = "".join(f"# Part {n}\n\n{unit}" for n in range(6))
-    whole = list(blocks.markdown(text))
+    whole = list(markdown.blocks(text))
     for size in (700, 1500, 5000):
-        monkeypatch.setattr(blocks, "_SLICE", size)
-        found = list(blocks.markdown(text))
+        monkeypatch.setattr(markdown, "SLICE_CHARACTERS", size)
+        found = list(markdown.blocks(text))
         headings = [
             [(b.start, b.path) for b in some if b.kind == "heading"] for some in (found, whole)
         ]
@@ -224,9 +229,9 @@ def test_large_documents_are_read_in_slices_as_they_would_be_whole(
 
 
 def test_code_that_is_larger_than_a_slice_has_no_headings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_SLICE", 300)
+    monkeypatch.setattr(markdown, "SLICE_CHARACTERS", 300)
     text = "```sh\n" + "# a comment\nls -l\n" * 100 + "```\n\n# Real\n\nText."
-    assert [b.path for b in blocks.markdown(text) if b.kind == "heading"] == [("Real",)]
+    assert [b.path for b in markdown.blocks(text) if b.kind == "heading"] == [("Real",)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from retain.base.errors import Invalid, NoSection
 from retain.text import markdown
 from retain.text.markdown import delete_section, headers, outline, replace_section
-from retain.text.parts import parts
 from tests.chaos.sizes import FULL
 
 # -- what is a heading ------------------------------------------------------------------------------------------------
@@ -107,7 +106,7 @@ def test_threads_that_read_first_read_the_same() -> None:
     """The reader is made once and shared: its first use must not be half made for another thread."""
     text = "# A\n> # q\n\n- # l\n\n```\n# c\n```\nB\n===\n" * 20
     for _ in range(10):
-        markdown.reader.cache_clear()
+        markdown.parser.cache_clear()
         start = threading.Barrier(8)
 
         def work(_: int, start: threading.Barrier = start) -> list[str]:
@@ -239,9 +238,9 @@ def test_deleting_takes_a_section_and_nothing_else(text: str, header: str, after
     ("text", "body", "problem"),
     [
         ("## A\n## B\n", "x\n# C\n", "text: has the heading '# C', which would end the section '## A'; "
-         "use ### or deeper, or change that section by itself."),
+         "use ### or deeper, or edit that section by itself."),
         ("## A\n", "x\n---\n", "text: has the heading '## x', which would end the section '## A'; "
-         "use ### or deeper, or change that section by itself."),
+         "use ### or deeper, or edit that section by itself."),
         ("###### A\n", "# C", "text: has the heading '# C', which would end the section '###### A'; leave it out."),
         ("# A\n\n# B\n", "```\nopen", "text: would swallow the section '# B' that follows; "
          "close every code fence, comment and HTML tag in it."),
@@ -264,8 +263,8 @@ def test_a_section_that_keeps_the_next_one_out_of_a_list_stays() -> None:
     with pytest.raises(Invalid) as error:
         delete_section("- item\n# A\n\n  # B\n", "A")
     assert str(error.value) == (
-        "header: names the section '# A', without which the next section would become part of a list; "
-        "overwrite the whole document instead."
+        "header: names the section '# A'; without it, the next section would become part of a list. "
+        "Overwrite the whole document instead."
     )
 
 
@@ -447,7 +446,7 @@ def test_headings_are_found_where_they_were_put(document: tuple[str, list[Place]
     assert found == [
         (place.level, place.words, place.start, place.body, place.end) for place in places
     ]
-    assert "".join(parts(text)) == text
+    assert "".join(markdown.split_parts(text)) == text
 
 
 def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
@@ -581,7 +580,7 @@ def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
     """N2: lines in an order that nobody would write."""
     text = ending.join(made_of)
     whole = outline(text)
-    assert "".join(parts(text)) == text
+    assert "".join(markdown.split_parts(text)) == text
     for new in (None, "\n".join(body)):
         try:
             made, same = (

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.text.markdown import outline
-from retain.text.parts import MOST_PARTS, PART, parts
+from retain.text.markdown import MAX_PARTS, PART_CHARACTERS, outline, split_parts
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,8 @@ from retain.text.parts import MOST_PARTS, PART, parts
 )
 def test_parts_are_the_outermost_sections(text: str, wanted: list[str]) -> None:
     """N3: where all of it stands under one title, those under the title."""
-    assert parts(text) == wanted
-    assert parts(text) == wanted, "and the same again, when where to cut is known"
+    assert split_parts(text) == wanted
+    assert split_parts(text) == wanted, "and the same again, when where to cut is known"
 
 
 def test_long_parts_are_divided_between_blocks() -> None:
@@ -43,11 +42,13 @@ def test_long_parts_are_divided_between_blocks() -> None:
     items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
     code = "```\n" + "code\n\n" * 1000 + "```\n"
     text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
-    made = parts(text)
+    made = split_parts(text)
     assert "".join(made) == text
     assert made[0].startswith("# List\n- thing 0")
     assert code in made[-3] or code in made[-2]
-    assert [part for part in made if len(part) > PART] == [part for part in made if code in part]
+    assert [part for part in made if len(part) > PART_CHARACTERS] == [
+        part for part in made if code in part
+    ]
     assert len(made) < 12
     assert made[-1] == "# Small\n"
 
@@ -55,7 +56,7 @@ def test_long_parts_are_divided_between_blocks() -> None:
 def test_what_goes_on_after_a_blank_line_is_not_cut() -> None:
     """N3: the second paragraph of an item, and indented code."""
     items = [f"- thing {n} {'x' * 500}\n\n  more of {n} {'y' * 500}\n" for n in range(10)]
-    made = parts("".join(items))
+    made = split_parts("".join(items))
     assert len(made) == 10
     assert made == items
 
@@ -75,17 +76,17 @@ WORST = {
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_there_are_never_many_parts(text: str) -> None:
     """N3: small neighbours are put together; the first parts are the finest, since they are left out last."""
-    made = parts(text)
+    made = split_parts(text)
     assert "".join(made) == text
-    assert len(made) <= MOST_PARTS
-    assert all(len(part) <= PART for part in made[:30])
-    assert parts(text) == made, "and the same again, when where to cut is known"
+    assert len(made) <= MAX_PARTS
+    assert all(len(part) <= PART_CHARACTERS for part in made[:30])
+    assert split_parts(text) == made, "and the same again, when where to cut is known"
 
 
 def test_40_sections_stay_40_parts_and_41_do_not() -> None:
     """N3: as long as they are not too many, each section can be left out by itself."""
-    assert parts("# a\n" * 40) == ["# a\n"] * 40
-    assert parts("# a\n" * 41) == ["# a\n" * 41]
+    assert split_parts("# a\n" * 40) == ["# a\n"] * 40
+    assert split_parts("# a\n" * 41) == ["# a\n" * 41]
 
 
 @given(
@@ -100,10 +101,10 @@ def test_40_sections_stay_40_parts_and_41_do_not() -> None:
 def test_joined_they_are_the_document(lines: list[str], ending: str) -> None:
     """N3: and none is empty."""
     text = ending.join(lines)
-    made = parts(text)
+    made = split_parts(text)
     assert "".join(made) == text
     assert all(made)
-    assert len(made) <= MOST_PARTS
+    assert len(made) <= MAX_PARTS
 
 
 @given(
@@ -119,6 +120,6 @@ def test_parts_begin_where_sections_do(lines: list[str]) -> None:
     text = "".join(lines)
     headings = {heading.start for heading in outline(text)}
     place = 0
-    for part in parts(text):
+    for part in split_parts(text):
         assert place == 0 or place in headings
         place += len(part)

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from retain.search import chunk
-from retain.text import blocks, documents, markdown, webpage
+from retain.text import documents, markdown, webpage
 from retain.text.documents import read_file, read_text
 
 SIZE = 60_000
@@ -19,7 +19,7 @@ UNITS = (
     "--- x\n", "title: a  ", "[", "[a](", "![a](b ", "<", "<!--", "<!---->", "<!-- -->\n", "<a ", '<a b="', "<a '\"",
     "<meta ", "<meta charset", "</", "&#1", "display:", "a='", "1. ", "- ", ",;", "ab",
 )  # fmt: skip
-MATCHED = (blocks._FRONT, blocks._TABLE, documents._WEB)
+MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documents._WEB)
 """Which are only ever tried at one place."""
 
 
@@ -28,7 +28,7 @@ def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
 
 
 @pytest.mark.parametrize(
-    "module", [chunk, blocks, documents, markdown, webpage], ids=lambda module: module.__name__
+    "module", [chunk, documents, markdown, webpage], ids=lambda module: module.__name__
 )
 def test_no_pattern_is_slow(module: ModuleType) -> None:
     found = patterns(module)

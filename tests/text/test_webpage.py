@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.text import blocks
+from retain.text import markdown
 from retain.text.webpage import read
 
 PIECES = st.sampled_from(
@@ -90,11 +90,11 @@ def test_text_of_a_page_is_not_taken_for_markup() -> None:
     page = read(
         "<p># no heading<p>- no item<p>```<p>1. no number<p>~~~<p>&lt;!-- no comment<p>===<h2>Real</h2>"
     )
-    assert [block.path for block in blocks.markdown(page.text) if block.kind == "heading"] == [
+    assert [block.path for block in markdown.blocks(page.text) if block.kind == "heading"] == [
         ("Real",)
     ]
     fenced = read("<pre>```\n# x\n```</pre><h2>Real</h2>").text
-    assert [block.path for block in blocks.markdown(fenced) if block.kind == "heading"] == [
+    assert [block.path for block in markdown.blocks(fenced) if block.kind == "heading"] == [
         ("Real",)
     ]
 

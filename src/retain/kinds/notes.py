@@ -23,8 +23,7 @@ from retain.kinds.tool import Answer, Effect, Tool, schema
 from retain.search.chunk import Chunk, split
 from retain.storage.database import Row, Transaction
 from retain.text import markdown
-from retain.text.markdown import Edited
-from retain.text.parts import parts
+from retain.text.markdown import Edited, split_parts
 
 MOST_WAIT = 300.0
 """The most seconds that one call waits for a change."""
@@ -229,7 +228,7 @@ class Notes(Kind):
         row = tx.one(_READ, user=self._owner.user, agent=self._owner.agent)
         if row is None or not row[0].strip():
             return None
-        made = parts(row[0])
+        made = split_parts(row[0])
         pieces = [
             Piece(
                 f"notes v{row[1]}.{n}",

@@ -15,8 +15,8 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from retain.base.tokens import cut, estimate
-from retain.text import blocks
-from retain.text.blocks import Block
+from retain.text import markdown
+from retain.text.markdown import Block
 
 Markup = Literal["text", "markdown"]
 
@@ -38,7 +38,7 @@ _SENTENCES = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？｡]++[」』”’）]*+\s*+|[।؟۔]++\s*+"""
 )
 _WORDS = re.compile(r"\s++|[,;，、；]++")
-_LEVELS: dict[blocks.Kind, tuple[re.Pattern[str], ...]] = {
+_LEVELS: dict[markdown.BlockKind, tuple[re.Pattern[str], ...]] = {
     "heading": (_LINES,),
     "prose": (_PARAGRAPHS, _SENTENCES, _LINES),
     "lines": (_PARAGRAPHS, _ITEMS, _LINES, _SENTENCES),
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
 
 def split(text: str, media: Markup = "text") -> list[Chunk]:
     """A text in parts; a short one is one part, a blank one none. Any text can be split."""
-    read = blocks.markdown(text) if media == "markdown" else blocks.plain(text)
+    read = markdown.blocks(text) if media == "markdown" else markdown.plain_blocks(text)
     parts: list[_Part] = []
     for part in (part for section in _sections(read) for part in _packed(text, section)):
         if parts and (joined := _joined(parts[-1], part)):

@@ -10,7 +10,7 @@ from typing import Literal
 
 from retain.base import canonical
 from retain.base.errors import Invalid, TooLarge
-from retain.text import blocks, pdf, webpage
+from retain.text import markdown, pdf, webpage
 
 Media = Literal["text", "markdown", "html", "pdf"]
 MEDIA: tuple[Media, ...] = ("text", "markdown", "html", "pdf")
@@ -182,7 +182,7 @@ def _charset(data: bytes) -> str:
 
 def _first_heading(text: str) -> str:
     """The title of a Markdown document: what its front matter says, or its first heading."""
-    for block in blocks.markdown(text[: 64 << 10]):
+    for block in markdown.blocks(text[: 64 << 10]):
         if block.kind == "heading":
             return block.path[-1]
         if (

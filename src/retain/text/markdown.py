@@ -1,235 +1,495 @@
-"""The sections of a Markdown document as CommonMark reads them, and changes that leave every byte outside them alone.
+"""Markdown documents: their headings and blocks, edits of single sections, and splitting into parts.
 
-A section is a heading of the document, with `#` or underlined, and all that follows it up to the next heading of the same
-or a higher level. What looks like a heading inside code, HTML, a block quote or a list is none. A change is read again
-before it is given back: one after which the rest of the document would mean something else is refused.
+Documents are read as CommonMark reads them: a `#` inside code, HTML, a block quote or a list is no
+heading. A section is a heading and everything up to the next heading of the same or a higher level.
+Edits leave every byte outside the section alone; the result is parsed again, and an edit that would
+change the meaning of the rest of the document is refused.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from retain.base.errors import Invalid, NoSection
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
-_MOST_SHOWN, _LONGEST_SHOWN = 50, 100
-_ENDING = re.compile(r"\r\n|\r|\n")
+MAX_LISTED_SECTIONS = 50
+MAX_HEADER_CHARACTERS = 100
+
+# A document is parsed in slices of this size, to limit memory.
+SLICE_CHARACTERS = 256 << 10
+
+# Parts of a document for a prompt. A long part without sections is divided at about this size.
+PART_CHARACTERS = 2_000
+MAX_PARTS = 40
+MAX_FINE_PARTS = 32  # of a large document; the rest of it is divided into the remaining parts
+MAX_STRUCTURED_CHARACTERS = 64 << 10  # text after this is only divided at the ends of lines
+MAX_CACHED_DOCUMENTS = 1_000
+
+BlockKind = Literal["heading", "prose", "lines"]
+"""Prose may be cut after a sentence; lists, tables and code ("lines") are better cut between lines."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+_LINE_BLOCKS = {"bullet_list_open", "ordered_list_open", "fence", "code_block", "html_block"}
+_FRONT_END = r"(?:---|\.\.\.)[ \t]*+(?:\r?\n|\Z)"
+_FRONT_MATTER = re.compile(
+    rf"\ufeff?---[ \t]*+\r?\n(?:(?!{_FRONT_END})[^\n]*+\n){{0,200}}+{_FRONT_END}"
+)
+_TABLE = re.compile(r"[^\r\n|]*+\|[^\r\n]*+\r?\n[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\||\r?\n|\Z)")
+_LINK = re.compile(r"!?\[([^\[\]]*+)\]\([^()\s]*+\)")
+_MARKUP = re.compile(r"[`*]++|(?<!\w)_++|(?<!_)_++(?!\w)")
+_LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
+_NEXT_LIST_ITEM = re.compile(r"\n(?=(?:[-*+]|\d{1,9}[.)])[ \t])")
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading, and where its section is: it begins at `start`, its body at `body`, and `end` is behind it."""
+    """A heading and the place of its section."""
 
     level: int
     text: str
-    start: int
-    body: int
-    end: int
+    start: int  # of the heading
+    body: int  # start of the text below the heading
+    end: int  # of the section
 
     @property
     def header(self) -> str:
-        """The heading as it can be asked for."""
+        """The heading in the form in which a caller names it."""
         return f"{'#' * self.level} {self.text}".rstrip()
 
 
+class Block(NamedTuple):
+    """A top-level block of a document."""
+
+    kind: BlockKind
+    start: int
+    end: int
+    path: tuple[str, ...] = ()  # the headings above it, including its own
+    level: int = 0  # of a heading
+
+
 class Edited(NamedTuple):
-    """A document after a change; `same` is how many sections had the header, of which the first was changed."""
+    """A document after an edit."""
 
     text: str
-    same: int = 1
+    same: int = 1  # how many sections have this header; the first one was edited
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
+# -- headings -----------------------------------------------------------------
 
 
 def outline(text: str) -> list[Heading]:
-    """The headings of a document, in order."""
-    starts = line_starts(text)
-    tokens = reader().parse(text)
+    """Return the headings of a document, in order."""
+    starts = _line_starts(text)
+    tokens = parser().parse(text)
     found: list[tuple[int, str, int, int]] = []
-    for n, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type == "heading_open" and token.map is not None and token.level == 0:
-            start, end = (starts[min(line, len(starts) - 1)] for line in token.map)
-            found.append((int(token.tag[1:]), _plain(tokens[n + 1].content), start, end))
+            start = starts[min(token.map[0], len(starts) - 1)]
+            body = starts[min(token.map[1], len(starts) - 1)]
+            words = _collapse(tokens[index + 1].content)
+            found.append((int(token.tag[1:]), words, start, body))
     headings = []
-    ends: list[int] = [
-        len(text)
-    ] * 7  # where a section of each level ends, seen from the end of the document
+    ends = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
     for level, words, start, body in reversed(found):
         headings.append(Heading(level, words, start, body, ends[level]))
         ends[level:] = [start] * (7 - level)
-    return headings[::-1]
+    headings.reverse()
+    return headings
 
 
 def headers(text: str) -> list[str]:
-    """The headings of a document as they can be asked for."""
+    """Return the headers of a document, in order."""
     return [heading.header for heading in outline(text)]
 
 
-def line_starts(text: str) -> list[int]:
-    """Where each line of a document starts, and where the last one ends."""
-    return [0, *(found.end() for found in _ENDING.finditer(text)), len(text)]
-
-
 @functools.cache
-def reader() -> MarkdownIt:
-    """What reads Markdown, without looking into lines."""
-    from markdown_it import MarkdownIt  # takes longer to import than all of retain
+def parser() -> MarkdownIt:
+    """Return a CommonMark parser that does not parse inside lines."""
+    from markdown_it import MarkdownIt  # slow to import
 
-    reader = MarkdownIt("commonmark").disable(["inline", "text_join"])
-    reader.parse(
-        "text"
-    )  # it puts its rules in order at the first parse, which two threads must not do at once
-    return reader
+    markdown = MarkdownIt("commonmark").disable(["inline", "text_join"])
+    # The first parse sorts its rules, which two threads must not do at once.
+    markdown.parse("text")
+    return markdown
 
 
-def _plain(text: str) -> str:
+def heading_text(content: str) -> str:
+    """Return the words of a heading without its markup."""
+    words = _collapse(_MARKUP.sub("", _LINK.sub(r"\1", content)))
+    return words or _collapse(content)
+
+
+def _line_starts(text: str) -> list[int]:
+    """Return where each line starts, and where the last one ends."""
+    return [0, *(line_end.end() for line_end in _LINE_END.finditer(text)), len(text)]
+
+
+def _collapse(text: str) -> str:
     return " ".join(text.split())
 
 
-# -- adding ------------------------------------------------------------------------------------------------------------
+# -- blocks -------------------------------------------------------------------
+
+
+def plain_blocks(text: str) -> Iterator[Block]:
+    """Yield a text without markup as one block."""
+    if text:
+        yield Block("prose", 0, len(text))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of a document, which together are the whole text.
+
+    Blank lines belong to the block before them. A block larger than a slice is read as several.
+    """
+    front_matter = _FRONT_MATTER.match(text)
+    start = 0
+    if front_matter:
+        start = front_matter.end()
+        yield Block("lines", 0, start)
+    path: list[tuple[int, str]] = []
+    current = Block("prose", start, start)
+    for block in _block_starts(text, start):
+        if text[current.start : block.start].strip():
+            yield current._replace(end=block.start, path=tuple(words for _, words in path))
+            current = block
+        else:
+            current = block._replace(start=current.start)
+        if block.level:
+            path = [(level, words) for level, words in path if level < block.level]
+            path.append((block.level, block.path[0]))
+    if current.start < len(text):
+        yield current._replace(end=len(text), path=tuple(words for _, words in path))
+
+
+def _block_starts(text: str, start: int) -> Iterator[Block]:
+    """Yield the blocks without their ends; the path of a heading is its own text."""
+    while start < len(text):
+        part = text[start : start + SLICE_CHARACTERS]
+        tokens = parser().parse(part)
+        found = _blocks_of_slice(part, start, tokens)
+        is_last = start + SLICE_CHARACTERS >= len(text)
+        if is_last or len(found) <= 1:
+            yield from found
+        else:
+            yield from found[:-1]  # the last block may go on in the next slice
+        if is_last:
+            return
+        if len(found) > 1:
+            start = found[-1].start
+        else:
+            start = _after_slice(text, start, _open_fence(tokens))
+
+
+def _blocks_of_slice(part: str, offset: int, tokens: Sequence[Token]) -> list[Block]:
+    starts = _line_starts(part)
+    found: list[Block] = []
+    for index, token in enumerate(tokens):
+        if token.level or token.map is None or token.nesting < 0:
+            continue
+        start = starts[min(token.map[0], len(starts) - 1)]
+        kind: BlockKind = "prose"
+        level = 0
+        path: tuple[str, ...] = ()
+        if token.type == "heading_open":
+            kind = "heading"
+            level = int(token.tag[1:])
+            path = (heading_text(tokens[index + 1].content),)
+        elif token.type in _LINE_BLOCKS or _TABLE.match(part, start):
+            kind = "lines"
+        found.append(Block(kind, offset + start, offset + start, path, level))
+    return found
+
+
+def _open_fence(tokens: Sequence[Token]) -> str:
+    top = [token for token in tokens if not token.level and token.map is not None]
+    return top[-1].markup if top and top[-1].type == "fence" else ""
+
+
+def _after_slice(text: str, start: int, fence: str) -> int:
+    """Return where to go on after a slice that one block fills: at a new line, after its code."""
+    if fence:
+        closing = re.compile(
+            rf"^ {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*+[ \t]*+\r?$", re.MULTILINE
+        )
+        first_line = _LINE_END.search(text, start)
+        end = closing.search(text, first_line.end() if first_line else len(text))
+        return end.end() if end else len(text)
+    line_end = text.rfind("\n", start, start + SLICE_CHARACTERS)
+    return max(line_end + 1, start + SLICE_CHARACTERS // 2)
+
+
+# -- parts for a prompt -------------------------------------------------------
+
+_cached_ends: dict[bytes, tuple[int, ...]] = {}
+
+
+def split_parts(text: str) -> list[str]:
+    """Split a document into parts, of which a prompt may leave out the last; joined, they are the text.
+
+    Parts are the outermost sections, or those below the title if there is only one title. Long
+    sections are divided between blocks and list items, and many small sections are joined.
+    """
+    if not text:
+        return []
+    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    ends = _cached_ends.get(digest)
+    if ends is None:
+        starts = _limit_parts(_part_starts(text), len(text))
+        ends = (*starts[1:], len(text))
+        if len(_cached_ends) >= MAX_CACHED_DOCUMENTS:
+            _cached_ends.clear()
+        _cached_ends[digest] = ends
+    return [text[start:end] for start, end in pairwise((0, *ends))]
+
+
+def _part_starts(text: str) -> list[int]:
+    """Return where parts start, however many there are."""
+    headings: list[Block] = []
+    places: list[int] = []  # other places where the text may be divided
+    structured = text[:MAX_STRUCTURED_CHARACTERS]
+    for block in blocks(structured):
+        if block.level:
+            headings.append(block)
+            continue
+        places.append(block.start)
+        if _LIST_ITEM.match(text, block.start):
+            items = _NEXT_LIST_ITEM.finditer(structured, block.start, block.end)
+            places += [item.end() for item in items]
+    places += _line_starts_from(text, len(structured))
+    cuts = {0, len(text)}
+    while headings:
+        outermost = [headings[0]]
+        for heading in headings[1:]:
+            if heading.level <= outermost[-1].level:
+                outermost.append(heading)
+        cuts |= {heading.start for heading in outermost}
+        # Below a single title, the sections of the next level are the parts.
+        headings = headings[1:] if len(outermost) == 1 else []
+    return _divide(sorted(cuts), places)
+
+
+def _line_starts_from(text: str, start: int) -> Iterator[int]:
+    """Yield places where lines start, about one part apart."""
+    while start < len(text):
+        yield start
+        line_end = text.rfind("\n", start, start + PART_CHARACTERS)
+        if line_end < 0:
+            line_end = text.find("\n", start)
+        start = line_end + 1 if line_end >= 0 else len(text)
+
+
+def _divide(cuts: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return the starts of the parts between `cuts`, dividing long ones at some of the `places`."""
+    starts = []
+    remaining = iter(places)
+    place = next(remaining, None)
+    for start, end in pairwise(cuts):
+        starts.append(start)
+        last_fitting = start
+        while place is not None and place < end:
+            if place > start:
+                if place - starts[-1] > PART_CHARACTERS and last_fitting > starts[-1]:
+                    starts.append(last_fitting)
+                if place - starts[-1] > PART_CHARACTERS:
+                    starts.append(place)
+                last_fitting = place
+            place = next(remaining, None)
+        if end - starts[-1] > PART_CHARACTERS and last_fitting > starts[-1]:
+            starts.append(last_fitting)
+    return starts
+
+
+def _limit_parts(starts: Sequence[int], length: int) -> Sequence[int]:
+    """Join parts if there are too many. The first stay small, because they are left out last."""
+    if len(starts) <= MAX_PARTS:
+        return starts
+    joined = _join_neighbours(starts, length, PART_CHARACTERS)
+    if len(joined) <= MAX_PARTS:
+        return joined
+    rest = joined[MAX_FINE_PARTS:]
+    # Two neighbours are together longer than the limit, so this leaves few enough parts.
+    limit = 2 * (length - rest[0]) // (MAX_PARTS - MAX_FINE_PARTS) + 1
+    return [*joined[:MAX_FINE_PARTS], *_join_neighbours(rest, length, limit)]
+
+
+def _join_neighbours(starts: Sequence[int], length: int, limit: int) -> list[int]:
+    """Join neighbouring parts as long as they have at most `limit` characters."""
+    joined: list[int] = []
+    for start, end in pairwise([*starts, length]):
+        if not joined or end - joined[-1] > limit:
+            joined.append(start)
+    return joined
+
+
+# -- adding text --------------------------------------------------------------
 
 
 def append(document: str, text: str) -> str:
-    """The document, one blank line, the text; with at most one line ending behind it, if the text had any."""
+    """Return the document, a blank line and the text; keep at most one line ending at the end."""
     if not text.strip():
         return document
-    ending = _ending(document, text)
-    added = _laid_out(text, ending) + (ending if text.endswith(("\r", "\n")) else "")
+    ending = _line_ending(document, text)
+    added = _normalize(text, ending)
+    if text.endswith(("\r", "\n")):
+        added += ending
     before = document.rstrip("\r\n")
     return before + 2 * ending + added if before else added
 
 
 def prepend(document: str, text: str) -> str:
-    """The text, one blank line, the document."""
+    """Return the text, a blank line and the document."""
+    if not text.strip():
+        return document
     after = document.lstrip("\r\n")
-    if not text.strip() or not after:
-        return append(after, text) if text.strip() else document
-    ending = _ending(document, text)
-    return _laid_out(text, ending) + 2 * ending + after
+    if not after:
+        return append(after, text)
+    ending = _line_ending(document, text)
+    return _normalize(text, ending) + 2 * ending + after
 
 
-def _ending(*texts: str) -> str:
-    """The line ending of a document: that of its first line, or of what is put into it."""
-    found = next(filter(None, map(_ENDING.search, texts)), None)
-    return found.group() if found else "\n"
+def _line_ending(*texts: str) -> str:
+    """Return the first line ending in the texts."""
+    for text in texts:
+        if line_end := _LINE_END.search(text):
+            return line_end.group()
+    return "\n"
 
 
-def _laid_out(text: str, ending: str) -> str:
-    """Text as it is put into a document: with the document's line endings, and without blank lines around it."""
-    return _ENDING.sub(ending, _trimmed(text))
+def _normalize(text: str, ending: str) -> str:
+    """Return text with the document's line endings and without blank lines around it."""
+    return _LINE_END.sub(ending, _trim(text))
 
 
-def _trimmed(text: str) -> str:
-    """Text without blank lines at its ends, nor a line ending."""
+def _trim(text: str) -> str:
     lead, trail = _blank_lines(text)
     return text[len(lead) : len(text) - len(trail)].rstrip("\r\n")
 
 
-# -- changing sections -------------------------------------------------------------------------------------------------
+# -- editing sections ---------------------------------------------------------
 
 
 def delete_section(text: str, header: str) -> Edited:
-    """The document without a section; a blank line stays where what is around it would run together."""
+    """Return the document without a section; keep a blank line if its neighbours would merge."""
     headings = outline(text)
-    place, same = _find(headings, header)
-    gone = headings[place]
-    before, after = text[: gone.start], text[gone.end :]
-    tail = [heading for heading in headings if heading.start >= gone.end]
-    for made in (before + after, before + _ending(text) + after):
-        if _agree(outline(made), headings[:place], tail, len(made) - len(text)) == []:
-            return Edited(made, same)
+    index, same = _find_section(headings, header)
+    section = headings[index]
+    before = text[: section.start]
+    after = text[section.end :]
+    following = [heading for heading in headings if heading.start >= section.end]
+    for result in (before + after, before + _line_ending(text) + after):
+        shift = len(result) - len(text)
+        if _headings_between(outline(result), headings[:index], following, shift) == []:
+            return Edited(result, same)
     raise Invalid(
         field="header",
-        problem=f"names the section {gone.header!r}, without which the next section would become part of a list; "
-        "overwrite the whole document instead",
+        problem=f"names the section {section.header!r}; without it, the next section would become "
+        "part of a list. Overwrite the whole document instead",
     )
 
 
 def replace_section(text: str, header: str, body: str) -> Edited:
-    """The document with another body under a heading; blank lines around the old body stay.
+    """Return the document with another body below a heading; keep the blank lines around it.
 
-    A body that begins with the section's own heading is taken without it.
+    If the new body begins with the section's own heading, that heading is dropped.
     """
     headings = outline(text)
-    place, same = _find(headings, header)
-    section = headings[place]
-    tail = [heading for heading in headings if heading.start >= section.end]
-    head, after = text[: section.body], text[section.end :]
-    ending = _ending(text, body)
+    index, same = _find_section(headings, header)
+    section = headings[index]
+    following = [heading for heading in headings if heading.start >= section.end]
+    before = text[: section.body]
+    after = text[section.end :]
+    ending = _line_ending(text, body)
     lead, trail = _blank_lines(text[section.body : section.end])
-    new = _laid_out(_without_heading(body, section), ending)
-    middle = head + trail
-    if new.strip():
-        closed = after or text.endswith(("\r", "\n"))
-        middle = (
-            head
-            + ("" if head.endswith(("\r", "\n")) else ending)
-            + lead
-            + new
-            + (ending if closed else "")
-            + trail
-        )
-    for made in (middle + after, middle + ending + after):
-        inside = _agree(outline(made), headings[: place + 1], tail, len(made) - len(text))
+    new_body = _normalize(_without_own_heading(body, section), ending)
+    if new_body.strip():
+        if not before.endswith(("\r", "\n")):
+            before += ending
+        needs_ending = after or text.endswith(("\r", "\n"))
+        before += lead + new_body + (ending if needs_ending else "")
+    before += trail
+    for result in (before + after, before + ending + after):
+        shift = len(result) - len(text)
+        inside = _headings_between(outline(result), headings[: index + 1], following, shift)
         if inside is None:
             continue
-        if over := next((heading for heading in inside if heading.level <= section.level), None):
-            problem = (
-                f"has the heading {over.header!r}, which would end the section {section.header!r}; "
-            )
-            deeper = "#" * (section.level + 1)
-            use = (
-                f"use {deeper} or deeper, or change that section by itself"
-                if section.level < 6
-                else "leave it out"
-            )
-            raise Invalid(field="text", problem=problem + use)
-        return Edited(made, same)
-    swallowed = tail[0].header if tail else section.header
-    problem = f"would swallow the section {swallowed!r} that follows; close every code fence, comment and HTML tag in it"
-    raise Invalid(field="text", problem=problem)
+        for heading in inside:
+            if heading.level <= section.level:
+                raise _section_would_end(heading, section)
+        return Edited(result, same)
+    swallowed = following[0].header if following else section.header
+    raise Invalid(
+        field="text",
+        problem=f"would swallow the section {swallowed!r} that follows; "
+        "close every code fence, comment and HTML tag in it",
+    )
 
 
-def _find(headings: Sequence[Heading], header: str) -> tuple[int, int]:
-    """Which heading a header means, and how many it could mean: of any level, or of the one that its `#`s say."""
+def _section_would_end(heading: Heading, section: Heading) -> Invalid:
+    advice = "leave it out"
+    if section.level < 6:
+        deeper = "#" * (section.level + 1)
+        advice = f"use {deeper} or deeper, or edit that section by itself"
+    return Invalid(
+        field="text",
+        problem=f"has the heading {heading.header!r}, which would end the section "
+        f"{section.header!r}; {advice}",
+    )
+
+
+def _find_section(headings: Sequence[Heading], header: str) -> tuple[int, int]:
+    """Return the index of the heading that a header names, and how many headings it could name.
+
+    Without leading `#`s, a header names a heading of any level.
+    """
     if not header.strip():
         raise Invalid(field="header", problem="must not be blank")
-    wanted = _plain(header)
+    wanted = _collapse(header)
     words = wanted.lstrip("#")
     level = len(wanted) - len(words)
-    meant = [(heading.level, heading.text) for heading in outline(wanted)] if level else []
-    meant += [(level, words.strip()), (0, wanted)]
-    for same in (str, str.casefold):
-        for level, text in meant:
-            places = [n for n, heading in enumerate(headings) if level in (0, heading.level)]
-            if found := [n for n in places if same(headings[n].text) == same(text)]:
-                return found[0], len(found)
-    there = [shortened(heading.header) for heading in headings[:_MOST_SHOWN]]
-    more = len(headings) - len(there)
-    has = (
-        f"the sections are {', '.join(there)}{f' and {more} more' if more else ''}"
-        if there
-        else "there are no sections"
-    )
-    raise NoSection(id=shortened(wanted), has=has)
+    readings = [(heading.level, heading.text) for heading in outline(wanted)] if level else []
+    readings += [(level, words.strip()), (0, wanted)]
+    for normalize in (str, str.casefold):
+        for level, text in readings:
+            matches = [
+                index
+                for index, heading in enumerate(headings)
+                if level in (0, heading.level) and normalize(heading.text) == normalize(text)
+            ]
+            if matches:
+                return matches[0], len(matches)
+    raise NoSection(id=shortened(wanted), has=_list_sections(headings))
+
+
+def _list_sections(headings: Sequence[Heading]) -> str:
+    if not headings:
+        return "there are no sections"
+    listed = ", ".join(shortened(heading.header) for heading in headings[:MAX_LISTED_SECTIONS])
+    more = len(headings) - MAX_LISTED_SECTIONS
+    return f"the sections are {listed}{f' and {more} more' if more > 0 else ''}"
 
 
 def shortened(header: str) -> str:
-    """A header as it can stand in a sentence."""
-    return header if len(header) <= _LONGEST_SHOWN else header[: _LONGEST_SHOWN - 1] + "…"
+    """Return a header short enough for an error message."""
+    if len(header) <= MAX_HEADER_CHARACTERS:
+        return header
+    return header[: MAX_HEADER_CHARACTERS - 1] + "…"
 
 
-def _without_heading(body: str, section: Heading) -> str:
-    """A body without the section's own heading at its beginning, where a model writes it once more."""
-    body = _trimmed(body)
+def _without_own_heading(body: str, section: Heading) -> str:
+    """Return a body without the section's heading, which models like to repeat."""
+    body = _trim(body)
     first = next(iter(outline(body)), None)
     if first is None or first.start or first.text.casefold() != section.text.casefold():
         return body
@@ -237,24 +497,25 @@ def _without_heading(body: str, section: Heading) -> str:
 
 
 def _blank_lines(body: str) -> tuple[str, str]:
-    """The blank lines at the beginning and at the end of a body; of an empty one, all are at its end."""
+    """Return the blank lines at the beginning and at the end of a body."""
     lines = _LINE.findall(body)
-    full = [n for n, line in enumerate(lines) if line.strip(" \t\r\n")]
-    if not full:
+    filled = [index for index, line in enumerate(lines) if line.strip(" \t\r\n")]
+    if not filled:
         return "", body
-    return "".join(lines[: full[0]]), "".join(lines[full[-1] + 1 :])
+    return "".join(lines[: filled[0]]), "".join(lines[filled[-1] + 1 :])
 
 
-def _agree(
+def _headings_between(
     found: Sequence[Heading], before: Sequence[Heading], after: Sequence[Heading], shift: int
 ) -> Sequence[Heading] | None:
-    """The headings between those that were there before and after a section, or None if one of those is not there."""
+    """Return the headings between `before` and `after`; None if one of those is no longer there."""
     if len(found) < len(before) + len(after):
         return None
     split = len(found) - len(after)
-    pairs = [(old, 0, new) for old, new in zip(before, found, strict=False)]
-    pairs += [(old, shift, new) for old, new in zip(after, found[split:], strict=True)]
-    for old, moved, new in pairs:
-        if (old.level, old.text, old.start + moved) != (new.level, new.text, new.start):
+    for old, new in zip(before, found, strict=False):
+        if (old.level, old.text, old.start) != (new.level, new.text, new.start):
+            return None
+    for old, new in zip(after, found[split:], strict=True):
+        if (old.level, old.text, old.start + shift) != (new.level, new.text, new.start):
             return None
     return found[len(before) : split]
