@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from retain.base.tokens import estimate
 from retain.search import chunk
-<<<<<<< HEAD
 from retain.search.chunk import MAX_TOKENS, Chunk, Markup, split
-from retain.text import blocks
-=======
-from retain.search.chunk import MOST, Chunk, Markup, split
 from retain.text import markdown
->>>>>>> 2c8452c (Merge the Markdown splitters; reduce doctor to settings, verify and health)
 
 WORDS = st.sampled_from(
     [
