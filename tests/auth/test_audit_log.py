@@ -55,7 +55,7 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
         2,
         1,
     ]
-    assert {deed.what for deed in audit_log.listed(log, "acme", owner="cli:ada")} == {"users_erase"}
+    assert {deed.what for deed in audit_log.listed(log, "acme", who="cli:ada")} == {"users_erase"}
     assert [deed.number for deed in audit_log.listed(log, "acme", what="state_set")] == [2, 1]
     day = first[0].at - timedelta(days=1)
     assert [deed.number for deed in audit_log.listed(log, "acme", since=day)] == [6, 5, 4, 3]

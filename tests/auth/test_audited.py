@@ -54,7 +54,7 @@ def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
     do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]), id=entry["id"])
     found = deeds(memory)
     assert [
-        (deed.number, deed.owner, deed.what, deed.subject, deed.request_id) for deed in found
+        (deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found
     ] == [
         (1, "ci (k1)", "state_set", "state user:ada theme", "r1"),
         (2, "ci (k1)", "notes_append", "notes ada scout", "r1"),

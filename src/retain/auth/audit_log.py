@@ -33,7 +33,7 @@ class Deed:
 
     number: int
     at: datetime
-    owner: str
+    who: str
     what: str
     subject: str
     before: str | None
@@ -45,7 +45,7 @@ class Deed:
 
 def add(
     tx: Transaction,
-    owner: str,
+    who: str,
     what: str,
     subject: str = "",
     *,
@@ -60,7 +60,7 @@ def add(
     about = masking.mask(
         subject[:MOST_SUBJECT]
     )  # whatever the setting says: what is here stays for good
-    said = (number + 1, tx.now, owner[:512], what, about, before, after, secrets, request_id[:200])
+    said = (number + 1, tx.now, who[:512], what, about, before, after, secrets, request_id[:200])
     names = ("number", "at", "who", "what", "subject", "before", "after", "secrets", "request_id")
     values = dict(zip(names, said, strict=True))
     del values["at"]
@@ -71,7 +71,7 @@ def listed(
     database: Database,
     tenant: str,
     *,
-    owner: str | None = None,
+    who: str | None = None,
     what: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -83,7 +83,7 @@ def listed(
     size = canonical.whole(limit, "limit", 1, most)
     (start,) = decode_cursor(after, [int]) if after else (2**62,)
     values = {
-        "who": None if owner is None else canonical.key(owner, "who"),
+        "who": None if who is None else canonical.key(who, "who"),
         "what": None if what is None else canonical.key(what, "what"),
         "since": 0 if since is None else clock.from_datetime(since, "since"),
         "until": 2**62 if until is None else clock.from_datetime(until, "until"),

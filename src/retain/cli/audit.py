@@ -33,7 +33,7 @@ def audit(arguments: Arguments) -> int:
         found = log.listed(
             memory.database,
             memory.scope(tenant=arguments.tenant).owner.tenant,
-            owner=arguments.owner,
+            who=arguments.who,
             what=arguments.what,
             since=parse_time(arguments.since, "--since", days=True),
             until=parse_time(arguments.until, "--until", days=True),

@@ -39,7 +39,7 @@ class AuditRequest(BaseModel):
     """What of the audit log to list."""
 
     model_config = LENIENT
-    owner: Text | None = Field(None, description="Only what this one did.", examples=["cli:ada"])
+    who: Text | None = Field(None, description="Only what this one did.", examples=["cli:ada"])
     what: Text | None = Field(None, description="Only this, by its name.", examples=["users_erase"])
     since: Moment | None = Field(None, description="From this moment on, with a time zone.")
     until: Moment | None = Field(None, description="Before this moment, with a time zone.")

@@ -2443,8 +2443,8 @@ export interface components {
              * Format: date-time
              */
             at: string;
-            /** Owner */
-            owner: string;
+            /** Who */
+            who: string;
             /** What */
             what: string;
             /** Subject */
@@ -4217,9 +4217,7 @@ export interface components {
         };
         /**
          * View
-         * @description Part of a content: its text and tokens, what it is, how much more there is, and the arguments to see what follows.
-         *
-         *     `page` of `pages` where it is one; of a very large content, how many there are is an estimate until the last.
+         * @description A part of a content.
          */
         View: {
             /** Text */
@@ -9935,7 +9933,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only what this one did. */
-                owner?: string | null;
+                who?: string | null;
                 /** @description Only this, by its name. */
                 what?: string | null;
                 /** @description From this moment on, with a time zone. */
